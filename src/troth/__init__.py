@@ -1,0 +1,60 @@
+"""Troth pays for data so that telling the truth pays best.
+
+A model is two functions, ``statistics`` and ``log_evidence``; how much a provider's data and its peers' data say
+about each other is the second difference of the latter; and a payment is made of that.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from troth import models as models
+    from troth.errors import DataError as DataError
+    from troth.errors import IncompatibleModelsError as IncompatibleModelsError
+    from troth.errors import LawBrokenError as LawBrokenError
+    from troth.errors import MissingCapabilityError as MissingCapabilityError
+    from troth.errors import ParameterError as ParameterError
+    from troth.errors import TrothError as TrothError
+    from troth.information import Information as Information
+    from troth.information import leave_one_out as leave_one_out
+    from troth.information import log_pmi as log_pmi
+    from troth.information import mutual_information as mutual_information
+    from troth.information import peer_log_pmi as peer_log_pmi
+    from troth.laws import check_model as check_model
+    from troth.model import Model as Model
+    from troth.model import Support as Support
+    from troth.model import combine as combine
+
+# Names are found when they are used, so that `import troth` costs nothing.
+_HOMES = {
+    "troth.errors": (
+        "DataError",
+        "IncompatibleModelsError",
+        "LawBrokenError",
+        "MissingCapabilityError",
+        "ParameterError",
+        "TrothError",
+    ),
+    "troth.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
+    "troth.laws": ("check_model",),
+    "troth.model": ("Model", "Support", "combine"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = ("models",)
+
+__all__ = [*_HOME_OF, *_MODULES, "__version__"]  # noqa: PLE0604
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"troth.{name}")
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    raise AttributeError(f"module 'troth' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,232 @@
+"""How much two datasets say about each other: log PMI and everyone's peers, for any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from troth.errors import DataError, MissingCapabilityError
+from troth.model import (
+    Array,
+    DirectlyInformative,
+    Foreseeing,
+    Generative,
+    Generator,
+    Model,
+    shared_evidence,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Array | None = None) -> Array:
+    """Pointwise mutual information of two datasets, in nats, from their statistics.
+
+    log PMI(a, b) = log p(A, B) / (p(A) p(B)) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b): the mixed second difference of
+    the log evidence (the paper's Definition of PMI and its Lemma on computing it). It is 0 where either dataset
+    is empty and −∞ where the two cannot occur together, which includes datasets that are impossible by themselves.
+
+    Parameters
+    ----------
+    model
+        One model, or one per provider that share a space of statistics (see `troth.combine`).
+    own, peers
+        Statistics of shape ``(..., statistic)``; leading axes broadcast.
+    both
+        ``own + peers`` where it is known already, such as the total of a round.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(alpha=1, beta=1)
+    >>> a, b = model.statistics([1, 1, 0]), model.statistics([1, 1, 1, 0])
+    >>> round(float(troth.log_pmi(model, a, b)), 6)
+    0.251314
+    """
+    evidence = shared_evidence(model)
+    own, peers = np.asarray(own, dtype=np.float64), np.asarray(peers, dtype=np.float64)
+    if isinstance(evidence, DirectlyInformative):
+        return evidence.log_pmi(own, peers, both)
+    return second_difference(evidence, own, peers, both)
+
+
+def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
+    """Log PMI as the difference of four log evidences: right for every model, short of digits for giants."""
+    if both is None:
+        both = own + peers
+    joint, alone, others = (np.asarray(model.log_evidence(t)) for t in (both, own, peers))
+    nothing = np.asarray(model.log_evidence(np.zeros(own.shape[-1])))
+    with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
+        information = (joint - others) - (alone - nothing)
+    return np.where(np.isneginf(joint), -np.inf, information)
+
+
+def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+    """Sum everyone's peers: for each provider the sum of all other providers' statistics.
+
+    The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
+    permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
+    a giant. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
+
+    Parameters
+    ----------
+    statistics
+        Shape ``(..., provider, statistic)``.
+    groups
+        One label per provider; providers with the same label are related, and none of them is among another's peers.
+
+    Examples
+    --------
+    >>> leave_one_out(np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 0.0]]))
+    array([[6., 5.],
+           [5., 0.],
+           [3., 5.]])
+    >>> leave_one_out(np.array([[1.0], [2.0], [4.0]]), groups=["a", "a", "b"])
+    array([[4.],
+           [4.],
+           [3.]])
+    """
+    t = np.asarray(statistics, dtype=np.float64)
+    if t.ndim < 2:
+        raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
+    labels = None if groups is None else _group_codes(groups, t.shape[-2])
+    finite = np.isfinite(t)
+    if finite.all():
+        return _exact_sums(t, labels)[0]
+    excluded = np.isneginf(t)
+    if not (finite | excluded).all():
+        where = np.argwhere(~(finite | excluded))[0]
+        raise DataError(f"provider {where[-2]}: statistic {where[-1]} is {t[tuple(where)]}; it must be a number or -inf")
+    peers, _ = _exact_sums(np.where(finite, t, 0.0), labels)
+    exclusions, _ = _exact_sums(excluded.astype(np.float64), labels)
+    return np.where(exclusions > 0, -np.inf, peers)
+
+
+def peer_log_pmi(model: Model | Sequence[Model], statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+    """Log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Poisson(shape=2, rate=1)
+    >>> reports = np.stack([model.statistics(x) for x in ([3, 4], [2, 5, 3], [9, 12])])
+    >>> peer_log_pmi(model, reports).round(3)
+    array([ 0.68 ,  0.622, -2.407])
+    """
+    if groups is not None or not np.isfinite(statistics).all():
+        return log_pmi(model, statistics, leave_one_out(statistics, groups))
+    return log_pmi(model, statistics, *_exact_sums(np.asarray(statistics, dtype=np.float64), None))
+
+
+@dataclass(frozen=True)
+class Information:
+    """A mutual information in nats and where it comes from.
+
+    Attributes
+    ----------
+    value
+        The mutual information.
+    standard_error
+        Zero if it is exact, otherwise the standard error of the simulation.
+    method
+        ``"exact"`` (a closed form or a full sum) or ``"simulated"``.
+    """
+
+    value: float
+    standard_error: float
+    method: Literal["exact", "simulated"]
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if self.method == "exact":
+            return f"{self.value:.6f} nats (exact)"
+        return f"{self.value:.6f} ± {self.standard_error:.6f} nats (simulated)"
+
+
+def mutual_information(
+    model: Model, own: Any, peers: Any, *, rng: Generator | None = None, draws: int = 100_000
+) -> Information:
+    """Mutual information of two datasets yet to be drawn: the expected log PMI when both are honest.
+
+    I = E[Λ(a + b)] + Λ(0) − E[Λ(a)] − E[Λ(b)], each expectation over its own prior predictive. A family that knows
+    E[Λ] answers exactly; any other generative model is simulated, and the answer says so.
+
+    Parameters
+    ----------
+    own, peers
+        Numbers of rows (a regression: the features of each side, ``(rows, d)``).
+    rng, draws
+        Only used where the answer is simulated; without a generator that is an error.
+
+    Examples
+    --------
+    >>> import troth
+    >>> print(mutual_information(troth.models.Bernoulli(1, 1), 10, 20))
+    0.671328 nats (exact)
+    """
+    if isinstance(model, Foreseeing):
+        one, two = model.plan(own), model.plan(peers)
+        expected = [model.expected_log_evidence(design) for design in (one + two, np.zeros_like(one), one, two)]
+        if all(value is not None for value in expected):
+            joint, nothing, alone, others = (float(np.asarray(value)) for value in expected)
+            return Information((joint - others) - (alone - nothing), 0.0, "exact")
+    if not isinstance(model, Generative):
+        raise MissingCapabilityError(
+            f"{type(model).__name__} has no exact mutual information and cannot draw data to estimate it: "
+            "give it draw_parameters and draw_data"
+        )
+    if rng is None:
+        raise MissingCapabilityError(
+            f"{type(model).__name__} has no exact mutual information here; pass rng= to estimate it by simulation"
+        )
+    parameters = model.draw_parameters(rng, (draws,))
+    a, b = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
+    sample = log_pmi(model, a, b)
+    return Information(float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(draws)), "simulated")
+
+
+def _group_codes(groups: Sequence[Any], providers: int) -> np.ndarray[Any, np.dtype[np.intp]]:
+    if len(groups) != providers:
+        raise DataError(f"{len(groups)} group labels for {providers} providers: give one label per provider")
+    codes: dict[Any, int] = {}
+    return np.array([codes.setdefault(label, len(codes)) for label in groups], dtype=np.intp)
+
+
+def _exact_sums(t: Array, labels: np.ndarray[Any, np.dtype[np.intp]] | None) -> tuple[Array, Array]:
+    """Sum over the provider axis, without each provider's own group and in all, exact up to the final rounding.
+
+    Each pass cuts the leading bits off every number, few enough that a sum of all the cuts fits a double. Sums and
+    differences of such cuts are exact in any order, so what remains to be rounded is the addition of a few parts.
+    """
+    providers = t.shape[-2]
+    ones = np.ones(providers)
+    parts: list[tuple[Array, Array]] = []
+    rest = t
+    while True:
+        peak = np.maximum(rest.max(axis=-2, initial=0.0), -rest.min(axis=-2, initial=0.0))[..., None, :]
+        if not peak.any():
+            break
+        sigma = np.ldexp(1.0, np.frexp(peak * providers)[1] + 1)
+        if not np.isfinite(sigma).all():
+            raise DataError("statistics are too large to add up: rescale the values")
+        cut = (rest + sigma) - sigma
+        rest = rest - cut
+        total = (ones @ cut)[..., None, :]
+        parts.append((total - (cut if labels is None else _sum_of_group(cut, labels)), total))
+    others, everyone = np.zeros_like(t), np.zeros((*t.shape[:-2], 1, t.shape[-1]))
+    for part_of_others, part_of_everyone in reversed(parts):
+        others += part_of_others
+        everyone += part_of_everyone
+    return others, everyone
+
+
+def _sum_of_group(t: Array, labels: np.ndarray[Any, np.dtype[np.intp]]) -> Array:
+    """Give every provider the sum over its group."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    return np.add.reduceat(t[..., order, :], starts, axis=-2)[..., labels, :]

@@ -1,0 +1,293 @@
+"""The contract: a model is two functions, and everything else derives from them.
+
+The mechanism needs one thing of the data: datasets are independent given θ. So a model is
+``statistics(data)``, numbers that add over providers, and ``log_evidence(t)``, the log of the integral
+over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel in
+
+    log PMI(a, b) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b).
+
+What a family can do beyond that is a capability, one small Protocol each. All of them are vectorised over
+leading axes, and shapes obey one law: ``(..., provider, statistic)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from troth.errors import DataError, IncompatibleModelsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Array: TypeAlias = NDArray[np.float64]
+Generator: TypeAlias = np.random.Generator
+
+
+@runtime_checkable
+class Model(Protocol):
+    """All that a mechanism needs to know of the data."""
+
+    def statistics(self, data: Any, /) -> Array:
+        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
+        ...
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Λ(t), one number for each leading index of ``(..., statistic)``."""
+        ...
+
+
+@runtime_checkable
+class Summarised(Model, Protocol):
+    """A model whose statistics come from a summary that adds over rows.
+
+    For rows that are i.i.d. given θ the two are the same. Where a provider's rows share an effect of their own,
+    the summary still adds over rows while the statistics add only over providers.
+    """
+
+    def summary(self, data: Any, /) -> Array:
+        """Numbers that add over rows, so that data can be reduced where it lives."""
+        ...
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map one provider's summary to its statistics."""
+        ...
+
+
+@runtime_checkable
+class Generative(Model, Protocol):
+    """A model that can draw parameters from the prior and data given parameters."""
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, parameter)``."""
+        ...
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
+        """Draw a dataset of ``rows`` rows (a regression: or with these features) for each θ."""
+        ...
+
+
+@runtime_checkable
+class Redrawable(Model, Protocol):
+    """A model that can draw fresh statistics with the design of given ones, without any rows.
+
+    The design is what was fixed before the data were seen: the number of rows and, in a regression, the features.
+    """
+
+    def design(self, statistics: Array, /) -> Array:
+        """Read the design off a statistic, shape ``(..., design)``."""
+        ...
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, parameter)``."""
+        ...
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
+        ...
+
+
+@runtime_checkable
+class Counted(Model, Protocol):
+    """A model that knows how many rows stand behind a statistic."""
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        ...
+
+
+@runtime_checkable
+class Supported(Model, Protocol):
+    """A model that knows which values a row may have."""
+
+    @property
+    def support(self) -> Support:
+        """The bounds of one value."""
+        ...
+
+
+@runtime_checkable
+class DirectlyInformative(Model, Protocol):
+    """A model with a better log PMI than the difference of four log evidences.
+
+    Four terms of size 1e9 that add up to a number of size 1 leave few digits; a family that knows its own closed
+    form keeps them. The laws compare it with the generic formula.
+    """
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI of two statistics; ``both`` is their sum where the caller has it already."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Model, Protocol):
+    """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with ``rows`` rows (a regression: with these features); designs add."""
+        ...
+
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
+        """E[Λ(t)] over datasets with this design, or None where no exact sum is at hand."""
+        ...
+
+
+@runtime_checkable
+class Combinable(Model, Protocol):
+    """A model that can be mixed with others that share its prior: two labs with different tests."""
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """What two models must agree on for their statistics to add."""
+        ...
+
+    def in_space_of(self, reference: Model, /) -> Model:
+        """Return the same law with statistics in the space of ``reference``, or raise and say why not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Support:
+    """The values that one entry of a row may take.
+
+    Examples
+    --------
+    >>> Support(0, 1, integer=True)
+    Support(low=0, high=1, integer=True, open=False)
+    >>> print(Support(0, float("inf"), open=True))
+    a number above 0
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    integer: bool = False
+    open: bool = False
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.integer else "a number"
+        if np.isinf(self.low) and np.isinf(self.high):
+            return f"{kind} (finite)"
+        if np.isinf(self.high):
+            return f"{kind} above {self.low:g}" if self.open else f"{kind} of at least {self.low:g}"
+        return f"{kind} from {self.low:g} to {self.high:g}"
+
+    def contains(self, values: Array) -> NDArray[np.bool_]:
+        """Tell for each value whether it may occur; NaN and infinities never may."""
+        inside = np.isfinite(values) & (values <= self.high)
+        inside &= (values > self.low) if self.open else (values >= self.low)
+        if self.integer:
+            inside &= values == np.floor(values)
+        return inside
+
+    def check(self, values: Any, what: str = "value", columns: int | None = None) -> Array:
+        """Return ``values`` as floats, or raise a `DataError` that names the first bad row and value.
+
+        The last axis holds rows or, if a number of ``columns`` is given, columns, with rows before it.
+
+        Examples
+        --------
+        >>> Support(0, 1, integer=True).check([1, 0, 2])
+        Traceback (most recent call last):
+        ...
+        troth.errors.DataError: row 2: value 2.0 is not a whole number from 0 to 1
+        """
+        array = as_floats(values, what)
+        if columns is not None and array.shape == (0,):
+            array = array.reshape(0, columns)
+        if array.ndim < 1 or (columns is not None and (array.ndim < 2 or array.shape[-1] != columns)):
+            expected = "(rows,)" if columns is None else f"(rows, {columns})"
+            raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
+        inside = self.contains(array)
+        if not inside.all():
+            first = tuple(int(i) for i in np.argwhere(~inside)[0])
+            *dataset, row = first if columns is None else first[:-1]
+            place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+            place += f" of dataset {tuple(dataset)}" if dataset else ""
+            raise DataError(f"{place}: {what} {array[first]} is not {self}")
+        return array
+
+
+def as_floats(values: Any, what: str = "value") -> Array:
+    """Return an array of floats, or raise a `DataError` that names the first entry that is no number."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        pass
+    try:
+        flat = list(values)
+    except TypeError:
+        raise DataError(f"{what}s must be a sequence of numbers, not {type(values).__name__}") from None
+    for row, value in enumerate(flat):
+        try:
+            np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(f"row {row}: {what} {value!r} is not a number") from None
+    raise DataError(f"the rows have different lengths, so they are no table of {what}s")
+
+
+def combine(models: Sequence[Model]) -> list[Model]:
+    """Put the models of different providers into one space of statistics.
+
+    Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
+    long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
+    and any of them for the evidence.
+
+    Raises
+    ------
+    IncompatibleModelsError
+        If the models do not share a prior, with the first difference.
+
+    Examples
+    --------
+    >>> import troth
+    >>> good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
+    >>> good.statistics([0.5, 1.5]), poor.statistics([0.5, 1.5])
+    (array([2., 2.]), array([0.5, 0.5]))
+    """
+    reference = models[0]
+    return [reference, *(_aligned(model, reference) for model in models[1:])]
+
+
+def shared_evidence(models: Model | Sequence[Model]) -> Model:
+    """Return the model that computes the evidence for one model or for one model per provider.
+
+    Raises
+    ------
+    IncompatibleModelsError
+        If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
+    """
+    if isinstance(models, Model):
+        return models
+    reference = models[0]
+    for provider, model in enumerate(models):
+        difference = _difference(model, reference)
+        if difference:
+            raise IncompatibleModelsError(
+                f"the models of providers 0 and {provider} differ in {difference}, so their statistics do not add; "
+                "take the statistics with the models that troth.combine(models) returns"
+            )
+    return reference
+
+
+def _aligned(model: Model, reference: Model) -> Model:
+    if _difference(model, reference) is None:
+        return model
+    if isinstance(model, Combinable):
+        return model.in_space_of(reference)
+    raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
+
+
+def _difference(model: Model, reference: Model) -> str | None:
+    """Return the first thing in which two models' spaces differ, in words, or None if their statistics add."""
+    if model is reference or model == reference:
+        return None
+    if not (isinstance(model, Combinable) and isinstance(reference, Combinable)):
+        return f"kind ({type(model).__name__} and {type(reference).__name__})"
+    ours, theirs = model.space, reference.space
+    for key in [*ours, *theirs]:
+        if ours.get(key) != theirs.get(key):
+            return f"{key} ({ours.get(key)} and {theirs.get(key)})"
+    return None

@@ -1,0 +1,111 @@
+"""One of K kinds: category probabilities with a Dirichlet prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from troth.errors import ParameterError
+from troth.model import Array, Generator, Support
+from troth.models.family import Family
+from troth.models.predictive import expected_log_evidence_of_counts
+from troth.models.second_difference import dirichlet_log_pmi
+
+if TYPE_CHECKING:
+    from troth.models.predictive import Exact
+
+
+@dataclass(frozen=True)
+class Categorical(Family):
+    """Rows that are codes 0 … K−1 with probabilities θ ~ Dirichlet(alpha).
+
+    Statistic: counts of each code. Λ(t) = Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k)).
+
+    Parameters
+    ----------
+    alpha
+        The prior's pseudo-counts, one per category, above 0.
+
+    Examples
+    --------
+    >>> Categorical(alpha=[1, 1, 2]).statistics([0, 2, 2, 1])
+    array([1., 1., 2.])
+    """
+
+    alpha: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        alpha = self._vector("alpha")
+        if len(alpha) < 2:
+            raise ParameterError("Categorical: alpha must have at least two entries, one per category")
+        if not (alpha > 0).all():
+            raise ParameterError(f"Categorical: alpha[{int(np.argmin(alpha))}] must be above 0, not {alpha.min()}")
+
+    @property
+    def support(self) -> Support:
+        """Codes 0 … K−1."""
+        return Support(0, len(self.alpha) - 1, integer=True)
+
+    @cached_property
+    def _prior(self) -> Array:
+        return np.array(self.alpha)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count each code along the last axis."""
+        codes = self.support.check(data, "code")
+        return count_codes(codes, len(self.alpha))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k))."""
+        x = self._prior + statistics
+        return np.asarray(gammaln(x).sum(axis=-1) - gammaln(x.sum(axis=-1)))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI in a form that keeps its digits at any number of rows."""
+        return dirichlet_log_pmi(self._prior, own, peers, both)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Sum the counts."""
+        return np.asarray(statistics, dtype=np.float64).sum(axis=-1)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw probabilities from the prior, shape ``(*shape, K)``."""
+        return rng.dirichlet(self._prior, size=shape)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of codes for each vector of probabilities."""
+        return draw_codes(rng, parameters, rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw counts for each vector of probabilities and number of rows."""
+        return draw_counts(rng, parameters, design[..., 0])
+
+    def expected_log_evidence(self, design: Array, /) -> Exact:
+        """E[Λ]: Λ is a sum over categories, and each count is Beta-binomial."""
+        return expected_log_evidence_of_counts(self._prior, design)
+
+
+def count_codes(codes: Array, categories: int) -> Array:
+    """Count each code along the last axis, shape ``(..., categories)``."""
+    flat = codes.reshape(-1, codes.shape[-1]).astype(np.intp)
+    offsets = np.arange(len(flat))[:, None] * categories
+    counts = np.bincount((flat + offsets).ravel(), minlength=len(flat) * categories)
+    return counts.reshape(*codes.shape[:-1], categories).astype(np.float64)
+
+
+def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:
+    """Draw codes by inversion, shape ``(..., rows)``."""
+    steps = np.cumsum(probabilities, axis=-1)[..., None, :-1]
+    uniform = rng.random((*probabilities.shape[:-1], rows, 1)) * np.sum(probabilities, axis=-1)[..., None, None]
+    return (uniform >= steps).sum(axis=-1).astype(np.float64)
+
+
+def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
+    """Draw multinomial counts, with leading axes of both broadcast."""
+    shape = np.broadcast_shapes(probabilities.shape[:-1], rows.shape)
+    p = np.broadcast_to(probabilities, (*shape, probabilities.shape[-1]))
+    return rng.multinomial(np.broadcast_to(rows, shape).astype(np.int64), p).astype(np.float64)

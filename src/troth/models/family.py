@@ -1,0 +1,161 @@
+"""What every family derives from its two functions, written once."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from troth.errors import DataError, IncompatibleModelsError, ParameterError
+from troth.model import Array, Generator, Model, Support, as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family whose rows are i.i.d. given θ and whose design is the number of rows.
+
+    A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``; hyper-parameters are numbers or
+    nested tuples of numbers, so that models print, compare, hash and serialise. Here is the rest: the summary is
+    the statistic itself, and the design is the count of rows that `rows` reads off a statistic.
+    """
+
+    @property
+    def support(self) -> Support:
+        """The values that an entry of a row may take."""
+        return Support()
+
+    def statistics(self, data: Any, /) -> Array:
+        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
+        raise NotImplementedError
+
+    def summary(self, data: Any, /) -> Array:
+        """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
+        return self.statistics(data)
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map a summary to statistics: the identity, because rows are i.i.d. given θ."""
+        return summary
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        return np.asarray(statistics, dtype=np.float64)[..., 0]
+
+    def design(self, statistics: Array, /) -> Array:
+        """What was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
+        return self.rows(statistics)[..., None]
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with so many rows."""
+        count = np.asarray(rows, dtype=np.float64)
+        if not (np.isfinite(count).all() and (count >= 0).all() and (count == np.floor(count)).all()):
+            raise DataError(f"a number of rows must be a whole number of at least 0, not {rows!r}")
+        return count[..., None]
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """What two models must agree on for their statistics to add: family and hyper-parameters."""
+        return self.to_dict()
+
+    def in_space_of(self, reference: Model, /) -> Model:
+        """Return this law with statistics in the space of ``reference``: impossible for most families."""
+        theirs = reference.space if isinstance(reference, Family) else {"family": type(reference).__name__}
+        for key, ours in self.space.items():
+            if theirs.get(key) != ours:
+                raise IncompatibleModelsError(
+                    f"{type(self).__name__} cannot be combined with {type(reference).__name__}: "
+                    f"{key} is {ours} here and {theirs.get(key)} there, and providers must share it"
+                )
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""
+        fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.init}
+        return {"family": type(self).__name__, **{key: value for key, value in fields.items() if value is not None}}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
+        """Make the model that `to_dict` described."""
+        names = {f.name for f in dataclasses.fields(cls) if f.init}
+        unknown = [key for key in plain if key not in names and key != "family"]
+        if unknown:
+            raise ParameterError(f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(sorted(names))}")
+        return cls(**{key: value for key, value in plain.items() if key != "family"})
+
+    def _set(self, name: str, value: object) -> None:
+        """Store a checked hyper-parameter; only for ``__post_init__`` of a frozen family."""
+        object.__setattr__(self, name, value)
+
+    def _positive(self, name: str) -> None:
+        self._finite(name)
+        if not getattr(self, name) > 0:
+            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {getattr(self, name)!r}")
+
+    def _finite(self, name: str) -> None:
+        value = getattr(self, name)
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ParameterError(f"{type(self).__name__}: {name} must be a number, not {value!r}") from None
+        if not np.isfinite(number):
+            raise ParameterError(f"{type(self).__name__}: {name} must be finite, not {value!r}")
+        self._set(name, number)
+
+    def _vector(self, name: str, length: int | None = None) -> Array:
+        array = self._array(name, 1)
+        if length is not None and len(array) != length:
+            raise ParameterError(f"{type(self).__name__}: {name} must have {length} entries, not {len(array)}")
+        return array
+
+    def _array(self, name: str, dimensions: int) -> Array:
+        try:
+            array = as_floats(getattr(self, name), name)
+        except DataError as error:
+            raise ParameterError(f"{type(self).__name__}: {name}: {error}") from None
+        if array.ndim != dimensions or array.size == 0:
+            kind = {1: "a vector", 2: "a matrix"}[dimensions]
+            raise ParameterError(f"{type(self).__name__}: {name} must be {kind}, not of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ParameterError(f"{type(self).__name__}: {name} must be finite")
+        self._set(name, _nested_tuple(array))
+        return array
+
+    def _covariance(self, name: str, size: int) -> Array:
+        """Check that a hyper-parameter is a symmetric positive definite matrix of the given size."""
+        matrix = self._array(name, 2)
+        if matrix.shape != (size, size):
+            raise ParameterError(f"{type(self).__name__}: {name} must be {size} by {size}, not {matrix.shape}")
+        if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0):
+            raise ParameterError(f"{type(self).__name__}: {name} must be symmetric")
+        matrix = (matrix + matrix.T) / 2
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            raise ParameterError(f"{type(self).__name__}: {name} must be positive definite") from None
+        self._set(name, _nested_tuple(matrix))
+        return matrix
+
+
+def scalar_parameters(parameters: Array, design: Array) -> tuple[Array, Array]:
+    """Broadcast a single parameter and a row count against each other, without their last axes."""
+    theta, rows = np.broadcast_arrays(parameters[..., 0], design[..., 0])
+    return theta, rows
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _nested_tuple(array: Array) -> tuple[Any, ...]:
+    return tuple(_nested_tuple(entry) if entry.ndim else float(entry) for entry in array)
+
+
+def check_generator(rng: object) -> Generator:
+    """Refuse a seed where a generator is meant, so that no draw depends on hidden state."""
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(7), not {rng!r}")
+    return rng

@@ -1,0 +1,114 @@
+"""Failures before a success: geometric and negative binomial counts with a Beta prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import betaln
+
+from troth.model import Array, Generator, Support
+from troth.models.family import Family, scalar_parameters
+from troth.models.second_difference import dirichlet_log_pmi
+
+
+@dataclass(frozen=True)
+class NegativeBinomial(Family):
+    """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta).
+
+    Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
+
+    Parameters
+    ----------
+    r
+        The known number of successes, above 0; it need not be whole.
+    alpha, beta
+        The prior's pseudo-counts of successes and of failures, above 0.
+
+    Examples
+    --------
+    >>> NegativeBinomial(r=2, alpha=1, beta=1).statistics([0, 3, 1])
+    array([3., 4.])
+    """
+
+    r: float
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        for name in ("r", "alpha", "beta"):
+            self._positive(name)
+
+    @property
+    def support(self) -> Support:
+        """Counts from 0."""
+        return Support(0, integer=True)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum the failures along the last axis."""
+        return count_and_sum(self.support.check(data, "count"))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """ln B(α + r·n, β + Σx)."""
+        t = np.asarray(statistics)
+        return betaln(self.alpha + self.r * t[..., 0], self.beta + t[..., 1])
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI in a form that keeps its digits at any number of rows: a Dirichlet with counts (r·n, Σx)."""
+        scale = np.array([self.r, 1.0])
+        total = None if both is None else both * scale
+        return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw success probabilities from the prior, shape ``(*shape, 1)``."""
+        return rng.beta(self.alpha, self.beta, size=(*shape, 1))
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of failure counts for each success probability."""
+        return self._draw_failures(rng, parameters, np.ones((*parameters.shape[:-1], rows)))
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw (n, Σx): the failures of n rows are those before r·n successes."""
+        theta, rows = scalar_parameters(parameters, design)
+        return np.stack([rows, self._draw_failures(rng, theta, rows)], axis=-1)
+
+    def _draw_failures(self, rng: Generator, theta: Array, rows: Array) -> Array:
+        """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
+        theta = np.maximum(theta, np.finfo(float).tiny)
+        mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
+        return _draw_poisson(rng, mean)
+
+
+@dataclass(frozen=True)
+class Geometric(NegativeBinomial):
+    """Counts of failures before the first success, with success probability θ ~ Beta(alpha, beta).
+
+    Statistic: (n, Σx). Λ(t) = ln B(α + n, β + Σx): the negative binomial with r = 1.
+
+    Parameters
+    ----------
+    alpha, beta
+        The prior's pseudo-counts of successes and of failures, above 0.
+
+    Examples
+    --------
+    >>> Geometric(alpha=2, beta=1).statistics([0, 3, 1])
+    array([3., 4.])
+    """
+
+    r: float = field(default=1.0, init=False, repr=False)
+
+
+def count_and_sum(x: Array) -> Array:
+    """(n, Σx) along the last axis."""
+    return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
+
+
+def _draw_poisson(rng: Generator, mean: Array) -> Array:
+    """Poisson draws; beyond 1e15, where doubles hold no fractions of a standard deviation, by the normal limit."""
+    large = mean > 1e15
+    small = rng.poisson(np.where(large, 0.0, mean)).astype(np.float64)
+    if not large.any():
+        return small
+    return np.where(large, np.floor(mean + np.sqrt(mean) * rng.standard_normal(mean.shape)), small)

@@ -1,0 +1,261 @@
+"""Measurements of several things at once: a multivariate normal, with known covariance or with none known."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import multigammaln, psi
+
+from troth.errors import ParameterError
+from troth.model import Array, Generator, Model
+from troth.models.family import Family
+from troth.models.normal import normal_log_pmi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.models.predictive import Exact
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class MultivariateNormal(Family):
+    """Vectors with unknown mean θ ~ N(mean, covariance) and known noise covariance: x ~ N(θ, noise).
+
+    Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows); the last part does not matter for the evidence and
+    tells how a report is spread. In coordinates that make both covariances diagonal the model is d independent
+    `Normal` models, and so are its log evidence and log PMI.
+
+    Parameters
+    ----------
+    mean, covariance
+        Of the prior.
+    noise
+        Covariance matrix of one row.
+    reference
+        A multiple of ``noise`` in whose units rows are counted, if providers with different noise are combined.
+
+    Examples
+    --------
+    >>> model = MultivariateNormal(mean=[0, 0], covariance=[[1, 0], [0, 1]], noise=[[2, 1], [1, 2]])
+    >>> model.statistics([[1, 2], [3, 4]])
+    array([ 2.,  4.,  6., 10., 14., 14., 20.])
+    """
+
+    mean: tuple[float, ...]
+    covariance: Matrix
+    noise: Matrix
+    reference: Matrix | None = None
+
+    def __post_init__(self) -> None:
+        size = len(self._vector("mean"))
+        self._covariance("covariance", size)
+        noise = self._covariance("noise", size)
+        if self.reference is not None and _multiple(noise, self._covariance("reference", size)) is None:
+            raise ParameterError("MultivariateNormal: reference must be a multiple of noise")
+
+    @cached_property
+    def _weight(self) -> float:
+        """How many rows of the reference noise one row is worth."""
+        if self.reference is None:
+            return 1.0
+        factor = _multiple(np.array(self.noise), np.array(self.reference))
+        assert factor is not None  # noqa: S101 (checked in __post_init__)
+        return 1 / factor
+
+    @cached_property
+    def _coordinates(self) -> tuple[Array, Array]:
+        """T and p with T·noise·Tᵀ = 1 and T·covariance·Tᵀ = diag(1/p)."""
+        root = np.linalg.inv(np.linalg.cholesky(np.array(self.reference or self.noise)))
+        variances, vectors = np.linalg.eigh(root @ np.array(self.covariance) @ root.T)
+        return vectors.T @ root, 1 / variances
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations from the prior mean and their outer products."""
+        return self._weight * _moments(self.support.check(data, columns=len(self.mean)) - np.array(self.mean))
+
+    def _scalar(self, statistics: Array) -> tuple[Array, Array]:
+        """Precision and precision-weighted deviation of the data in each independent coordinate."""
+        d = len(self.mean)
+        transform, _ = self._coordinates
+        shift = np.einsum("ij,...j->...i", transform, np.asarray(statistics)[..., 1 : d + 1])
+        return np.broadcast_to(statistics[..., :1], shift.shape), shift
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Σ h²/2λ − ½ ln λ over independent coordinates."""
+        added, shift = self._scalar(np.asarray(statistics))
+        precision = self._coordinates[1] + added
+        return np.asarray((shift**2 / (2 * precision) - 0.5 * np.log(precision)).sum(axis=-1))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Sum of the log PMI of independent normal means."""
+        total = own + peers if both is None else both
+        parts = normal_log_pmi(self._coordinates[1], *(self._scalar(t) for t in (own, peers, total)))
+        return np.asarray(parts.sum(axis=-1))
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows, whatever their weight."""
+        return np.asarray(statistics, dtype=np.float64)[..., 0] / self._weight
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """Family, prior and the noise in whose units rows are counted."""
+        unit = self.reference or self.noise
+        return {"family": "MultivariateNormal", "mean": self.mean, "covariance": self.covariance, "reference noise": unit}
+
+    def in_space_of(self, reference: Model, /) -> Model:
+        """Return this law with its rows counted in units of the reference's noise, if that is a multiple of its own."""
+        if isinstance(reference, MultivariateNormal):
+            unit = reference.reference or reference.noise
+            same_prior = (self.mean, self.covariance) == (reference.mean, reference.covariance)
+            if same_prior and _multiple(np.array(self.noise), np.array(unit)) is not None:
+                return dataclasses.replace(self, reference=unit)
+        return super().in_space_of(reference)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw means from the prior, shape ``(*shape, d)``."""
+        root = np.linalg.cholesky(np.array(self.covariance))
+        return np.array(self.mean) + rng.standard_normal((*shape, len(self.mean))) @ root.T
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of vectors for each mean."""
+        root = np.linalg.cholesky(np.array(self.noise))
+        return parameters[..., None, :] + rng.standard_normal((*parameters.shape[:-1], rows, len(self.mean))) @ root.T
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw counts, sums and outer products for each mean and number of rows."""
+        root = np.linalg.cholesky(np.array(self.noise))
+        return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
+
+    def expected_log_evidence(self, design: Array, /) -> Exact:
+        """E[Λ] in closed form, summed over independent coordinates."""
+        precision, added = self._coordinates[1], self._weight * design[..., :1]
+        return np.asarray((added / precision / 2 - 0.5 * np.log(precision + added)).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class MultivariateNormalUnknownCovariance(Family):
+    """Vectors with unknown mean and covariance: Σ ~ InvWishart(scale, dof), μ | Σ ~ N(mean, Σ/strength).
+
+    Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows).
+    Λ(t) = lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ with ν = dof + n, κ = strength + n and
+    Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ, s = Σ(x − mean).
+
+    Parameters
+    ----------
+    mean, strength
+        Prior mean and how many rows it is worth, above 0.
+    dof, scale
+        Degrees of freedom, above d − 1, and scale matrix of the inverse Wishart prior on the covariance.
+
+    Examples
+    --------
+    >>> model = MultivariateNormalUnknownCovariance(mean=[0, 0], strength=1, dof=3, scale=[[1, 0], [0, 1]])
+    >>> model.statistics([[1, 2], [3, 4]])
+    array([ 2.,  4.,  6., 10., 14., 14., 20.])
+    """
+
+    mean: tuple[float, ...]
+    strength: float
+    dof: float
+    scale: Matrix
+
+    def __post_init__(self) -> None:
+        size = len(self._vector("mean"))
+        self._positive("strength")
+        self._finite("dof")
+        if not self.dof > size - 1:
+            raise ParameterError(f"{type(self).__name__}: dof must be above {size - 1}, one less than the dimension")
+        self._covariance("scale", size)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations from the prior mean and their outer products."""
+        return _moments(self.support.check(data, columns=len(self.mean)) - np.array(self.mean))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ."""
+        t = np.asarray(statistics)
+        d = len(self.mean)
+        rows, shift = t[..., 0], t[..., 1 : d + 1]
+        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
+        strength, dof = self.strength + rows, self.dof + rows
+        posterior = np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength[..., None])[..., None, :]
+        root = np.linalg.cholesky(posterior)
+        log_determinant = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
+        return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(strength))
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (mean, covariance by rows) from the prior, shape ``(*shape, d + d²)``."""
+        d = len(self.mean)
+        inverse_root = np.linalg.inv(_wishart_root(rng, np.full(shape, self.dof), d))
+        root = np.linalg.cholesky(np.array(self.scale)) @ np.swapaxes(inverse_root, -1, -2)
+        mean = np.array(self.mean) + np.einsum("...ij,...j->...i", root, rng.standard_normal((*shape, d))) / np.sqrt(self.strength)
+        covariance = root @ np.swapaxes(root, -1, -2)
+        return np.concatenate([mean, covariance.reshape(*shape, d * d)], axis=-1)
+
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        d = len(self.mean)
+        covariance = parameters[..., d:].reshape(*parameters.shape[:-1], d, d)
+        return parameters[..., :d], np.linalg.cholesky(covariance)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of vectors for each mean and covariance."""
+        mean, root = self._split(parameters)
+        noise = rng.standard_normal((*mean.shape[:-1], rows, mean.shape[-1]))
+        return mean[..., None, :] + noise @ np.swapaxes(root, -1, -2)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw counts, sums and outer products for each mean, covariance and number of rows."""
+        mean, root = self._split(parameters)
+        return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
+
+    def expected_log_evidence(self, design: Array, /) -> Exact:
+        """E[Λ]: det scale/det Ψ is a product of d Beta variables, so E ln det Ψ is a sum of digammas."""
+        d, rows = len(self.mean), design[..., 0]
+        dof = self.dof + rows
+        steps = np.arange(d)
+        growth = (psi((dof[..., None] - steps) / 2) - psi((self.dof - steps) / 2)).sum(axis=-1)
+        log_determinant = np.linalg.slogdet(np.array(self.scale))[1] + growth
+        return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(self.strength + rows))
+
+
+def _moments(x: Array) -> Array:
+    """(n, Σx, Σxxᵀ by rows) over the rows, the last axis but one."""
+    *leading, rows, d = x.shape
+    outer = np.swapaxes(x, -1, -2) @ x
+    return np.concatenate(
+        [np.full((*leading, 1), float(rows)), x.sum(axis=-2), outer.reshape(*leading, d * d)], axis=-1
+    )
+
+
+def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Array:
+    """Draw (n, Σx, Σxxᵀ) for x ~ N(shift, root·rootᵀ): a normal sum and an independent Wishart around it."""
+    d = shift.shape[-1]
+    leading = np.broadcast_shapes(shift.shape[:-1], rows.shape)
+    n = np.broadcast_to(rows, leading)
+    noise = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, d)))
+    total = n[..., None] * shift + np.sqrt(n)[..., None] * noise
+    factor = np.swapaxes(_wishart_root(rng, np.maximum(n - 1, 0), d), -1, -2) @ np.swapaxes(root, -1, -2)
+    scatter = np.swapaxes(factor, -1, -2) @ factor
+    scatter = scatter + total[..., :, None] * (total / np.maximum(n, 1)[..., None])[..., None, :]
+    return np.concatenate([n[..., None], total, scatter.reshape(*leading, d * d)], axis=-1)
+
+
+def _wishart_root(rng: Generator, dof: Array, d: int) -> Array:
+    """Draw lower triangular A with A·Aᵀ ~ Wishart(dof, 1), by Bartlett; columns from dof on are zero."""
+    left = dof[..., None] - np.arange(d)
+    diagonal = np.sqrt(2 * rng.standard_gamma(np.maximum(left, 0) / 2))
+    lower = np.tril(rng.standard_normal((*dof.shape, d, d)), -1)
+    root = lower + diagonal[..., None] * np.eye(d)
+    return root * (left > 0)[..., None, :]
+
+
+def _multiple(matrix: Array, unit: Array) -> float | None:
+    """Return the factor by which ``matrix`` is a multiple of ``unit``, or None if it is not."""
+    factor = float(matrix[0, 0] / unit[0, 0])
+    return factor if np.allclose(matrix, factor * unit, rtol=1e-12, atol=0) else None

@@ -1,0 +1,89 @@
+"""Counts of events: a Poisson rate with a Gamma prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaln
+from scipy.stats import nbinom
+
+from troth.model import Array, Generator, Support
+from troth.models.family import Family, scalar_parameters
+from troth.models.geometric import count_and_sum
+from troth.models.predictive import LARGEST_SUM
+from troth.models.second_difference import gamma_log_pmi
+
+if TYPE_CHECKING:
+    from troth.models.predictive import Exact
+
+
+@dataclass(frozen=True)
+class Poisson(Family):
+    """Counts with rate θ ~ Gamma(shape, rate).
+
+    Statistic: (n, Σx). Λ(t) = lnΓ(a + Σx) − (a + Σx) ln(b + n).
+
+    Parameters
+    ----------
+    shape, rate
+        The prior's pseudo-count of events and of rows, above 0; its mean is shape / rate.
+
+    Examples
+    --------
+    >>> Poisson(shape=2, rate=1).statistics([0, 3, 1])
+    array([3., 4.])
+    """
+
+    shape: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        self._positive("shape")
+        self._positive("rate")
+
+    @property
+    def support(self) -> Support:
+        """Counts from 0."""
+        return Support(0, integer=True)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum the events along the last axis."""
+        return count_and_sum(self.support.check(data, "count"))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
+        t = np.asarray(statistics)
+        a = self.shape + t[..., 1]
+        return np.asarray(gammaln(a) - a * np.log(self.rate + t[..., 0]))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI in a form that keeps its digits at any number of rows."""
+        total = None if both is None else both[..., ::-1]
+        return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw rates from the prior, shape ``(*shape, 1)``."""
+        return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of counts for each rate."""
+        return rng.poisson(parameters, size=(*parameters.shape[:-1], rows)).astype(np.float64)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw (n, Σx): the events of n rows are Poisson with n times the rate."""
+        rate, rows = scalar_parameters(parameters, design)
+        return np.stack([rows, rng.poisson(rate * rows).astype(np.float64)], axis=-1)
+
+    def expected_log_evidence(self, design: Array, /) -> Exact:
+        """E[Λ] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
+        rows = float(np.asarray(design)[..., 0].item())
+        success = self.rate / (self.rate + rows)
+        last = 10 + (float(nbinom.isf(1e-18, self.shape, success)) if rows else 0.0)
+        if not last <= LARGEST_SUM:
+            return None
+        sums = np.arange(last + 1)
+        weights = nbinom.pmf(sums, self.shape, success)
+        values = self.log_evidence(np.stack([np.full_like(sums, rows), sums], axis=-1))
+        return np.asarray(weights @ values / weights.sum())

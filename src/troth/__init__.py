@@ -44,7 +44,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("models",)
 
-__all__ = [*_HOME_OF, *_MODULES, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOME_OF, *_MODULES, "__version__"]
 __version__ = "0.1.0"
 
 

@@ -57,4 +57,22 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
         raise ParameterError(f"{name}: {error}") from None
 
 
-__all__ = [*FAMILIES, "FAMILIES", "Family", "from_dict"]
+__all__ = [
+    "FAMILIES",
+    "Bernoulli",
+    "Categorical",
+    "Exponential",
+    "Family",
+    "Finite",
+    "Gamma",
+    "Geometric",
+    "LinearRegression",
+    "LinearRegressionUnknownNoise",
+    "MultivariateNormal",
+    "MultivariateNormalUnknownCovariance",
+    "NegativeBinomial",
+    "Normal",
+    "NormalUnknownVariance",
+    "Poisson",
+    "from_dict",
+]

@@ -54,9 +54,9 @@ class Bernoulli(Family):
         return np.stack([ones, x.shape[-1] - ones], axis=-1)
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """ln B(α + ones, β + zeros)."""
+        """Ln B(α + ones, β + zeros)."""
         t = np.asarray(statistics)
-        return betaln(self.alpha + t[..., 0], self.beta + t[..., 1])
+        return np.asarray(betaln(self.alpha + t[..., 0], self.beta + t[..., 1]))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows."""
@@ -64,7 +64,7 @@ class Bernoulli(Family):
 
     def rows(self, statistics: Array, /) -> Array:
         """Ones plus zeros."""
-        return np.asarray(statistics, dtype=np.float64).sum(axis=-1)
+        return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
@@ -77,7 +77,7 @@ class Bernoulli(Family):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw (ones, zeros) for each rate and number of rows."""
         rate, rows = scalar_parameters(parameters, design)
-        ones = rng.binomial(rows.astype(np.int64), rate).astype(np.float64)
+        ones = np.asarray(rng.binomial(rows.astype(np.int64), rate), dtype=np.float64)
         return np.stack([ones, rows - ones], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
+    from troth.models.family import Vector
     from troth.models.predictive import Exact
 
 
@@ -36,7 +38,7 @@ class Categorical(Family):
     array([1., 1., 2.])
     """
 
-    alpha: tuple[float, ...]
+    alpha: Vector
 
     def __post_init__(self) -> None:
         alpha = self._vector("alpha")
@@ -70,11 +72,11 @@ class Categorical(Family):
 
     def rows(self, statistics: Array, /) -> Array:
         """Sum the counts."""
-        return np.asarray(statistics, dtype=np.float64).sum(axis=-1)
+        return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw probabilities from the prior, shape ``(*shape, K)``."""
-        return rng.dirichlet(self._prior, size=shape)
+        return np.asarray(rng.dirichlet(self._prior, size=shape))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of codes for each vector of probabilities."""
@@ -91,9 +93,10 @@ class Categorical(Family):
 
 def count_codes(codes: Array, categories: int) -> Array:
     """Count each code along the last axis, shape ``(..., categories)``."""
-    flat = codes.reshape(-1, codes.shape[-1]).astype(np.intp)
-    offsets = np.arange(len(flat))[:, None] * categories
-    counts = np.bincount((flat + offsets).ravel(), minlength=len(flat) * categories)
+    datasets = prod(codes.shape[:-1])
+    flat = codes.reshape(datasets, codes.shape[-1]).astype(np.intp)
+    offsets = np.arange(datasets)[:, None] * categories
+    counts = np.bincount((flat + offsets).ravel(), minlength=datasets * categories)
     return counts.reshape(*codes.shape[:-1], categories).astype(np.float64)
 
 
@@ -101,11 +104,11 @@ def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:
     """Draw codes by inversion, shape ``(..., rows)``."""
     steps = np.cumsum(probabilities, axis=-1)[..., None, :-1]
     uniform = rng.random((*probabilities.shape[:-1], rows, 1)) * np.sum(probabilities, axis=-1)[..., None, None]
-    return (uniform >= steps).sum(axis=-1).astype(np.float64)
+    return np.asarray((uniform >= steps).sum(axis=-1), dtype=np.float64)
 
 
 def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:
     """Draw multinomial counts, with leading axes of both broadcast."""
     shape = np.broadcast_shapes(probabilities.shape[:-1], rows.shape)
     p = np.broadcast_to(probabilities, (*shape, probabilities.shape[-1]))
-    return rng.multinomial(np.broadcast_to(rows, shape).astype(np.int64), p).astype(np.float64)
+    return np.asarray(rng.multinomial(np.broadcast_to(rows, shape).astype(np.int64), p), dtype=np.float64)

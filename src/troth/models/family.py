@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from troth.errors import DataError, IncompatibleModelsError, ParameterError
 from troth.model import Array, Generator, Model, Support, as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
+    Vector: TypeAlias = Sequence[float] | Array
+    Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,10 @@ class Family:
         """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
         raise NotImplementedError
 
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Λ(t), one number for each leading index of ``(..., statistic)``."""
+        raise NotImplementedError
+
     def summary(self, data: Any, /) -> Array:
         """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
         return self.statistics(data)
@@ -46,7 +54,7 @@ class Family:
         return np.asarray(statistics, dtype=np.float64)[..., 0]
 
     def design(self, statistics: Array, /) -> Array:
-        """What was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
+        """Read off what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
         return self.rows(statistics)[..., None]
 
     def plan(self, rows: Any, /) -> Array:
@@ -75,7 +83,10 @@ class Family:
     def to_dict(self) -> dict[str, Any]:
         """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""
         fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.init}
-        return {"family": type(self).__name__, **{key: value for key, value in fields.items() if value is not None}}
+        return {
+            "family": type(self).__name__,
+            **{key: value for key, value in fields.items() if value is not None},
+        }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:

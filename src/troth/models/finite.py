@@ -20,6 +20,7 @@ from troth.models.family import Family
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
@@ -48,8 +49,8 @@ class Finite(Family):
     array([-2.513, -3.442])
     """
 
-    prior: tuple[float, ...]
-    likelihood: tuple[tuple[float, ...], ...]
+    prior: Vector
+    likelihood: Matrix
     normalised: bool = True
 
     def __post_init__(self) -> None:
@@ -114,13 +115,13 @@ class Finite(Family):
 
     @cached_property
     def _log_prior(self) -> Array:
-        return np.log(np.array(self.prior))
+        return np.asarray(np.log(self.prior), dtype=np.float64)
 
     @cached_property
     def _log_table(self) -> Array:
         """Log p(symbol|θ) as ``[symbol, θ]``."""
         with np.errstate(divide="ignore"):
-            return np.ascontiguousarray(np.log(np.array(self.likelihood)).T)
+            return np.ascontiguousarray(np.log(np.array(self.likelihood, dtype=np.float64)).T)
 
     def summary(self, data: Any, /) -> Array:
         """Count each symbol along the last axis."""
@@ -147,7 +148,9 @@ class Finite(Family):
         for row, symbol in enumerate(symbols.astype(np.intp)):
             alive &= ~np.isneginf(self._log_table[symbol])
             if not alive.any():
-                raise DataError(f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state")
+                raise DataError(
+                    f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
+                )
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Logsumexp of log p(θ) + t, exact for −∞."""
@@ -164,16 +167,15 @@ class Finite(Family):
         trying all small datasets. Otherwise ask the provider: log-likelihoods alone do not tell.
         """
         t = np.asarray(statistics, dtype=np.float64)
-        flat = t.reshape(-1, t.shape[-1])
-        found = self._rows_by_least_squares(flat)
+        distinct, back = np.unique(t.reshape(-1, t.shape[-1]).round(10), axis=0, return_inverse=True)
+        found = self._rows_by_least_squares(distinct)
         missing = np.isnan(found)
-        if missing.any():
-            found[missing] = self._rows_by_enumeration(flat[missing])
+        found[missing] = self._rows_by_enumeration(distinct[missing])
         if np.isnan(found).any():
             raise MissingCapabilityError(
-                "the number of rows cannot be recovered from these log-likelihoods; pass the numbers of rows beside them"
+                "the numbers of rows cannot be recovered from these log-likelihoods: pass them beside the statistics"
             )
-        return found.reshape(t.shape[:-1])
+        return found[back.ravel()].reshape(t.shape[:-1])
 
     def _rows_by_least_squares(self, t: Array) -> Array:
         table = self._log_table
@@ -184,15 +186,15 @@ class Finite(Family):
         return np.where(fits, counts.sum(axis=-1), np.nan)
 
     def _rows_by_enumeration(self, t: Array) -> Array:
-        found = np.full(len(t), np.nan)
-        todo = np.arange(len(t))
-        budget, rows = _LARGEST_ENUMERATION, 0
-        while len(todo) and comb(rows + len(self._log_table) - 1, rows) * len(todo) <= budget:
+        found, todo = np.full(len(t), np.nan), np.arange(len(t))
+        comparisons, rows = 0, 0
+        while len(todo):
+            comparisons += comb(rows + len(self._log_table) - 1, rows) * len(todo)
+            if comparisons > _LARGEST_ENUMERATION:
+                break
             candidates = self.from_summary(datasets_by_type(rows, len(self._log_table)))
-            budget -= candidates.shape[0] * len(todo)
-            same_support = (np.isneginf(candidates)[None] == np.isneginf(t[todo])[:, None]).all(axis=-1)
-            gaps = np.where(np.isneginf(candidates), 0, candidates)[None] - np.where(np.isneginf(t[todo]), 0, t[todo])[:, None]
-            hit = (same_support & (np.abs(gaps).max(axis=-1) < 1e-9)).any(axis=1)
+            close = np.isclose(t[todo, None], candidates[None], rtol=1e-9, atol=1e-9)
+            hit = np.any(np.all(close, axis=-1), axis=1)
             found[todo[hit]] = rows
             todo = todo[~hit]
             rows += 1
@@ -209,7 +211,9 @@ class Finite(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
-        return rng.choice(len(self.prior), p=np.array(self.prior) / sum(self.prior), size=(*shape, 1)).astype(np.float64)
+        return rng.choice(len(self.prior), p=np.array(self.prior) / sum(self.prior), size=(*shape, 1)).astype(
+            np.float64
+        )
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""

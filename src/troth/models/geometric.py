@@ -50,9 +50,9 @@ class NegativeBinomial(Family):
         return count_and_sum(self.support.check(data, "count"))
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """ln B(α + r·n, β + Σx)."""
+        """Ln B(α + r·n, β + Σx)."""
         t = np.asarray(statistics)
-        return betaln(self.alpha + self.r * t[..., 0], self.beta + t[..., 1])
+        return np.asarray(betaln(self.alpha + self.r * t[..., 0], self.beta + t[..., 1]))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows: a Dirichlet with counts (r·n, Σx)."""
@@ -77,7 +77,7 @@ class NegativeBinomial(Family):
         """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
         theta = np.maximum(theta, np.finfo(float).tiny)
         mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
-        return _draw_poisson(rng, mean)
+        return draw_poisson(rng, mean)
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,10 @@ def count_and_sum(x: Array) -> Array:
     return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
 
 
-def _draw_poisson(rng: Generator, mean: Array) -> Array:
+def draw_poisson(rng: Generator, mean: Array) -> Array:
     """Poisson draws; beyond 1e15, where doubles hold no fractions of a standard deviation, by the normal limit."""
     large = mean > 1e15
-    small = rng.poisson(np.where(large, 0.0, mean)).astype(np.float64)
+    small = np.asarray(rng.poisson(np.where(large, 0.0, mean)), dtype=np.float64)
     if not large.any():
         return small
-    return np.where(large, np.floor(mean + np.sqrt(mean) * rng.standard_normal(mean.shape)), small)
+    return np.where(large, np.floor(mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean))), small)

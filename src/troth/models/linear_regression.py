@@ -24,12 +24,12 @@ from troth.models.second_difference import in_chunks
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
 
-Matrix = tuple[tuple[float, ...], ...]
 
 _ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
-_CHUNK = 1 << 20  # entries of the matrices factored at a time
+_CHUNK = 1 << 17  # entries of the matrices factored at a time
 
 
 class _Posterior(NamedTuple):
@@ -45,7 +45,7 @@ class _Posterior(NamedTuple):
 class _Regression(Family):
     """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
 
-    mean: tuple[float, ...]
+    mean: Vector
     precision: Matrix
 
     def __post_init__(self) -> None:
@@ -83,7 +83,9 @@ class _Regression(Family):
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
         if np.ndim(rows) < 2:
-            raise DataError(f"a regression is planned by its features, of shape (rows, {len(self.mean)}), not by {rows!r}")
+            raise DataError(
+                f"a regression is planned by its features, of shape (rows, {len(self.mean)}), not by {rows!r}"
+            )
         z = Support().check(rows, "feature", columns=len(self.mean))
         gram = (np.swapaxes(z, -1, -2) @ z).reshape(*z.shape[:-2], -1)
         return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
@@ -101,7 +103,9 @@ class _Regression(Family):
         try:
             root = np.linalg.cholesky(augmented)
         except np.linalg.LinAlgError:
-            raise DataError("regression statistics that no data can have: ZᵀZ, Zᵀr and rᵀr contradict each other") from None
+            raise DataError(
+                "regression statistics that no data can have: ZᵀZ, Zᵀr and rᵀr contradict each other"
+            ) from None
         diagonal = np.diagonal(root, axis1=-2, axis2=-1)
         log_determinant = 2 * np.log(diagonal[..., :d]).sum(axis=-1)
         return _Posterior(root[..., :d, :d], root[..., d, :d], log_determinant, diagonal[..., d] ** 2)
@@ -112,7 +116,7 @@ class _Regression(Family):
 
     @cached_property
     def _prior_root(self) -> Array:
-        return np.linalg.cholesky(self._prior_precision)
+        return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
 
     def _second_differences(self, own: _Posterior, peers: _Posterior, both: _Posterior) -> tuple[Array, Array]:
         """W, minus half the second difference of hᵀΛ⁻¹h, and minus that of the log-determinant.
@@ -125,7 +129,9 @@ class _Regression(Family):
             gap = whitened - (np.swapaxes(root, -1, -2) @ mean)[..., 0]
             return np.asarray((gap * gap).sum(axis=-1))
 
-        apart = (distance(own.root, own.whitened) - distance(self._prior_root, 0.0)) + distance(peers.root, peers.whitened)
+        apart = (distance(own.root, own.whitened) - distance(self._prior_root, 0.0)) + distance(
+            peers.root, peers.whitened
+        )
         prior_log_determinant = 2 * np.log(np.diagonal(self._prior_root)).sum()
         determinant = (own.log_determinant - prior_log_determinant) - (both.log_determinant - peers.log_determinant)
         return 0.5 * apart, determinant
@@ -246,9 +252,9 @@ class LinearRegression(_Regression):
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this law with its rows counted in units of the reference's noise."""
-        if isinstance(reference, LinearRegression):
-            if (self.mean, self.precision) == (reference.mean, reference.precision):
-                return dataclasses.replace(self, reference=reference._unit)
+        prior = (self.mean, self.precision)
+        if isinstance(reference, LinearRegression) and prior == (reference.mean, reference.precision):
+            return dataclasses.replace(self, reference=reference._unit)
         return super().in_space_of(reference)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
@@ -322,7 +328,7 @@ class LinearRegressionUnknownNoise(_Regression):
             fits = [self._fit(t) for t in (own, peers, both)]
             W, determinant = self._second_differences(*(posterior for posterior, _, _ in fits))
             prior = np.array(self.shape), np.array(self.scale)
-            return unknown_variance_log_pmi(prior, *((A, B) for _, A, B in fits), W, determinant)
+            return unknown_variance_log_pmi(W, determinant, prior, *((A, B) for _, A, B in fits))
 
         return self._in_chunks(kernel, own, peers, both)
 

@@ -11,16 +11,15 @@ import numpy as np
 from scipy.special import multigammaln, psi
 
 from troth.errors import ParameterError
-from troth.model import Array, Generator, Model
 from troth.models.family import Family
 from troth.models.normal import normal_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.model import Array, Generator, Model
+    from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
-
-Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class MultivariateNormal(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: tuple[float, ...]
+    mean: Vector
     covariance: Matrix
     noise: Matrix
     reference: Matrix | None = None
@@ -106,7 +105,12 @@ class MultivariateNormal(Family):
     def space(self) -> Mapping[str, object]:
         """Family, prior and the noise in whose units rows are counted."""
         unit = self.reference or self.noise
-        return {"family": "MultivariateNormal", "mean": self.mean, "covariance": self.covariance, "reference noise": unit}
+        return {
+            "family": "MultivariateNormal",
+            "mean": self.mean,
+            "covariance": self.covariance,
+            "reference noise": unit,
+        }
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this law with its rows counted in units of the reference's noise, if that is a multiple of its own."""
@@ -160,7 +164,7 @@ class MultivariateNormalUnknownCovariance(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: tuple[float, ...]
+    mean: Vector
     strength: float
     dof: float
     scale: Matrix
@@ -194,14 +198,16 @@ class MultivariateNormalUnknownCovariance(Family):
         d = len(self.mean)
         inverse_root = np.linalg.inv(_wishart_root(rng, np.full(shape, self.dof), d))
         root = np.linalg.cholesky(np.array(self.scale)) @ np.swapaxes(inverse_root, -1, -2)
-        mean = np.array(self.mean) + np.einsum("...ij,...j->...i", root, rng.standard_normal((*shape, d))) / np.sqrt(self.strength)
+        mean = np.array(self.mean) + np.einsum("...ij,...j->...i", root, rng.standard_normal((*shape, d))) / np.sqrt(
+            self.strength
+        )
         covariance = root @ np.swapaxes(root, -1, -2)
         return np.concatenate([mean, covariance.reshape(*shape, d * d)], axis=-1)
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
         d = len(self.mean)
         covariance = parameters[..., d:].reshape(*parameters.shape[:-1], d, d)
-        return parameters[..., :d], np.linalg.cholesky(covariance)
+        return parameters[..., :d], np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of vectors for each mean and covariance."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln, psi
 
-from troth.model import Array, Generator, Model
 from troth.models.family import Family, scalar_parameters
 from troth.models.second_difference import binet_remainder, log_ratio_excess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.model import Array, Generator, Model
     from troth.models.predictive import Exact
 
 
@@ -169,7 +169,7 @@ class NormalUnknownVariance(Family):
         prior = self._posterior(np.zeros(3))
         W = 0.5 * _quadratic_second_difference(*((m, p) for _, _, p, m in (prior, one, two, joint)))
         determinant = np.log1p((own[..., 0] / prior[2]) * (peers[..., 0] / joint[2]))
-        return unknown_variance_log_pmi(*((A, B) for A, B, _, _ in (prior, one, two, joint)), W, determinant)
+        return unknown_variance_log_pmi(W, determinant, *((A, B) for A, B, _, _ in (prior, one, two, joint)))
 
     def _posterior(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """Shape A, rate B, precision λ and mean (relative to the prior mean) of the posterior."""
@@ -208,23 +208,26 @@ class NormalUnknownVariance(Family):
 def normal_log_pmi(
     prior: float | Array, own: tuple[Array, Array], peers: tuple[Array, Array], both: tuple[Array, Array]
 ) -> Array:
-    """Log PMI for a normal mean with prior precision λ₀ around 0, from (precision, precision × deviation) of the data."""
+    """Log PMI of a normal mean with prior precision λ₀ around 0, from the data's precision and weighted deviation."""
     (n1, h1), (n2, h2), (nT, hT) = own, peers, both
     p0 = np.asarray(prior)
-    posteriors = [(np.zeros_like(p0), p0), *((h / (p0 + n), p0 + n) for n, h in ((n1, h1), (n2, h2), (nT, hT)))]
+    posteriors = [
+        (np.zeros_like(p0), p0),
+        *((h / (p0 + n), p0 + n) for n, h in ((n1, h1), (n2, h2), (nT, hT))),
+    ]
     determinant = np.log1p((n1 / p0) * (n2 / (p0 + nT)))
     return np.asarray(0.5 * (determinant - _quadratic_second_difference(*posteriors)))
 
 
 def unknown_variance_log_pmi(
+    W: Array,
+    determinant: Array,
     prior: tuple[Array, Array],
     own: tuple[Array, Array],
     peers: tuple[Array, Array],
     both: tuple[Array, Array],
-    W: Array,
-    determinant: Array,
 ) -> Array:
-    """Log PMI from the (shape, rate) of four inverse gammas, W = B_T + B₀ − B₁ − B₂ and −Δ² ln det.
+    """Log PMI from W = B_T + B₀ − B₁ − B₂, −Δ² ln det, and the (shape, rate) of four inverse gammas.
 
     With v = B/A: −Δ²(A ln v) = ΣA·L(v/v_T − 1) − W/v_T over own, peers and (negatively) prior, L(r) = log1p(r) − r.
     """
@@ -243,7 +246,10 @@ def unknown_variance_log_pmi(
 
 
 def _quadratic_second_difference(
-    prior: tuple[Array, Array], own: tuple[Array, Array], peers: tuple[Array, Array], both: tuple[Array, Array]
+    prior: tuple[Array, Array],
+    own: tuple[Array, Array],
+    peers: tuple[Array, Array],
+    both: tuple[Array, Array],
 ) -> Array:
     """λ₁(μ₁−μ_T)² + λ₂(μ₂−μ_T)² − λ₀(μ₀−μ_T)²: minus the second difference of λμ², without its cancellation."""
     mean = both[0]

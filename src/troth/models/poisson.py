@@ -11,7 +11,7 @@ from scipy.stats import nbinom
 
 from troth.model import Array, Generator, Support
 from troth.models.family import Family, scalar_parameters
-from troth.models.geometric import count_and_sum
+from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.predictive import LARGEST_SUM
 from troth.models.second_difference import gamma_log_pmi
 
@@ -74,7 +74,7 @@ class Poisson(Family):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw (n, Σx): the events of n rows are Poisson with n times the rate."""
         rate, rows = scalar_parameters(parameters, design)
-        return np.stack([rows, rng.poisson(rate * rows).astype(np.float64)], axis=-1)
+        return np.stack([rows, np.asarray(draw_poisson(rng, rate * rows))], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """E[Λ] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""

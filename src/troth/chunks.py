@@ -1,0 +1,30 @@
+"""Work on large arrays a cache-full at a time, on all cores: NumPy lets go of the interpreter while it computes."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def for_each_chunk(count: int, size: int, work: Callable[[slice], None]) -> None:
+    """Call ``work`` with slices of at most ``size`` that cover ``range(count)``; each must write its own part.
+
+    Examples
+    --------
+    >>> for_each_chunk(5, 2, print)
+    slice(0, 2, None)
+    slice(2, 4, None)
+    slice(4, 5, None)
+    """
+    chunks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    workers = min(len(chunks) // 2, os.cpu_count() or 1)
+    if workers < 2:
+        for chunk in chunks:
+            work(chunk)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, chunks))

@@ -1,0 +1,37 @@
+"""One registry of all families: every law-like test runs over it."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from troth import models
+
+SOAK = os.environ.get("TROTH_SOAK") == "1"
+"""`make soak` runs the same tests with more seeds and examples."""
+
+EXAMPLES: dict[str, models.Family] = {
+    "finite": models.Finite([0.2, 0.5, 0.3], [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]),
+    "finite with zeros": models.Finite([0.3, 0.7], [[0.2, 0.3, 0.5], [0.6, 0.4, 0.0]]),
+    "bernoulli": models.Bernoulli(1, 2),
+    "categorical": models.Categorical([1, 0.5, 2]),
+    "geometric": models.Geometric(3, 2),
+    "negative binomial": models.NegativeBinomial(2.5, 3, 2),
+    "poisson": models.Poisson(2, 1),
+    "exponential": models.Exponential(3, 1),
+    "gamma": models.Gamma(2, 3, 1.5),
+    "normal": models.Normal(3, 2, 1.5),
+    "normal, weighted": models.Normal(3, 2, 1.5, reference=0.5),
+    "normal, unknown variance": models.NormalUnknownVariance(3, 0.5, 3, 2),
+    "multivariate normal": models.MultivariateNormal([1, 2], [[2, 0.5], [0.5, 1]], [[1, 0.2], [0.2, 3]]),
+    "multivariate normal, unknown covariance": models.MultivariateNormalUnknownCovariance(
+        [1, 2], 2, 4, [[2, 0.5], [0.5, 1]]
+    ),
+    "regression": models.LinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
+    "regression, unknown noise": models.LinearRegressionUnknownNoise([1, -2], [[2, 0.5], [0.5, 1]], 3, 2),
+}
+
+
+def generator(*seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)

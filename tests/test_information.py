@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import troth
+from registry import EXAMPLES, SOAK, generator
+from troth import models
+from troth.information import peer_log_pmi, second_difference
+
+FLOATS = st.floats(-1e12, 1e12, allow_nan=False)
+REPORTS = st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, 3), elements=FLOATS))
+
+
+@settings(max_examples=2000 if SOAK else 200)
+@given(REPORTS, st.randoms(use_true_random=False))
+def test_leave_one_out_is_exact_to_the_last_rounding(t: Any, random: Any) -> None:
+    groups = [random.randrange(3) for _ in t]
+    for labels in (list(range(len(t))), groups):
+        found = troth.leave_one_out(t, labels)
+        for i, j in np.ndindex(t.shape):
+            expected = sum((Fraction(t[k, j]) for k in range(len(t)) if labels[k] != labels[i]), Fraction(0))
+            assert abs(Fraction(float(found[i, j])) - expected) <= abs(expected) * Fraction(1, 2**51)
+
+
+@settings(max_examples=1000 if SOAK else 100)
+@given(REPORTS, st.randoms(use_true_random=False))
+def test_leave_one_out_depends_on_the_set_of_reports_alone(t: Any, random: Any) -> None:
+    t = np.concatenate([t, t[:1]])
+    order = list(range(len(t)))
+    random.shuffle(order)
+    found = troth.leave_one_out(t)
+    assert np.array_equal(troth.leave_one_out(t[order]), found[order])
+    assert np.array_equal(found[0], found[-1])
+
+
+def test_a_small_provider_keeps_its_digits_beside_a_giant() -> None:
+    t = np.array([[1e20], [0.1], [0.2]])
+    assert troth.leave_one_out(t)[0, 0] == 0.1 + 0.2
+    assert (t.sum(axis=0) - t)[0, 0] != 0.1 + 0.2  # what the plain difference would say
+
+
+def test_leave_one_out_broadcasts_over_leading_axes() -> None:
+    t = generator(1).normal(size=(4, 5, 6, 3))
+    found = troth.leave_one_out(t)
+    assert found.shape == t.shape
+    for i, j in np.ndindex(4, 5):
+        assert np.array_equal(found[i, j], troth.leave_one_out(t[i, j]))
+    wide = generator(2).normal(size=(7, 5000))
+    assert np.allclose(troth.leave_one_out(wide), wide.sum(axis=0) - wide)
+
+
+def test_excluded_states_are_carried_without_nan() -> None:
+    t = np.array([[-np.inf, 1.0], [-2.0, -np.inf], [-np.inf, 3.0]])
+    assert np.array_equal(troth.leave_one_out(t), [[-np.inf, -np.inf], [-np.inf, 4.0], [-np.inf, -np.inf]])
+    assert np.array_equal(troth.leave_one_out(t, groups=[0, 1, 0])[:, 0], [-2.0, -np.inf, -2.0])
+
+
+def test_leave_one_out_of_one_and_of_none() -> None:
+    assert np.array_equal(troth.leave_one_out(np.array([[3.0, 4.0]])), [[0.0, 0.0]])
+    assert troth.leave_one_out(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_leave_one_out_refuses_what_it_cannot_add() -> None:
+    with pytest.raises(troth.DataError, match="provider 1: statistic 0 is nan"):
+        troth.leave_one_out(np.array([[1.0], [np.nan]]))
+    with pytest.raises(troth.DataError, match=r"\(..., provider, statistic\)"):
+        troth.leave_one_out(np.ones(3))
+    with pytest.raises(troth.DataError, match="2 group labels for 3 providers"):
+        troth.leave_one_out(np.ones((3, 1)), groups=["a", "b"])
+    with pytest.raises(troth.DataError, match="too large"):
+        troth.leave_one_out(np.full((3, 1), 1e308))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_peer_log_pmi_is_log_pmi_with_the_others_one_by_one(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(3)
+    theta = model.draw_parameters(rng)
+    t = np.stack([model.statistics(model.draw_data(rng, theta, rows)) for rows in (4, 1, 9, 6)])
+    for groups in (None, ["x", "y", "x", "z"]):
+        found = peer_log_pmi(model, t, groups)
+        for i in range(4):
+            others = [j for j in range(4) if (j != i if groups is None else groups[j] != groups[i])]
+            assert float(found[i]) == pytest.approx(
+                float(second_difference(model, t[i], t[others].sum(axis=0))), abs=1e-9
+            )
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_log_pmi_broadcasts(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(4)
+    a = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 1)), 3))
+    b = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (5,)), 4))
+    table = troth.log_pmi(model, a, b)
+    assert table.shape == (2, 5)
+    for i, j in np.ndindex(2, 5):
+        assert float(table[i, j]) == pytest.approx(float(troth.log_pmi(model, a[i, 0], b[j])), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_empty_datasets_say_nothing(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    empty: Any = ([], []) if name.startswith("regression") else []
+    rng = generator(5)
+    t = model.statistics(model.draw_data(rng, model.draw_parameters(rng), 5))
+    nothing = model.statistics(empty)
+    assert np.array_equal(nothing, np.zeros_like(t))
+    assert float(troth.log_pmi(model, t, nothing)) == pytest.approx(0, abs=1e-30)
+    assert float(troth.log_pmi(model, nothing, t)) == pytest.approx(0, abs=1e-30)
+    assert float(troth.log_pmi(model, nothing, nothing)) == 0
+    assert model.rows(nothing) == 0
+
+
+def test_contradictions_are_impossible_and_not_nan() -> None:
+    model = models.Finite([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]])
+    zero, one = model.statistics([0]), model.statistics([1])
+    assert troth.log_pmi(model, zero, one) == -np.inf
+    assert troth.log_pmi(model, zero, zero) == pytest.approx(np.log(2))
+    assert troth.log_pmi(model, zero, zero + one) == -np.inf
+    assert np.array_equal(peer_log_pmi(model, np.stack([zero, one, zero])), [-np.inf, -np.inf, -np.inf])
+    assert np.array_equal(peer_log_pmi(model, np.stack([zero, zero, one])), [-np.inf, -np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
+def test_exact_mutual_information_is_the_mean_log_pmi(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    found = troth.mutual_information(model, 3, 6, rng=generator(6))
+    rng = generator(7)
+    theta = model.draw_parameters(rng, (200_000,))
+    a, b = (model.draw_statistics(rng, theta, model.plan(float(rows))) for rows in (3, 6))
+    sample = troth.log_pmi(model, a, b)
+    error = sample.std() / np.sqrt(len(sample)) + found.standard_error
+    assert abs(found.value - sample.mean()) < 5.5 * error
+    assert found.method == ("simulated" if name in ("geometric", "negative binomial") else "exact")
+    assert ("exact" if found.method == "exact" else "±") in str(found)
+
+
+@pytest.mark.parametrize("name", ["regression", "regression, unknown noise"])
+def test_mutual_information_of_regressions_depends_on_their_features(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(8)
+    z1, z2 = rng.normal(size=(4, 2)), rng.normal(size=(7, 2))
+    found = troth.mutual_information(model, z1, z2)
+    theta = model.draw_parameters(rng, (100_000,))
+    a, b = (model.statistics(model.draw_data(rng, theta, z)) for z in (z1, z2))
+    sample = troth.log_pmi(model, a, b)
+    assert found.method == "exact"
+    assert abs(found.value - sample.mean()) < 5.5 * sample.std() / np.sqrt(len(sample))
+    with pytest.raises(troth.DataError, match="planned by its features"):
+        troth.mutual_information(model, 4, 7)
+
+
+def test_mutual_information_by_hand() -> None:
+    """Two states told apart by one row of each side with the table [[.9, .1], [.2, .8]]."""
+    model = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
+    joint = 0.5 * np.outer([0.9, 0.1], [0.9, 0.1]) + 0.5 * np.outer([0.2, 0.8], [0.2, 0.8])
+    marginal = joint.sum(axis=1)
+    expected = (joint * np.log(joint / np.outer(marginal, marginal))).sum()
+    assert float(troth.mutual_information(model, 1, 1)) == pytest.approx(expected, abs=1e-15)
+
+
+def test_mutual_information_says_when_it_needs_a_generator() -> None:
+    with pytest.raises(troth.MissingCapabilityError, match="rng="):
+        troth.mutual_information(models.Geometric(1, 1), 2, 3)

@@ -1,12 +1,14 @@
-"""Run every benchmark, or those named: ``python -m benchmarks core``."""
+"""Run every benchmark, or those named: ``python -m benchmarks core rules``."""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks import core
+from benchmarks import core, incentives, rules
 
-BENCHMARKS = {"core": core.main}
+BENCHMARKS = {"core": core.main, "rules": rules.main, "incentives": incentives.main}
 
-for name in sys.argv[1:] or BENCHMARKS:
+for number, name in enumerate([name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS):
+    if number:
+        print()
     BENCHMARKS[name]()

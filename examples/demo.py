@@ -1,4 +1,4 @@
-"""Price the README's example: five clinics report how many of their patients improved, and one of them made it up."""
+"""Pay the README's example: five clinics report which patients improved, and one of them made it up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 import troth
 
+BUDGET = 1000.0
 CLINICS = {
     "Ash": "1101101110 1011110110",
     "Birch": "1011011101 1101101011",
@@ -16,19 +17,24 @@ CLINICS = {
 
 
 def main() -> None:
-    """Print what each clinic's report and its peers' reports say about each other."""
+    """Print what each clinic earns, and why."""
     model = troth.models.Bernoulli(alpha=1, beta=1)
     reports = np.stack([model.statistics([int(c) for c in rows if c != " "]) for rows in CLINICS.values()])
+    rule = troth.SyntheticPeers(draws=1024)
+    payments = rule.pay(model, reports, budget=BUDGET, rng=np.random.default_rng(7))
     scores = troth.peer_log_pmi(model, reports)
-    print("Five clinics report which patients improved. Nobody knows the true rate; the prior is uniform.\n")
-    print(f"  {'clinic':<15} {'rows':>5} {'improved':>9}   {'log PMI with its peers':>22}")
-    for name, (ones, zeros), score in zip(CLINICS, reports, scores, strict=True):
-        bar = ("+" if score > 0 else "-") * round(4 * abs(float(score)))
-        print(f"  {name:<15} {int(ones + zeros):>5} {ones / (ones + zeros):>9.0%}   {score:>10.3f} nats  {bar}")
-    information = troth.mutual_information(model, 20, int(reports.sum()) - 20)
-    print(
-        f"\nAn honest clinic with 20 rows expects {information}. Assumed: given the true rate, clinics are independent."
-    )
+    nothing = rule.empty_share(model, reports)[0]
+    cap = BUDGET / len(CLINICS)
+    print(f"Five clinics report which patients improved; the budget is {BUDGET:,.2f}, at most {cap:,.2f} each.")
+    print("Nobody knows the true rate; the prior is uniform.\n")
+    print(f"  {'clinic':<15} {'rows':>5} {'improved':>9} {'log PMI':>9} {'payment':>10}")
+    for name, (ones, zeros), score, amount in zip(CLINICS, reports, scores, payments, strict=True):
+        rows, bar = int(ones + zeros), "#" * round(30 * amount / cap)
+        print(f"  {name:<15} {rows:>5} {ones / rows:>9.0%} {score:>9.2f} {amount:>10.2f}  {bar}")
+    print(f"  {'in all':<15} {'':>25} {payments.sum():>10.2f}")
+    print(f"\nSending nothing would have earned {nothing * cap:.2f}, which is {nothing:.0%} of the cap.")
+    print("Proved: no lie earns more than the truth in expectation, under the model.")
+    print("Assumed: given the true rate, clinics are independent and patients alike.")
 
 
 if __name__ == "__main__":

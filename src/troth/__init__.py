@@ -16,13 +16,31 @@ if TYPE_CHECKING:
     from troth.errors import LawBrokenError as LawBrokenError
     from troth.errors import MissingCapabilityError as MissingCapabilityError
     from troth.errors import ParameterError as ParameterError
+    from troth.errors import ScoreOutOfRangeError as ScoreOutOfRangeError
     from troth.errors import TrothError as TrothError
+    from troth.errors import UnboundedRangeError as UnboundedRangeError
+    from troth.errors import UnequalSizesError as UnequalSizesError
     from troth.information import Information as Information
     from troth.information import leave_one_out as leave_one_out
     from troth.information import log_pmi as log_pmi
     from troth.information import mutual_information as mutual_information
     from troth.information import peer_log_pmi as peer_log_pmi
     from troth.laws import check_model as check_model
+    from troth.mechanisms import Bonded as Bonded
+    from troth.mechanisms import Breakdown as Breakdown
+    from troth.mechanisms import Brier as Brier
+    from troth.mechanisms import LogPmiRule as LogPmiRule
+    from troth.mechanisms import MultiDay as MultiDay
+    from troth.mechanisms import OneTime as OneTime
+    from troth.mechanisms import Round as Round
+    from troth.mechanisms import Rule as Rule
+    from troth.mechanisms import ScoreRange as ScoreRange
+    from troth.mechanisms import SyntheticPeers as SyntheticPeers
+    from troth.mechanisms import clipped_range as clipped_range
+    from troth.mechanisms import divergences as divergences
+    from troth.mechanisms import exact_range as exact_range
+    from troth.mechanisms import group_weights as group_weights
+    from troth.mechanisms import paper_range as paper_range
     from troth.model import Model as Model
     from troth.model import Support as Support
     from troth.model import combine as combine
@@ -35,10 +53,30 @@ _HOMES = {
         "LawBrokenError",
         "MissingCapabilityError",
         "ParameterError",
+        "ScoreOutOfRangeError",
         "TrothError",
+        "UnboundedRangeError",
+        "UnequalSizesError",
     ),
     "troth.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
     "troth.laws": ("check_model",),
+    "troth.mechanisms": (
+        "Bonded",
+        "Breakdown",
+        "Brier",
+        "LogPmiRule",
+        "MultiDay",
+        "OneTime",
+        "Round",
+        "Rule",
+        "ScoreRange",
+        "SyntheticPeers",
+        "clipped_range",
+        "exact_range",
+        "group_weights",
+        "paper_range",
+        "divergences",
+    ),
     "troth.model": ("Model", "Support", "combine"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

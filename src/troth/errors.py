@@ -21,6 +21,41 @@ class MissingCapabilityError(TrothError, TypeError):
     """A model was asked for something that it does not offer."""
 
 
+class UnboundedRangeError(TrothError, ValueError):
+    """Log PMI has no bounds that can be stated before reports are seen, or none that can be found in time.
+
+    Attributes
+    ----------
+    upper_bound : float or None
+        A bound from above, where at least that is known.
+    """
+
+    def __init__(self, why: str, upper_bound: float | None = None) -> None:
+        self.upper_bound = upper_bound
+        super().__init__(f"{why}; MultiDay and SyntheticPeers need no range")
+
+
+class ScoreOutOfRangeError(TrothError, ValueError):
+    """A score outside the range that was fixed before reports were seen; it is never clipped silently.
+
+    Attributes
+    ----------
+    provider : int
+        Whose score it is.
+    """
+
+    def __init__(self, provider: int, score: float, low: float, high: float, what: str = "score") -> None:
+        self.provider = provider
+        super().__init__(
+            f"provider {provider}: {what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; the report exceeds the "
+            "declared rows or values, or the range was declared too narrow"
+        )
+
+
+class UnequalSizesError(TrothError, ValueError):
+    """Peers report different numbers of rows on two days that are compared (erratum E10)."""
+
+
 class LawBrokenError(TrothError):
     """A model breaks a law that every model must obey.
 

@@ -13,7 +13,7 @@ leading axes, and shapes obey one law: ``(..., provider, statistic)``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,6 +135,70 @@ class Foreseeing(Model, Protocol):
         ...
 
 
+class Extremes(NamedTuple):
+    """Least and greatest finite log PMI over every admissible report, and whether PMI can be 0 as well."""
+
+    low: float
+    high: float
+    impossible: bool = False
+
+
+@runtime_checkable
+class Ranged(Model, Protocol):
+    """A model that knows how large and how small log PMI can get when reports are limited."""
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values.
+
+        Raises `UnboundedRangeError` where there are none, and says why.
+        """
+        ...
+
+
+@runtime_checkable
+class PaperBounded(Model, Protocol):
+    """A model for which the paper has closed bounds of log PMI, corrected where they are wrong."""
+
+    def paper_bounds(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Bounds for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values."""
+        ...
+
+
+class Forecast(NamedTuple):
+    """What an own report foretells of its peers' data.
+
+    Attributes
+    ----------
+    probability
+        That the peers report just what they did.
+    coincidence
+        Σ p² over all that they could report.
+    log_outcomes
+        Log of how many different things they could report.
+    """
+
+    probability: Array
+    coincidence: Array
+    log_outcomes: Array
+
+
+@runtime_checkable
+class Foretelling(Model, Protocol):
+    """A model with a known p(data|θ) over finitely many datasets, which can foretell peers' data."""
+
+    def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
+        """Count each possible row behind a statistic of so many rows; counts add over providers of the same model."""
+        ...
+
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], by_type: bool, /) -> Forecast:
+        """Foretell peers, given as models with the counts of all their data, by type or row by row."""
+        ...
+
+
 @runtime_checkable
 class Combinable(Model, Protocol):
     """A model that can be mixed with others that share its prior: two labs with different tests."""
@@ -212,19 +276,24 @@ class Support:
 
 def as_floats(values: Any, what: str = "value") -> Array:
     """Return an array of floats, or raise a `DataError` that names the first entry that is no number."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+    if not (hasattr(values, "__array__") or hasattr(values, "__getitem__") or np.isscalar(values)):
+        raise DataError(f"{what}s must be a sequence of numbers, not {type(values).__name__}")
     try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+        plain = np.asarray(values)
+        if plain.dtype.kind not in "USc":
+            return plain.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
         pass
-    try:
-        flat = list(values)
-    except TypeError:
-        raise DataError(f"{what}s must be a sequence of numbers, not {type(values).__name__}") from None
-    for row, value in enumerate(flat):
+    for row, value in enumerate(values):
         try:
+            if isinstance(value, str | bytes | complex | np.complexfloating):
+                raise TypeError
             np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError(f"row {row}: {what} {value!r} is not a number") from None
+        except (TypeError, ValueError, OverflowError):
+            shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
+            raise DataError(f"row {row}: {what} {shown} is not a number") from None
     raise DataError(f"the rows have different lengths, so they are no table of {what}s")
 
 
@@ -247,6 +316,8 @@ def combine(models: Sequence[Model]) -> list[Model]:
     >>> good.statistics([0.5, 1.5]), poor.statistics([0.5, 1.5])
     (array([2., 2.]), array([0.5, 0.5]))
     """
+    if not models:
+        raise IncompatibleModelsError("there are no models to combine")
     reference = models[0]
     return [reference, *(_aligned(model, reference) for model in models[1:])]
 

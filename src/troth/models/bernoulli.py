@@ -6,15 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 
-from troth.model import Array, Generator, Support
+from troth.errors import MissingCapabilityError
+from troth.model import Array, Extremes, Forecast, Generator, Model, Support
+from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.models.predictive import Exact
+
+_LARGEST_FORECAST = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,44 @@ class Bernoulli(Family):
     def rows(self, statistics: Array, /) -> Array:
         """Ones plus zeros."""
         return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows."""
+        prior = np.array([self.alpha, self.beta])
+        return Extremes(*dirichlet_extremes(prior, rows, self._peer_rows(peers)))
+
+    def counts(self, statistics: Array, _: Array | None = None, /) -> Array:
+        """Ones and zeros: the statistic itself."""
+        return np.asarray(statistics, dtype=np.float64)
+
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], by_type: bool, /) -> Forecast:
+        """Foretell peers' data: the number of ones is Beta-binomial given the own report."""
+        ((model, counts),) = peers
+        if model != self:
+            raise MissingCapabilityError(f"{self!r} cannot foretell the data of {model!r}")
+        rows = counts.sum(axis=-1)
+        log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
+        log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if by_type else 0.0)
+        situations, which = np.unique(
+            np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3), axis=0, return_inverse=True
+        )
+        if situations[:, 2].sum() > _LARGEST_FORECAST:
+            raise MissingCapabilityError("so many rows are too many to foretell one by one: use SyntheticPeers instead")
+        coincidence = np.array(
+            [self._coincidence(float(one), float(zero), float(size), by_type) for one, zero, size in situations]
+        )
+        log_outcomes = np.log(rows + 1) if by_type else rows * np.log(2)
+        return Forecast(np.exp(log_chance), coincidence[which.ravel()].reshape(rows.shape), log_outcomes)
+
+    def _coincidence(self, ones: float, zeros: float, rows: float, by_type: bool) -> float:
+        """Σ p² over all that peers with so many rows could report, given own ones and zeros."""
+        counts = np.stack([np.arange(rows + 1), rows - np.arange(rows + 1)], axis=-1)
+        log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
+        own = np.array([ones, zeros])
+        log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
+        return float(np.exp(2 * log_chance + (2 if by_type else 1) * log_orders).sum())
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

@@ -11,12 +11,15 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.errors import ParameterError
-from troth.model import Array, Generator, Support
+from troth.model import Array, Extremes, Generator, Model, Support
+from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.models.family import Vector
     from troth.models.predictive import Exact
 
@@ -73,6 +76,12 @@ class Categorical(Family):
     def rows(self, statistics: Array, /) -> Array:
         """Sum the counts."""
         return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows."""
+        return Extremes(*dirichlet_extremes(self._prior, rows, self._peer_rows(peers)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw probabilities from the prior, shape ``(*shape, K)``."""

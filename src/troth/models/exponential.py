@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln, psi
 
-from troth.model import Array, Generator, Support
+from troth.model import Array, Extremes, Generator, Model, Support
+from troth.models.extremes import ray_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.models.predictive import Exact
 
 
@@ -64,6 +67,19 @@ class Gamma(Family):
         scale = np.array([self.known_shape, 1.0])
         total = None if both is None else both * scale
         return gamma_log_pmi(np.array([self.shape, self.rate]), own * scale, peers * scale, total)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows within the declared values."""
+        bounds, others = self._declared(values), self._peer_rows(peers)
+        k, scale = self.known_shape, np.array([1 / self.known_shape, 1.0])
+        own, peer = ((k * np.arange(n + 1.0), bounds[0] / k, bounds[1] / k) for n in (rows, others))
+        return Extremes(
+            *ray_extremes(
+                lambda a, b: self.log_pmi(a * scale, b * scale), (self.shape, self.rate), own, peer, integer=False
+            )
+        )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

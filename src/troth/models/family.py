@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from troth.errors import DataError, IncompatibleModelsError, ParameterError
+from troth.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.model import Array, Generator, Model, Support, as_floats
 
 if TYPE_CHECKING:
@@ -79,6 +79,29 @@ class Family:
                     f"{key} is {ours} here and {theirs.get(key)} there, and providers must share it"
                 )
         return self
+
+    def _peer_rows(self, peers: Sequence[tuple[Model, int]]) -> int:
+        """Add up the peers' rows, which must be rows of this very law."""
+        for other, _ in peers:
+            if other != self:
+                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
+        return sum(rows for _, rows in peers)
+
+    def _declared(self, values: tuple[float, float] | None) -> tuple[float, float]:
+        """Return declared bounds on values, within the support."""
+        name = type(self).__name__
+        if values is None:
+            raise UnboundedRangeError(
+                f"log PMI of {name} grows without bound with the values: declare values=(low, high) of a report"
+            )
+        low, high = float(values[0]), float(values[1])
+        if not (np.isfinite([low, high]).all() and low <= high):
+            raise ParameterError(
+                f"values must be a pair of finite numbers (low, high) with low <= high, not {values!r}"
+            )
+        if high < self.support.low or low > self.support.high:
+            raise ParameterError(f"values {values!r} are outside the support of {name}: {self.support}")
+        return max(low, self.support.low), min(high, self.support.high)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""

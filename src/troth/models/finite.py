@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from scipy.optimize import nnls
 from scipy.special import gammaln
 
-from troth.errors import DataError, MissingCapabilityError, ParameterError
-from troth.model import Array, Generator, Model, Support
+from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.information import second_difference
+from troth.model import Array, Extremes, Forecast, Generator, Model, Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
+from troth.models.coincidence import log_same_sequence, log_same_type
+from troth.models.extremes import datasets_by_type
 from troth.models.family import Family
+from troth.models.recovery import recover_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
+_LARGEST_TABLE = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -160,45 +164,119 @@ class Finite(Family):
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.exp(x - peak).sum(axis=-1)) + peak[..., 0])
 
+    def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
+        """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""
+        return recover_counts(self._log_table, statistics, rows)
+
     def rows(self, statistics: Array, /) -> Array:
-        """Recover the number of rows from log-likelihoods, where only one number fits.
+        """Recover the number of rows from log-likelihoods, where only one number fits."""
+        return np.asarray(recover_counts(self._log_table, statistics, only_rows=True).sum(axis=-1))
 
-        Whole counts c with Σ_k c_k log p(k|θ) = t_θ are found by least squares if the table has full rank, or by
-        trying all small datasets. Otherwise ask the provider: log-likelihoods alone do not tell.
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows: in closed form for two states, else by type.
+
+        With two states log PMI depends on a report through its log-likelihood ratio alone and is monotone in it, so
+        the most one-sided reports are extreme. Without zeros in the tables full reports are extreme, and are
+        enumerated up to the order of their rows.
         """
-        t = np.asarray(statistics, dtype=np.float64)
-        distinct, back = np.unique(t.reshape(-1, t.shape[-1]).round(10), axis=0, return_inverse=True)
-        found = self._rows_by_least_squares(distinct)
-        missing = np.isnan(found)
-        found[missing] = self._rows_by_enumeration(distinct[missing])
-        if np.isnan(found).any():
-            raise MissingCapabilityError(
-                "the numbers of rows cannot be recovered from these log-likelihoods: pass them beside the statistics"
-            )
-        return found[back.ravel()].reshape(t.shape[:-1])
+        tables = self._tables(peers)
+        zeros = any(np.isneginf(model._log_table).any() for model in (self, *tables))
+        own = self._reports(rows, zeros)
+        others = np.zeros((1, len(self.prior)))
+        for model, limit in tables.items():
+            others = _distinct((others[:, None] + model._reports(limit, zeros)).reshape(-1, len(self.prior)))
+        own, others = (t[np.isfinite(self.log_evidence(t))] for t in (own, others))
+        if len(own) * len(others) > _LARGEST_TABLE:
+            self._too_many(len(own) * len(others))
+        low, high, impossible = np.inf, -np.inf, False
+        for start in range(0, len(own), step := max(1, 1_000_000 // len(others))):
+            block = second_difference(self, own[start : start + step, None], others[None])
+            finite = block[np.isfinite(block)]
+            impossible = impossible or finite.size < block.size
+            low, high = min(low, finite.min(initial=np.inf)), max(high, finite.max(initial=-np.inf))
+        return Extremes(min(low, 0.0), max(high, 0.0), impossible)
 
-    def _rows_by_least_squares(self, t: Array) -> Array:
-        table = self._log_table
-        if not np.isfinite(table).all() or np.linalg.matrix_rank(table) < len(table):
-            return np.full(len(t), np.nan)
-        counts = np.round(t @ np.linalg.pinv(table))
-        fits = (counts >= 0).all(axis=-1) & np.isclose(counts @ table, t, rtol=1e-9, atol=1e-9).all(axis=-1)
-        return np.where(fits, counts.sum(axis=-1), np.nan)
+    def _tables(self, peers: Sequence[tuple[Model, int]]) -> dict[Finite, int]:
+        """Return the peers' row limits by table."""
+        tables: dict[Finite, int] = {}
+        for other, rows in peers:
+            if not isinstance(other, Finite) or other.prior != self.prior:
+                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
+            tables[other] = tables.get(other, 0) + rows
+        return tables
 
-    def _rows_by_enumeration(self, t: Array) -> Array:
-        found, todo = np.full(len(t), np.nan), np.arange(len(t))
-        comparisons, rows = 0, 0
-        while len(todo):
-            comparisons += comb(rows + len(self._log_table) - 1, rows) * len(todo)
-            if comparisons > _LARGEST_ENUMERATION:
-                break
-            candidates = self.from_summary(datasets_by_type(rows, len(self._log_table)))
-            close = np.isclose(t[todo, None], candidates[None], rtol=1e-9, atol=1e-9)
-            hit = np.any(np.all(close, axis=-1), axis=1)
-            found[todo[hit]] = rows
-            todo = todo[~hit]
-            rows += 1
-        return found
+    def _reports(self, rows: int, zeros: bool) -> Array:
+        """Statistics of all reports that can be extreme: full ones or, where some are impossible, also shorter ones."""
+        symbols = len(self._log_table)
+        if len(self.prior) == 2 and not zeros:
+            ratios = self._log_table[:, 0] - self._log_table[:, 1]
+            return rows * self._log_table[[int(ratios.argmin()), int(ratios.argmax())]]
+        if comb(rows + symbols - (not zeros), rows) > _LARGEST_ENUMERATION:
+            self._too_many(comb(rows + symbols - 1, rows))
+        sizes = range(rows + 1) if zeros else (rows,)
+        return _distinct(np.concatenate([self.from_summary(datasets_by_type(n, symbols)) for n in sizes]))
+
+    def _too_many(self, count: int) -> NoReturn:
+        raise UnboundedRangeError(
+            f"{count:.1e} pairs of reports are too many to search for the exact range; "
+            "use paper_range, which is closed but loose, or clipped_range, which needs no lower end",
+            upper_bound=float(-self._log_prior.min()),
+        )
+
+    def paper_bounds(
+        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Bounds of the paper's appendix: PMI ≤ 1/min p(θ), and PMI ≥ η(own)·η(peers).
+
+        η = 1/(1 + |Θ|·Π U^N·T^{ΣN−1}) bounds the least positive posterior, with T the spread of the prior and U that
+        of the posteriors of one row; for an empty report the spread is T itself.
+        """
+        tables = self._tables(peers)
+        log_prior = self._log_prior
+        log_t = float(np.ptp(log_prior))
+
+        def log_eta(parts: Sequence[tuple[Finite, int]]) -> float:
+            total = sum(count for _, count in parts)
+            spread = sum(count * model._log_posterior_spread for model, count in parts) + (total - 1) * log_t
+            return -float(np.logaddexp(0.0, np.log(len(log_prior)) + max(spread, log_t)))
+
+        zeros = any(np.isneginf(model._log_table).any() for model in (self, *tables))
+        low = log_eta([(self, rows)]) + log_eta(list(tables.items()))
+        return Extremes(low, float(-log_prior.min()), zeros)
+
+    @property
+    def _log_posterior_spread(self) -> float:
+        """Ln U: how far the positive posteriors of one row are apart at most."""
+        joint = self._log_prior + self._log_table
+        possible = joint[~np.isneginf(joint).all(axis=1)]
+        posteriors = possible - self.log_evidence(possible - self._log_prior)[:, None]
+        positive = posteriors[np.isfinite(posteriors)]
+        return float(positive.max() - positive.min())
+
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], by_type: bool, /) -> Forecast:
+        """Foretell peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
+        log_posterior = self._log_prior + own
+        log_posterior = log_posterior - self.log_evidence(own)[..., None]
+        log_chance, log_same, log_outcomes = log_posterior, np.zeros(len(self.prior)), np.zeros(())
+        for model, counts in peers:
+            if not isinstance(model, Finite):
+                raise MissingCapabilityError(f"a Finite model cannot foretell the data of {type(model).__name__}")
+            rows, symbols = counts.sum(axis=-1), counts.shape[-1]
+            log_chance = log_chance + model.from_summary(counts)
+            if by_type:
+                log_chance = log_chance + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
+                log_outcomes = log_outcomes + gammaln(rows + symbols) - gammaln(rows + 1) - gammaln(symbols)
+            else:
+                log_outcomes = log_outcomes + rows * np.log(symbols)
+            sizes, which = np.unique(rows, return_inverse=True)
+            log_of_pair = log_same_type if by_type else log_same_sequence
+            table = np.stack([log_of_pair(model._sampling_table, int(size)) for size in sizes])
+            log_same = log_same + table[which.reshape(rows.shape)]
+        posterior = np.exp(log_posterior)
+        coincidence = np.einsum("...i,...ij,...j->...", posterior, np.exp(log_same), posterior)
+        return Forecast(np.exp(log_chance).sum(axis=-1), coincidence, log_outcomes)
 
     @property
     def space(self) -> Mapping[str, object]:
@@ -245,17 +323,7 @@ class Finite(Family):
         return np.asarray((np.exp(log_orders + evidence)[possible] * evidence[possible]).sum())
 
 
-def datasets_by_type(rows: int, symbols: int) -> Array:
-    """All datasets of so many rows up to their order, as counts of shape ``(types, symbols)``.
-
-    Examples
-    --------
-    >>> datasets_by_type(2, 2)
-    array([[0., 2.],
-           [1., 1.],
-           [2., 0.]])
-    """
-    bars = np.array(list(combinations(range(rows + symbols - 1), symbols - 1)), dtype=np.intp)
-    bars = bars.reshape(comb(rows + symbols - 1, symbols - 1), symbols - 1)
-    ends = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), rows + symbols - 1)])
-    return (np.diff(ends, axis=1) - 1).astype(np.float64)
+def _distinct(statistics: Array) -> Array:
+    """Drop statistics that stand there already."""
+    _, first = np.unique(statistics.round(12), axis=0, return_index=True)
+    return statistics[np.sort(first)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaln
 
-from troth.model import Array, Generator, Support
+from troth.model import Array, Extremes, Generator, Model, Support
+from troth.models.extremes import ray_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.second_difference import dirichlet_log_pmi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,19 @@ class NegativeBinomial(Family):
         scale = np.array([self.r, 1.0])
         total = None if both is None else both * scale
         return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows with counts within the declared values."""
+        bounds, others = self._declared(values), self._peer_rows(peers)
+        scale = np.array([1 / self.r, 1.0])
+        own, peer = ((self.r * np.arange(n + 1.0), bounds[0] / self.r, bounds[1] / self.r) for n in (rows, others))
+        return Extremes(
+            *ray_extremes(
+                lambda a, b: self.log_pmi(a * scale, b * scale), (self.alpha, self.beta), own, peer, integer=True
+            )
+        )
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw success probabilities from the prior, shape ``(*shape, 1)``."""

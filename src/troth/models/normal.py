@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln, psi
 
+from troth.errors import UnboundedRangeError
+from troth.model import Extremes
+from troth.models.extremes import ray_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.second_difference import binet_remainder, log_ratio_excess
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.model import Array, Generator, Model
     from troth.models.predictive import Exact
@@ -99,6 +102,38 @@ class Normal(Family):
         if isinstance(reference, Normal) and (self.mean, self.scale) == (reference.mean, reference.scale):
             return dataclasses.replace(self, reference=reference._unit)
         return super().in_space_of(reference)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows within the declared values."""
+        low, high = (value - self.mean for value in self._declared(values))
+        own, peer = ((_effective_counts(part), low, high) for part in ([(self._weight, rows)], self._weights(peers)))
+        prior = (self._unit / self.scale) ** 2
+        return Extremes(*ray_extremes(self.log_pmi, (prior, 0.0), own, peer, integer=False))
+
+    def paper_bounds(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Bound log PMI in closed form as in the paper's appendix, corrected for the values (erratum E1).
+
+        log PMI = ½ log1p(n₁n₂/(λ_Tλ₀)) − W, and with values within D of the prior mean −λ₀D²/2 ≤ W ≤ 2(λ₁ + λ₂)D².
+        """
+        reach = max(abs(value - self.mean) for value in self._declared(values))
+        prior, unit = self.scale**-2, self._unit**2
+        own = self._weight * rows / unit
+        other = sum(weight * count for weight, count in self._weights(peers)) / unit
+        determinant = 0.5 * np.log1p(own / prior * (other / (prior + own + other)))
+        return Extremes(-2 * (2 * prior + own + other) * reach**2, float(determinant + prior * reach**2 / 2))
+
+    def _weights(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[float, int]]:
+        """Return what a row of each peer is worth, and its row limit."""
+        weights = []
+        for other, rows in peers:
+            if not isinstance(other, Normal) or other.space != self.space:
+                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
+            weights.append((other._weight, rows))
+        return weights
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw means from the prior, shape ``(*shape, 1)``."""
@@ -203,6 +238,17 @@ class NormalUnknownVariance(Family):
         A = self.shape + rows / 2
         expected_log_rate = np.log(self.scale) + psi(A) - psi(self.shape)
         return np.asarray(gammaln(A) - A * expected_log_rate - 0.5 * np.log(self.strength + rows))
+
+
+def _effective_counts(weights: Sequence[tuple[float, int]]) -> Array:
+    """Return the numbers of rows that providers with (weight, row limit) may have in all, in rows of the reference."""
+    limits: dict[float, int] = {}
+    for weight, rows in (pair for pair in weights if pair[1]):
+        limits[weight] = limits.get(weight, 0) + rows
+    if len(limits) <= 1:
+        return np.concatenate([weight * np.arange(rows + 1.0) for weight, rows in limits.items()] or [np.zeros(1)])
+    total = sum(weight * rows for weight, rows in limits.items())
+    return np.linspace(0.0, total, 1001)
 
 
 def normal_log_pmi(

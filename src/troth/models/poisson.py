@@ -9,13 +9,16 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from troth.model import Array, Generator, Support
+from troth.model import Array, Extremes, Generator, Model, Support
+from troth.models.extremes import ray_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.predictive import LARGEST_SUM
 from troth.models.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.models.predictive import Exact
 
 
@@ -62,6 +65,14 @@ class Poisson(Family):
         """Log PMI in a form that keeps its digits at any number of rows."""
         total = None if both is None else both[..., ::-1]
         return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows with counts within the declared values."""
+        bounds, others = self._declared(values), self._peer_rows(peers)
+        own, peer = ((np.arange(n + 1.0), *bounds) for n in (rows, others))
+        return Extremes(*ray_extremes(self.log_pmi, (self.rate, self.shape), own, peer, integer=True))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

@@ -1,0 +1,64 @@
+"""Bonds against fake data: what is paid for nothing is held back, and can be lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.mechanisms.rule import Breakdown, Round, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.mechanisms.rule import Amount, Shares
+    from troth.model import Array, Generator, Model
+
+
+@dataclass(frozen=True)
+class Bonded(Rule):
+    """Pay cap·(share − e)/(1 − e) of another rule, where e is the share that it pays for an empty report.
+
+    Data that are independent of θ then earn at most nothing in expectation, honest data at least nothing given one's
+    own data, and an empty report exactly nothing. Payments can be negative, down to a deposit that every provider must
+    make: individually rational in expectation only, an option to be turned on knowingly.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> rule = Bonded(troth.OneTime(troth.clipped_range(model, rows=[4] * 4)))
+    >>> t = np.array([[4.0, 0.0], [3.0, 1.0], [4.0, 0.0], [0.0, 0.0]])
+    >>> rule.pay(model, t, budget=90.0).round(2)
+    array([14.03,  2.4 , 14.03,  0.  ])
+    """
+
+    rule: Rule
+
+    individually_rational = False
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Measure shares from what an empty report earns."""
+        inner = self.rule.breakdown(round)
+        nothing = self.rule.share_for_nothing(round)
+        room = np.where(nothing < 1, 1 - nothing, 1.0)
+        terms = {**inner.terms, "share before the bond": inner.share, "share paid for nothing": nothing}
+        share = (inner.share - nothing) / room
+        return Breakdown(share, inner.log_pmi, inner.score, inner.low, inner.high, terms, inner.note)
+
+    def deposit(
+        self,
+        model: Model | Sequence[Model],
+        statistics: Array,
+        *,
+        budget: Amount,
+        weights: Shares | None = None,
+        groups: Sequence[Any] | None = None,
+        rows: Any = None,
+        rng: Generator | None = None,
+    ) -> Array:
+        """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e)."""
+        nothing = self.rule.empty_share(model, statistics, groups=groups, rows=rows, rng=rng)
+        caps = self.cap(np.shape(statistics)[-2], budget=budget, weights=weights)
+        return caps * np.where(nothing < 1, nothing / np.where(nothing < 1, 1 - nothing, 1.0), 0.0)

@@ -1,0 +1,52 @@
+"""The rule of Kong and Schoenebeck: pays log PMI itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.mechanisms.rule import Breakdown, Round, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.mechanisms.rule import Amount, Shares
+    from troth.model import Array, Generator, Model
+
+
+@dataclass(frozen=True)
+class LogPmiRule(Rule):
+    """Pay log PMI, in nats: truthful, but unbounded, and negative for data that do not fit. The reference rule.
+
+    It has neither budget nor caps; ``budget`` and ``weights`` are taken and ignored so that it stands in for others.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> LogPmiRule().pay(model, np.array([[3.0, 0.0], [2.0, 1.0]])).round(4)
+    array([0.1335, 0.1335])
+    """
+
+    individually_rational = False
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Log PMI is the share."""
+        log_pmi = round.log_pmi()
+        return Breakdown(log_pmi, log_pmi, log_pmi, -np.inf, np.inf)
+
+    def pay(
+        self,
+        model: Model | Sequence[Model],
+        statistics: Array,
+        *,
+        budget: Amount = 1.0,  # noqa: ARG002
+        weights: Shares | None = None,  # noqa: ARG002
+        groups: Sequence[Any] | None = None,
+        rows: Any = None,
+        rng: Generator | None = None,
+    ) -> Array:
+        """Return log PMI of everybody with their peers."""
+        return self.breakdown(Round(model, statistics, groups, rows, rng)).share

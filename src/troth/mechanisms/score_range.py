@@ -1,0 +1,177 @@
+"""Ranges of log PMI that are fixed before any report is seen and hold for every admissible one.
+
+Normalising by the realised least and greatest score would make the scale depend on one's own report (erratum E9).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.errors import DataError, ParameterError, UnboundedRangeError
+from troth.model import Extremes, Model, PaperBounded, Ranged, shared_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """A scale from ``low`` to ``high`` for log PMI.
+
+    Attributes
+    ----------
+    low, high
+        In nats.
+    epsilon
+        The most, in nats, that any lie can gain in expectation: 0 unless scores are clipped.
+    source
+        Where the range comes from. A ``"clipped"`` one raises scores below ``low`` to it; in all others a score outside
+        stops the round.
+
+    Examples
+    --------
+    >>> ScoreRange(-8, 2)
+    ScoreRange(low=-8.0, high=2.0, epsilon=0.0, source='declared')
+    """
+
+    low: float
+    high: float
+    epsilon: float = 0.0
+    source: str = "declared"
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "epsilon"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
+            raise ParameterError(f"a range needs finite ends low < high, not {self.low!r} and {self.high!r}")
+
+    @property
+    def epsilon_share(self) -> float:
+        """The most that any lie can gain, as a share of the cap."""
+        return self.epsilon / (self.high - self.low)
+
+
+def exact_range(
+    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+) -> ScoreRange:
+    """Return the true least and greatest log PMI over every admissible report of everybody.
+
+    Where PMI = 0 is possible, and paid as nothing, the low end lies one nat below the least finite log PMI: with less
+    margin a lie can be profitable (erratum E5). One range serves all providers (erratum E13).
+
+    Parameters
+    ----------
+    model
+        One model, or one per provider.
+    rows
+        The most rows that each provider may report.
+    values
+        The least and the greatest value that a row may have, for families whose values are unbounded.
+
+    Raises
+    ------
+    UnboundedRangeError
+        If the family has no finite range, with the reason and the rules that need none.
+
+    Examples
+    --------
+    >>> import troth
+    >>> found = exact_range(troth.models.Bernoulli(1, 1), rows=[40] * 5)
+    >>> round(found.low, 3), round(found.high, 3)
+    (-93.935, 3.492)
+    """
+    extremes = _extremes(model, rows, values)
+    margin = 1.0 if any(e.impossible for e in extremes) else 0.0
+    low, high = min(e.low for e in extremes) - margin, max(e.high for e in extremes)
+    if not low < high:
+        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+    return ScoreRange(low, high, source="exact")
+
+
+def clipped_range(
+    model: Model | Sequence[Model],
+    rows: Sequence[int],
+    values: tuple[float, float] | None = None,
+    *,
+    low: float = -8.0,
+) -> ScoreRange:
+    """Return a range whose low end is chosen: scores below it are raised to it, which no lie can use for more than ε.
+
+    The clipped score is the log score of max(q, e^low·m), whose mass is at most 1 + e^low, so any lie gains at most
+    ε = ln(1 + e^low) nats. In exchange the scale is short, and incentives are strong.
+
+    Examples
+    --------
+    >>> import troth
+    >>> clipped_range(troth.models.Bernoulli(1, 1), rows=[100] * 10, low=-8).epsilon_share < 3e-5
+    True
+    """
+    if not low < 0:
+        raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
+    try:
+        high = max(e.high for e in _extremes(model, rows, values))
+    except UnboundedRangeError as error:
+        if error.upper_bound is None:
+            raise
+        high = error.upper_bound
+    if not high > 0:
+        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+    return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
+
+
+def paper_range(
+    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+) -> ScoreRange:
+    """Return the paper's closed bounds: valid, and so loose that incentives nearly vanish (erratum E14).
+
+    For finite models those of the paper's appendix on bounding log PMI, with the margin of erratum E5 where PMI = 0 is
+    possible; for a normal mean the corrected ones, which need bounds on the values (erratum E1).
+    """
+    extremes = []
+    for own, limit, peers in _situations(model, rows):
+        if not isinstance(own, PaperBounded):
+            raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
+        extremes.append(own.paper_bounds(limit, peers, values))
+    margin = 1.0 if any(e.impossible for e in extremes) else 0.0
+    return ScoreRange(min(e.low for e in extremes) - margin, max(e.high for e in extremes), source="paper")
+
+
+def _extremes(
+    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None
+) -> list[Extremes]:
+    found = []
+    for own, limit, peers in _situations(model, rows):
+        if not isinstance(own, Ranged):
+            raise UnboundedRangeError(
+                f"log PMI of {type(own).__name__} has no finite range, or none is known, however rows are limited"
+            )
+        found.append(own.log_pmi_extremes(limit, peers, values))
+    return found
+
+
+def _situations(
+    model: Model | Sequence[Model], rows: Sequence[int]
+) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
+    """Return every distinct (own model, own limit, peers' models and limits) of a round."""
+    shared_evidence(model)
+    limits = [int(n) for n in rows]
+    if any(n < 0 or n != given for n, given in zip(limits, rows, strict=True)):
+        raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
+    if len(limits) < 2:
+        raise DataError("a range needs the row limits of at least two providers")
+    models = [model] * len(limits) if isinstance(model, Model) else list(model)
+    if len(models) != len(limits):
+        raise DataError(f"{len(models)} models for {len(limits)} row limits: give one model, or one each")
+    crowd = Counter(zip(models, limits, strict=True))
+    totals: Counter[Model] = Counter()
+    for (one, limit), times in crowd.items():
+        totals[one] += limit * times
+    situations = []
+    for own, limit in crowd:
+        peers = [(other, total - (limit if other == own else 0)) for other, total in totals.items()]
+        situations.append((own, limit, peers))
+    return situations

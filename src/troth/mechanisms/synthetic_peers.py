@@ -1,0 +1,139 @@
+"""A bounded one-time rule for any model: peers of another day are drawn from the model.
+
+Mechanism 2 needs a second day to compare with. Its expectation over that day is the same for peers drawn from the
+prior predictive with the peers' own numbers of rows and features, and the score is linear in that term, so any number
+of draws is exactly truthful. This answers the paper's question for a one-time mechanism that works for every model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.errors import MissingCapabilityError, ParameterError
+from troth.information import leave_one_out, log_pmi
+from troth.mechanisms.divergences import Divergence, logistic
+from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
+from troth.model import Array, Foreseeing, Model, Redrawable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+_BLOCK = 1 << 22  # numbers drawn at a time
+
+
+@dataclass(frozen=True)
+class SyntheticPeers(Rule):
+    """Score the mean of f′(1/PMI(own, drawn peers)) − f*(f′(1/PMI(own, peers))), on the divergence's range.
+
+    Providers must not know the generator's seed when they report. Equal reports get equal payments: what is drawn for a
+    provider depends on its peers' design alone, in an order that does not depend on who comes first.
+
+    Parameters
+    ----------
+    draws
+        How many times peers are drawn; more draws make payments less random, not more truthful.
+    divergence
+        One of `troth.divergences`.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> t = np.stack([model.statistics(x) for x in ([1, 1, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0])])
+    >>> pay = SyntheticPeers(draws=256).pay(model, t, budget=90.0, rng=np.random.default_rng(7))
+    >>> bool(pay[0] == pay[1] > pay[2])
+    True
+    """
+
+    draws: int = 64
+    divergence: Divergence = logistic
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise ParameterError(f"SyntheticPeers: draws must be at least 1, not {self.draws!r}")
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Score everybody against their peers and against drawn peers."""
+        if round.rng is None:
+            raise MissingCapabilityError("SyntheticPeers draws: pass rng=, such as numpy.random.default_rng(secret)")
+        f = self.divergence
+        log_pmi_with_peers = round.log_pmi()
+        mismatched = np.zeros(round.own.shape[:-1])
+        for fresh in self._draw(round):
+            mismatched += f.mismatched(log_pmi(round.model, round.own, fresh)).sum(axis=0)
+        mismatched /= self.draws
+        matched = f.matched(log_pmi_with_peers)
+        score = mismatched + matched
+        terms = {"term of the drawn peers": mismatched, "term of the peers": matched}
+        return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
+
+    def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
+        """f(1) on the scale: an empty report has log PMI 0 with everything."""
+        return np.full(round.own.shape[:-1], self.divergence.empty_share)
+
+    def _draw(self, round: Round) -> Iterator[Array]:  # noqa: A002
+        """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
+        designs = _peer_designs(round)
+        assert round.rng is not None  # noqa: S101 (checked by the caller)
+        leading = round.statistics.shape[:-2]
+        block = max(1, _BLOCK // max(1, round.statistics.size))
+        for start in range(0, self.draws, block):
+            size = min(block, self.draws - start)
+            theta = designs[0][0].draw_parameters(round.rng, (size, *leading, 1))
+            peers = np.zeros((size, *round.statistics.shape))
+            for model, design, which in designs:
+                peers += np.take_along_axis(model.draw_statistics(round.rng, theta, design), which[None, ..., None], -2)
+            yield peers
+
+
+def _peer_designs(round: Round) -> list[tuple[Redrawable, Array, NDArray[np.intp]]]:  # noqa: A002
+    """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
+
+    Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
+    on the order of providers, and providers who face the same design share the same draws.
+    """
+    classes: dict[Model, list[int]] = {}
+    for provider, model in enumerate(round.models):
+        classes.setdefault(model, []).append(provider)
+    found = []
+    for model in sorted(classes, key=repr):
+        if not isinstance(model, Redrawable):
+            raise MissingCapabilityError(
+                f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
+            )
+        members = classes[model]
+        own = _designs(model, round, members)
+        everyone = np.zeros((*round.statistics.shape[:-1], own.shape[-1]))
+        everyone[..., members, :] = own
+        found.append((model, *_distinct(leave_one_out(everyone, round.groups))))
+    return found
+
+
+def _designs(model: Redrawable, round: Round, members: list[int]) -> Array:  # noqa: A002
+    if round.rows is not None and isinstance(model, Foreseeing):
+        try:
+            return model.design(round.statistics[..., members, :])
+        except MissingCapabilityError:
+            return model.plan(round.count_rows()[..., members])
+    return model.design(round.statistics[..., members, :])
+
+
+def _distinct(designs: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
+    providers = designs.shape[-2]
+    weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys, whatever their place
+    keys = np.einsum("...q,q->...", designs, weights)
+    order = np.argsort(keys, axis=-1, kind="stable")
+    ordered = np.take_along_axis(keys, order, axis=-1)
+    rank = np.cumsum(np.diff(ordered, axis=-1, prepend=-np.inf) != 0, axis=-1) - 1
+    which = np.empty(rank.shape, dtype=np.intp)
+    np.put_along_axis(which, order, rank, axis=-1)
+    most = int(rank.max(initial=0)) + 1
+    sample = np.zeros((*designs.shape[:-2], most), dtype=np.intp)
+    np.put_along_axis(sample, which, np.broadcast_to(np.arange(providers), which.shape), axis=-1)
+    return np.take_along_axis(designs, sample[..., None], axis=-2), which

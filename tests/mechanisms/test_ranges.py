@@ -1,0 +1,228 @@
+"""Ranges against brute force: every admissible report of small rounds, enumerated row by row."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from registry import EXAMPLES, SOAK, generator
+from troth import models
+from troth.models import extremes
+from troth.models.extremes import datasets_by_type, dirichlet_extremes
+
+TRIALS = 300 if SOAK else 40
+
+
+def brute_force(given: list[Any], rows: list[int], values: Any) -> tuple[float, float, bool]:
+    """Least and greatest finite log PMI over all reports with rows among ``values``, and whether PMI = 0 occurs."""
+    everyone = []
+    for model, limit in zip(given, rows, strict=True):
+        datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
+        kept = []
+        for data in datasets:
+            try:
+                kept.append(model.statistics(data))
+            except troth.DataError:
+                continue
+        everyone.append(np.unique(np.array(kept), axis=0))
+    found = []
+    for i, own in enumerate(everyone):
+        peers = np.array([np.sum(c, axis=0) for c in product(*(t for j, t in enumerate(everyone) if j != i))])
+        peers = np.unique(peers, axis=0)
+        peers = peers[np.isfinite(given[0].log_evidence(peers))]
+        found.append(troth.log_pmi(given, own[:, None], peers[None]).ravel())
+    scores = np.concatenate(found)
+    finite = scores[np.isfinite(scores)]
+    return float(finite.min()), float(finite.max()), bool(finite.size < scores.size)
+
+
+def random_model(family: str, rng: Any) -> Any:
+    a, b, c = 10 ** rng.uniform(-1.5, 1.3, 3)
+    found: dict[str, Any] = {
+        "Bernoulli": models.Bernoulli(a, b),
+        "Categorical": models.Categorical([a, b, c]),
+        "Geometric": models.Geometric(a, b),
+        "NegativeBinomial": models.NegativeBinomial(c, a, b),
+        "Poisson": models.Poisson(a, b),
+    }
+    return found[family]
+
+
+@pytest.mark.parametrize("family", ["Bernoulli", "Categorical", "Geometric", "NegativeBinomial", "Poisson"])
+def test_exact_range_of_discrete_families(family: str) -> None:
+    for seed in range(TRIALS):
+        rng = generator(seed, 5)
+        model = random_model(family, rng)
+        rows = [int(n) for n in rng.integers(0, 3, 3)]
+        if sorted(rows)[-2] == 0:
+            continue
+        low, high = (
+            (0, 1) if family == "Bernoulli" else (0, 2) if family == "Categorical" else (0, int(rng.integers(1, 5)))
+        )
+        expected = brute_force([model] * 3, rows, range(low, high + 1))
+        found = troth.exact_range(model, rows, values=(low, high))
+        assert (found.low, found.high) == pytest.approx(expected[:2], abs=1e-9)
+
+
+@pytest.mark.parametrize("family", ["Exponential", "Gamma", "Normal"])
+def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str) -> None:
+    for seed in range(TRIALS):
+        rng = generator(seed, 6)
+        a, b, c = 10 ** rng.uniform(-1.3, 1.3, 3)
+        model: Any = {
+            "Exponential": models.Exponential(a, b),
+            "Gamma": models.Gamma(c, a, b),
+            "Normal": models.Normal(0.5, a, b),
+        }[family]
+        bounds = (0.1, 0.1 + float(rng.uniform(0.5, 4)))
+        found = troth.exact_range(model, [2, 1, 2], values=bounds)
+        low, high, _ = brute_force([model] * 3, [2, 1, 2], np.linspace(*bounds, 7))
+        assert found.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
+        assert high - 1e-9 <= found.high <= high + 0.35 * (high - low)
+
+
+def test_exact_range_of_the_normal_is_approached_from_inside() -> None:
+    model = models.Normal(0.0, 2.0, 1.0)
+    found = troth.exact_range(model, [3, 4], values=(-2, 5))
+    n, m = np.arange(4.0), np.arange(5.0)
+    means = np.linspace(-2, 5, 401)
+    own = np.stack(np.broadcast_arrays(n[:, None], n[:, None] * means), axis=-1).reshape(-1, 1, 2)
+    peers = np.stack(np.broadcast_arrays(m[:, None], m[:, None] * means), axis=-1).reshape(1, -1, 2)
+    scores = troth.log_pmi(model, own, peers)
+    assert found.low == pytest.approx(scores.min(), abs=1e-9)
+    assert scores.max() <= found.high <= scores.max() + 1e-3
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("different", [False, True])
+def test_exact_range_of_finite_models(zeros: bool, different: bool) -> None:
+    for seed in range(TRIALS):
+        rng = generator(seed, int(zeros), int(different), 7)
+        states = int(rng.integers(2, 5))
+        tables = rng.dirichlet(np.ones(3), size=(3, states))
+        if zeros:
+            tables *= rng.random(tables.shape) > 0.3
+            tables[..., 0] += 0.05
+            tables /= tables.sum(axis=-1, keepdims=True)
+        prior = rng.dirichlet(np.ones(states))
+        given = [models.Finite(prior, tables[i if different else 0]) for i in range(3)]
+        rows = [2, 1, 2]
+        low, high, impossible = brute_force(given, rows, range(3))
+        if low - impossible == high:
+            continue  # no symbol tells anything about the state
+        found = troth.exact_range(given if different else given[0], rows)
+        assert found.low == pytest.approx(low - impossible, abs=1e-9)
+        assert found.high == pytest.approx(high, abs=1e-9)
+        paper = troth.paper_range(given if different else given[0], rows)
+        assert paper.low <= low - impossible
+        assert paper.high >= high - 1e-12
+
+
+def test_the_search_for_many_categories_finds_what_enumeration_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hill climb that serves large reports, forced upon small ones."""
+    monkeypatch.setattr(extremes, "_ALL_TYPES", 0)
+    for seed in range(5 * TRIALS):
+        rng = generator(seed, 8)
+        k = int(rng.integers(2, 5))
+        prior, own, peers = 10 ** rng.uniform(-3, 1.5, k), int(rng.integers(1, 7)), int(rng.integers(1, 7))
+        model = models.Categorical(prior)
+        scores = troth.log_pmi(model, datasets_by_type(own, k)[:, None], datasets_by_type(peers, k)[None])
+        assert dirichlet_extremes(prior, own, peers) == pytest.approx((scores.min(), scores.max()), abs=1e-9)
+
+
+def test_ranges_of_large_rounds_hold_for_random_reports() -> None:
+    rng = generator(9)
+    cases: list[tuple[Any, Any]] = [
+        (models.Bernoulli(1, 1), None),
+        (models.Categorical([0.5, 1, 2]), None),
+        (models.Poisson(2, 1), (0, 50)),
+        (models.Geometric(2, 3), (0, 100)),
+        (models.Exponential(2, 1), (0.01, 20)),
+        (models.Normal(0, 1, 2), (-10, 10)),
+    ]
+    for model, values in cases:
+        scale = troth.exact_range(model, [100] * 10, values=values)
+        theta = model.draw_parameters(rng, (2000, 10))
+        data = model.draw_data(rng, theta, 100)
+        if values is not None:
+            data = np.clip(data, *values)
+        scores = troth.peer_log_pmi(model, model.statistics(data))
+        assert scale.low <= scores.min()
+        assert scores.max() <= scale.high
+        troth.OneTime(scale).pay(model, model.statistics(data), budget=1.0)
+
+
+def test_providers_with_different_noise_share_one_range() -> None:
+    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 3)])
+    scale = troth.exact_range(given, [3, 2, 2], values=(-2, 2))
+    low, high, _ = brute_force(given, [3, 2, 2], [-2, -1, 0, 1, 2])
+    assert scale.low == pytest.approx(low, abs=1e-9)
+    assert high <= scale.high + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: troth.exact_range(models.Normal(0, 1, 1), [3, 3]), r"declare values=\(low, high\).*SyntheticPeers"),
+        (lambda: troth.exact_range(models.Poisson(1, 1), [3, 3]), r"Poisson grows without bound"),
+        (lambda: troth.exact_range(EXAMPLES["regression"], [3, 3]), "LinearRegression has no finite range.*MultiDay"),
+        (lambda: troth.exact_range(EXAMPLES["normal, unknown variance"], [3, 3], values=(0, 1)), "no finite range"),
+        (lambda: troth.paper_range(models.Bernoulli(1, 1), [3, 3]), "the paper has no range for Bernoulli"),
+        (lambda: troth.exact_range(models.Bernoulli(1, 1), [0, 0]), "say nothing"),
+        (lambda: troth.exact_range(EXAMPLES["finite"], [3000, 3000]), "too many.*clipped_range"),
+    ],
+)
+def test_a_range_that_cannot_be_had_says_why_and_what_needs_none(call: Any, message: str) -> None:
+    with pytest.raises(troth.UnboundedRangeError, match=message):
+        call()
+
+
+def test_impossible_requests_are_refused() -> None:
+    model = models.Bernoulli(1, 1)
+    with pytest.raises(troth.DataError, match="at least two providers"):
+        troth.exact_range(model, [3])
+    with pytest.raises(troth.DataError, match="whole numbers"):
+        troth.exact_range(model, [3, -1])
+    with pytest.raises(troth.DataError, match="2 models for 3 row limits"):
+        troth.exact_range([model, model], [1, 1, 1])
+    with pytest.raises(troth.ParameterError, match="below 0"):
+        troth.clipped_range(model, [3, 3], low=0.5)
+    with pytest.raises(troth.ParameterError, match="low < high"):
+        troth.ScoreRange(1, 1)
+    with pytest.raises(troth.ParameterError, match="low <= high"):
+        troth.exact_range(models.Poisson(1, 1), [3, 3], values=(5, 2))
+    with pytest.raises(troth.ParameterError, match="outside the support"):
+        troth.exact_range(models.Poisson(1, 1), [3, 3], values=(-5, -2))
+
+
+def test_a_clipped_range_knows_its_epsilon_and_needs_no_lower_end() -> None:
+    scale = troth.clipped_range(models.Bernoulli(1, 1), [100] * 10, low=-8)
+    assert scale.epsilon == pytest.approx(np.log1p(np.exp(-8)))
+    assert scale.high == pytest.approx(np.log(101 * 901 / 1001))
+    huge = troth.clipped_range(EXAMPLES["finite"], [3000, 3000], low=-5)
+    assert huge.high == pytest.approx(-np.log(0.2))
+
+
+def test_e14_the_paper_range_leaves_no_incentive() -> None:
+    """A provider with no data gets nearly the whole cap under the paper's range."""
+    prior, table = [0.3, 0.4, 0.3], [[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]]
+    model = models.Finite(prior, table)
+    t = np.stack([model.statistics([0] * 20)] * 3)
+    nothing = troth.OneTime(troth.paper_range(model, [20] * 3)).empty_share(model, t)
+    assert nothing.min() > 0.95
+    assert troth.OneTime(troth.clipped_range(model, [20] * 3, low=-2)).empty_share(model, t).max() < 0.7
+
+
+def test_paper_range_of_the_normal_mean_is_corrected() -> None:
+    """Bounds on the values are needed (E1), and the corrected bounds hold."""
+    model = models.Normal(1, 2, 1.5)
+    with pytest.raises(troth.UnboundedRangeError, match="declare values"):
+        troth.paper_range(model, [3, 4])
+    for values in ((-3, 4), (0, 9), (2, 3)):
+        paper, exact = (make(model, [3, 4], values=values) for make in (troth.paper_range, troth.exact_range))
+        assert paper.low <= exact.low
+        assert exact.high <= paper.high

@@ -206,3 +206,106 @@ def test_a_model_that_cannot_draw_is_checked_on_given_data() -> None:
     assert "log PMI is symmetric" in check.held
     assert "mutual information is not negative" in check.skipped
     assert "not tried" in str(check)
+
+
+NARROW = models.Normal(0, 0.1, 1)
+
+
+def narrow_determinant(t: Array) -> Array:
+    return np.asarray(0.5 * np.log(100 + t[..., 0]))
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (NARROW, lambda t: NARROW.log_evidence(t) + narrow_determinant(t)),
+        (NARROW, lambda t: NARROW.log_evidence(t) - narrow_determinant(t)),
+        (NARROW, lambda t: -narrow_determinant(t)),
+        (
+            models.LinearRegression([0, 0], [[1, 0], [0, 1]], 1),
+            models.LinearRegression([0, 0], [[2, 0], [0, 2]], 1).log_evidence,
+        ),
+        (models.NormalUnknownVariance(0, 1, 2, 2), models.NormalUnknownVariance(0, 1.2, 2, 2).log_evidence),
+        (models.Bernoulli(5, 5), models.Bernoulli(5.5, 5).log_evidence),
+        (
+            models.Finite([0.5, 0.5], [[0.5, 0.5], [0.45, 0.55]]),
+            models.Finite([0.7, 0.3], [[0.5, 0.5], [0.45, 0.55]]).log_evidence,
+        ),
+    ],
+)
+def test_bugs_behind_a_strong_prior_are_caught(model: Any, wrong: Any) -> None:
+    with pytest.raises(troth.LawBrokenError, match="the mean of PMI over independent datasets is 1"):
+        troth.check_model(Mutant(model, wrong), rng=generator(6))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.Poisson(1e6, 1),
+        models.Bernoulli(1e-6, 1e-6),
+        models.Bernoulli(1e-3, 1e3),
+        NARROW,
+        models.Normal(0, 1e4, 1),
+    ],
+    ids=repr,
+)
+def test_right_models_at_the_edge_pass(model: Any) -> None:
+    for seed in range(3):
+        troth.check_model(model, rng=generator(7, seed), draws=30_000)
+
+
+class Averages:
+    """Normal data with statistics (n, mean): enough for the evidence, but they do not add over providers."""
+
+    inner = models.Normal(0, 1, 1)
+    draw_parameters, draw_data = inner.draw_parameters, inner.draw_data
+
+    def statistics(self, data: Any) -> Array:
+        x = np.asarray(data, dtype=float)
+        return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.mean(axis=-1)], axis=-1)
+
+    def log_evidence(self, t: Array) -> Array:
+        return self.inner.log_evidence(np.stack([t[..., 0], t[..., 0] * t[..., 1]], axis=-1))
+
+
+def test_statistics_that_do_not_add_are_caught() -> None:
+    with pytest.raises(troth.LawBrokenError, match="statistics do not add over providers"):
+        troth.check_model(Averages(), rng=generator(8), draws=20_000)
+
+
+def test_statistics_that_add_only_once_are_caught() -> None:
+    """Its own log PMI turns averages into sums for two, but peers' statistics are added before it sees them."""
+
+    class Pairwise(Averages):
+        def log_pmi(self, own: Array, peers: Array, both: Array | None = None) -> Array:
+            a, b = (np.stack([t[..., 0], t[..., 0] * t[..., 1]], axis=-1) for t in (own, peers))
+            return self.inner.log_pmi(a, b)
+
+    with pytest.raises(troth.LawBrokenError, match="statistics add over providers: (pooling|with)"):
+        troth.check_model(Pairwise(), rng=generator(8), draws=20_000)
+
+
+def test_what_cannot_be_tried_is_said() -> None:
+    class Plain:
+        def statistics(self, data: Any) -> Array:
+            return np.array([np.sum(data), len(data) - np.sum(data)], dtype=float)
+
+        def log_evidence(self, t: Array) -> Array:
+            return np.asarray(betaln(1 + t[..., 0], 1 + t[..., 1]))
+
+    with pytest.raises(troth.DataError, match="datasets is empty"):
+        troth.check_model(Plain(), datasets=[])
+    one = troth.check_model(Plain(), datasets=[[1, 0]])
+    assert {"log PMI is symmetric", "statistics add over providers"} <= set(one.skipped)
+    assert "statistics add over providers" in troth.check_model(Plain(), datasets=[[1], [0], [1, 1]]).skipped
+    with pytest.raises(troth.ParameterError, match="numpy.random.Generator"):
+        troth.check_model(models.Bernoulli(1, 1), rng=5)  # type: ignore[arg-type]
+
+
+def test_a_missing_capability_is_no_broken_law() -> None:
+    open_model = models.Finite.from_posteriors([0.5, 0.5], [[0.75, 0.25], [0.2, 0.8], [0.55, 0.45]])
+    with pytest.raises(troth.MissingCapabilityError, match="pass datasets="):
+        troth.check_model(open_model)
+    check = troth.check_model(open_model, datasets=[[0, 1, 2], [1, 1], [2, 0]])
+    assert "log PMI is symmetric" in check.held
+    assert "the mean of PMI over independent datasets is 1" in check.skipped

@@ -11,6 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from troth import models as models
+    from troth.audits import Audit as Audit
+    from troth.audits import BestResponse as BestResponse
+    from troth.audits import Comparison as Comparison
+    from troth.audits import Finding as Finding
+    from troth.audits import audit as audit
+    from troth.audits import best_response as best_response
+    from troth.audits import compare as compare
+    from troth.audits import rivals as rivals
+    from troth.audits import strategies as strategies
+    from troth.certificates import Certificate as Certificate
+    from troth.certificates import Claim as Claim
+    from troth.certificates import Fit as Fit
+    from troth.certificates import Twins as Twins
+    from troth.certificates import certify as certify
+    from troth.certificates import check_fit as check_fit
+    from troth.certificates import find_twins as find_twins
     from troth.errors import DataError as DataError
     from troth.errors import IncompatibleModelsError as IncompatibleModelsError
     from troth.errors import LawBrokenError as LawBrokenError
@@ -47,6 +63,18 @@ if TYPE_CHECKING:
 
 # Names are found when they are used, so that `import troth` costs nothing.
 _HOMES = {
+    "troth.audits": (
+        "Audit",
+        "BestResponse",
+        "Comparison",
+        "Finding",
+        "audit",
+        "best_response",
+        "compare",
+        "rivals",
+        "strategies",
+    ),
+    "troth.certificates": ("Certificate", "Claim", "Fit", "Twins", "certify", "check_fit", "find_twins"),
     "troth.errors": (
         "DataError",
         "IncompatibleModelsError",

@@ -22,16 +22,9 @@ class MissingCapabilityError(TrothError, TypeError):
 
 
 class UnboundedRangeError(TrothError, ValueError):
-    """Log PMI has no bounds that can be stated before reports are seen, or none that can be found in time.
+    """Log PMI has no bounds that can be stated before reports are seen."""
 
-    Attributes
-    ----------
-    upper_bound : float or None
-        A bound from above, where at least that is known.
-    """
-
-    def __init__(self, why: str, upper_bound: float | None = None) -> None:
-        self.upper_bound = upper_bound
+    def __init__(self, why: str) -> None:
         super().__init__(f"{why}; MultiDay and SyntheticPeers need no range")
 
 
@@ -47,8 +40,8 @@ class ScoreOutOfRangeError(TrothError, ValueError):
     def __init__(self, provider: int, score: float, low: float, high: float, what: str = "score") -> None:
         self.provider = provider
         super().__init__(
-            f"provider {provider}: {what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; the report exceeds the "
-            "declared rows or values, or the range was declared too narrow"
+            f"provider {provider}: {what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; this report or a "
+            "peer's exceeds the declared rows or values, or the range was declared too narrow"
         )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from troth.chunks import for_each_chunk
-from troth.errors import DataError, MissingCapabilityError
+from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.model import (
     Array,
     DirectlyInformative,
@@ -17,15 +17,29 @@ from troth.model import (
     Generative,
     Generator,
     Model,
+    Redrawable,
+    as_floats,
     shared_evidence,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 Labels: TypeAlias = NDArray[np.intp]
 
 _BLOCK = 1 << 16  # numbers summed at a time
+_BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time
+_ROUNDING = 1e-6  # beyond which an exact sum is not called exact
+
+
+@runtime_checkable
+class Measured(Model, Protocol):
+    """A model that knows how many numbers a statistic has."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers a statistic has."""
+        ...
 
 
 def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Array | None = None) -> Array:
@@ -53,10 +67,30 @@ def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Arra
     0.356675
     """
     evidence = shared_evidence(model)
-    own, peers = np.asarray(own, dtype=np.float64), np.asarray(peers, dtype=np.float64)
+    own, peers = as_floats(own, "statistic"), as_floats(peers, "statistic")
+    both = None if both is None else as_floats(both, "statistic")
+    _check_sizes(evidence, own, peers, both)
     if isinstance(evidence, DirectlyInformative):
         return evidence.log_pmi(own, peers, both)
     return second_difference(evidence, own, peers, both)
+
+
+def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> None:
+    """Refuse statistics that this model or each other cannot have made."""
+    parts = {"own": own, "peers": peers} if both is None else {"own": own, "peers": peers, "both": both}
+    for name, t in parts.items():
+        if t.ndim < 1:
+            raise DataError(f"{name} must have shape (..., statistic), not {t.shape}")
+        expected = model.width if isinstance(model, Measured) else own.shape[-1]
+        if t.shape[-1] != expected:
+            raise DataError(
+                f"{name} has {t.shape[-1]} statistics on its last axis, where {type(model).__name__} has {expected}"
+            )
+    try:
+        np.broadcast_shapes(*(t.shape for t in parts.values()))
+    except ValueError:
+        shapes = " and ".join(f"{name} {t.shape}" for name, t in parts.items())
+        raise DataError(f"the leading axes of {shapes} do not broadcast") from None
 
 
 def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
@@ -124,9 +158,14 @@ def peer_log_pmi(model: Model | Sequence[Model], statistics: Array, groups: Sequ
     >>> peer_log_pmi(model, reports).round(3)
     array([ 0.307, -0.387, -2.101])
     """
-    if groups is not None or not np.isfinite(statistics).all():
-        return log_pmi(model, statistics, leave_one_out(statistics, groups))
-    return log_pmi(model, statistics, *_exact_sums(np.asarray(statistics, dtype=np.float64), None))
+    t = as_floats(statistics, "statistic")
+    if t.ndim < 2:
+        raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
+    if not isinstance(model, Model) and len(model) != t.shape[-2]:
+        raise DataError(f"{len(model)} models for {t.shape[-2]} providers: give one model, or one per provider")
+    if groups is not None or not np.isfinite(t).all():
+        return log_pmi(model, t, leave_one_out(t, groups))
+    return log_pmi(model, t, *_exact_sums(t, None))
 
 
 @dataclass(frozen=True)
@@ -162,7 +201,8 @@ def mutual_information(
     """Mutual information of two datasets yet to be drawn: the expected log PMI when both are honest.
 
     I = E[Λ(a + b)] + Λ(0) − E[Λ(a)] − E[Λ(b)], each expectation over its own prior predictive. A family that knows
-    E[Λ] answers exactly; any other generative model is simulated, and the answer says so.
+    E[Λ], up to terms linear in the design, which cancel, answers exactly as long as rounding costs less than 1e-6;
+    any other generative model is simulated, and the answer says so.
 
     Parameters
     ----------
@@ -177,12 +217,11 @@ def mutual_information(
     >>> print(mutual_information(troth.models.Bernoulli(1, 1), 10, 20))
     0.671328 nats (exact)
     """
-    if isinstance(model, Foreseeing):
-        one, two = model.plan(own), model.plan(peers)
-        expected = [model.expected_log_evidence(design) for design in (one + two, np.zeros_like(one), one, two)]
-        if all(value is not None for value in expected):
-            joint, nothing, alone, others = (float(np.asarray(value)) for value in expected)
-            return Information((joint - others) - (alone - nothing), 0.0, "exact")
+    if rng is not None:
+        check_generator(rng)
+    exact = _exact_information(model, own, peers) if isinstance(model, Foreseeing) else None
+    if exact is not None:
+        return Information(exact, 0.0, "exact")
     if not isinstance(model, Generative):
         raise MissingCapabilityError(
             f"{type(model).__name__} has no exact mutual information and cannot draw data to estimate it: "
@@ -192,10 +231,48 @@ def mutual_information(
         raise MissingCapabilityError(
             f"{type(model).__name__} has no exact mutual information here; pass rng= to estimate it by simulation"
         )
-    parameters = model.draw_parameters(rng, (draws,))
-    a, b = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
-    sample = log_pmi(model, a, b)
+    if not draws > 1:
+        raise ParameterError(f"draws must be above 1, not {draws!r}")
+    sample = np.concatenate([log_pmi(model, a, b) for a, b in _draw_pairs(model, rng, own, peers, draws)])
     return Information(float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(draws)), "simulated")
+
+
+def _exact_information(model: Foreseeing, own: Any, peers: Any) -> float | None:
+    one, two = model.plan(own), model.plan(peers)
+    values = []
+    for design in (one + two, np.zeros_like(one), one, two):
+        expected = model.expected_log_evidence(design)
+        if expected is None:
+            return None
+        values.append(float(np.asarray(expected)))
+    if np.finfo(float).eps * np.abs(values).max() > _ROUNDING:
+        return None
+    joint, nothing, alone, others = values
+    return max((joint - others) - (alone - nothing), 0.0)
+
+
+def _draw_pairs(model: Generative, rng: Generator, own: Any, peers: Any, draws: int) -> Iterator[tuple[Array, Array]]:
+    """Draw matched statistics, without any rows where the model can, and otherwise some rows at a time."""
+    if isinstance(model, Foreseeing) and isinstance(model, Redrawable):
+        designs = model.plan(own), model.plan(peers)
+        block = max(1, _BLOCK_OF_ROWS // max(design.shape[-1] for design in designs))
+    else:
+        designs = None
+        block = max(1, _BLOCK_OF_ROWS // max(1, *(int(np.size(n) if np.ndim(n) else n) for n in (own, peers))))
+    for start in range(0, draws, block):
+        parameters = model.draw_parameters(rng, (min(block, draws - start),))
+        if designs is not None and isinstance(model, Redrawable):
+            one, two = (model.draw_statistics(rng, parameters, design) for design in designs)
+        else:
+            one, two = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
+        yield one, two
+
+
+def check_generator(rng: object) -> Generator:
+    """Refuse a seed where a generator is meant, so that no draw depends on hidden state."""
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(7), not {rng!r}")
+    return rng
 
 
 def _group_codes(groups: Sequence[Any], providers: int) -> Labels:

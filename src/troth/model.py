@@ -91,6 +91,15 @@ class Redrawable(Model, Protocol):
 
 
 @runtime_checkable
+class Updating(Model, Protocol):
+    """A model that can draw parameters from the posterior given statistics."""
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw one θ for each statistic, shape ``(..., parameter)``."""
+        ...
+
+
+@runtime_checkable
 class Counted(Model, Protocol):
     """A model that knows how many rows stand behind a statistic."""
 
@@ -131,7 +140,7 @@ class Foreseeing(Model, Protocol):
         ...
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
-        """E[Λ(t)] over datasets with this design, or None where no exact sum is at hand."""
+        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""
         ...
 
 
@@ -246,6 +255,15 @@ class Support:
             inside &= values == np.floor(values)
         return inside
 
+    def _holds(self, values: Array) -> bool:
+        """Tell in two or three fast passes whether all values may occur; NaN fails every comparison."""
+        if values.size == 0:
+            return True
+        low, high = values.min(), values.max()
+        inside = (low > self.low if self.open else low >= self.low) and high <= self.high
+        finite = np.isfinite(low) and np.isfinite(high)
+        return bool(inside and finite and (not self.integer or np.array_equal(values, np.floor(values))))
+
     def check(self, values: Any, what: str = "value", columns: int | None = None) -> Array:
         """Return ``values`` as floats, or raise a `DataError` that names the first bad row and value.
 
@@ -264,6 +282,8 @@ class Support:
         if array.ndim < 1 or (columns is not None and (array.ndim < 2 or array.shape[-1] != columns)):
             expected = "(rows,)" if columns is None else f"(rows, {columns})"
             raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
+        if self._holds(array):
+            return array
         inside = self.contains(array)
         if not inside.all():
             first = tuple(int(i) for i in np.argwhere(~inside)[0])
@@ -283,7 +303,7 @@ def as_floats(values: Any, what: str = "value") -> Array:
     try:
         plain = np.asarray(values)
         if plain.dtype.kind not in "USc":
-            return plain.astype(np.float64)
+            return plain.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         pass
     for row, value in enumerate(values):

@@ -423,3 +423,63 @@ def test_providers_with_different_likelihoods_are_paid_by_every_rule() -> None:
     assert troth.MultiDay().pay(given, days, budget=3.0).shape == (2, 3)
     with pytest.raises(troth.UnequalSizesError, match="provider 1"):
         troth.MultiDay().pay(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]), budget=3.0)
+
+
+def test_brier_at_scale() -> None:
+    """Large rounds are paid, sums that are integrals agree with sums, and states far apart do not break it."""
+    model = models.Bernoulli(1.3, 0.7)
+    for ones_, zeros in ((3.0, 2.0), (0.0, 0.0), (40.0, 60.0)):
+        rows = 5000.0
+        exact = model._squared_chance(np.arange(rows + 1), ones_, zeros, rows, True).sum()
+        assert model._coincidence(ones_, zeros, rows, True) == pytest.approx(exact, rel=1e-9)
+    ones = generator(1).binomial(100, 0.4, 100_000).astype(float)
+    share = troth.Brier().explain(model, np.stack([ones, 100 - ones], axis=-1)).share
+    assert ((share >= 0) & (share <= 1)).all()
+    finite = models.Finite([0.3, 0.7], [[0.5, 0.5], [0.9, 0.1]])
+    counts = generator(2).multinomial(10**9, [0.5, 0.5], 3).astype(float)
+    share = troth.Brier().explain(finite, finite.from_summary(counts), rows=np.full(3, 1e9)).share
+    assert np.isfinite(share).all()
+
+
+def test_symmetric_tables_with_zeros_tell_their_rows() -> None:
+    model = models.Finite([0.3, 0.3, 0.4], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.5, 0.0, 0.5]])
+    assert model.rows(model.statistics([0, 1])) == 2
+    assert model.counts(model.statistics([0, 1])).tolist() == [1, 1, 0]
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(troth.ParameterError, match="last must be"):
+        troth.MultiDay(last="one-time")  # type: ignore[arg-type]
+    with pytest.raises(troth.ParameterError, match="form must be"):
+        troth.Brier("sequences")  # type: ignore[arg-type]
+    with pytest.raises(troth.ParameterError, match="Generator"):
+        troth.SyntheticPeers().pay(models.Bernoulli(1, 1), np.ones((2, 2)), budget=1.0, rng=7)  # type: ignore[arg-type]
+    with pytest.raises(troth.ParameterError, match="whole number"):
+        troth.SyntheticPeers(draws=2.5)  # type: ignore[arg-type]
+    with pytest.raises(troth.ParameterError, match="does not fit"):
+        troth.MultiDay().pay(models.Bernoulli(1, 1), np.ones((2, 3, 2)), budget=[1.0, 2.0, 3.0])
+
+
+def test_the_log_pmi_rule_explains_itself_and_has_no_cap() -> None:
+    model, t = models.Bernoulli(1, 1), np.array([[50.0, 0.0], [60.0, 0.0], [40.0, 1.0]])
+    assert troth.LogPmiRule().explain(model, t).share.max() > 1
+    assert np.isinf(troth.LogPmiRule().cap(3)).all()
+    assert troth.Bonded(troth.LogPmiRule()).explain(model, t).share.shape == (3,)
+
+
+def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
+    t = np.full((2, 2, 3, 2), 5.0)
+    t[1, 1, 0] = [5, 9]
+    with pytest.raises(troth.UnequalSizesError, match="20 rows on day 0 but 24 on day 1"):
+        troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0)
+
+
+def test_plain_sums_of_payments_stay_within_the_budget() -> None:
+    class Everything(troth.Rule):
+        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
+            return troth.Breakdown(np.ones(round.own.shape[:-1]))
+
+    for providers in (3, 10, 1000, 4321):
+        pay = Everything().pay(models.Bernoulli(1, 1), np.zeros((providers, 2)), budget=0.1)
+        assert sum(pay.tolist()) <= 0.1
+    assert troth.group_weights(list(range(20_000))).sum() == pytest.approx(1)

@@ -115,6 +115,16 @@ def test_brier(part: int, form: Any) -> None:
             assert worst_gain(world, paid_by(troth.Brier(form))) <= TOLERANCE
 
 
+@pytest.mark.parametrize("inner", ["one time", "brier"])
+def test_bonds_keep_rules_truthful(inner: str) -> None:
+    for world in filter(informative, worlds(0) + worlds(1, kinds=((False, True),))):
+        certain = any(1.0 in row for model in world.models for row in getattr(model, "likelihood", ()))
+        if inner == "brier" and certain:
+            continue
+        rule = troth.Brier() if inner == "brier" else troth.OneTime(troth.exact_range(fair(world), world.rows))
+        assert worst_gain(world, paid_by(troth.Bonded(rule))) <= 1e-10
+
+
 def test_log_pmi_rule() -> None:
     for world in worlds(0, kinds=((False, False), (False, True))):
         assert worst_gain(world, lambda given, t: troth.LogPmiRule().pay(one_model(given), t)) <= TOLERANCE * 50

@@ -82,6 +82,12 @@ CASES: list[tuple[Any, Callable[[Any, list[Any]], Any]]] = [
     (models.Normal(FAR, 3, 1), normal),
     (models.NormalUnknownVariance(0, 1, 2, 2), normal_unknown),
     (models.NormalUnknownVariance(FAR, 0.5, 3, 2), normal_unknown),
+    (models.Poisson(1e4, 1e-4), poisson),
+    (models.Poisson(1e6, 1), poisson),
+    (models.Gamma(0.1, 3, 1.5), gamma),
+    (models.Normal(0, 1e4, 0.3), normal),
+    (models.NormalUnknownVariance(0, 1e-4, 2, 2), normal_unknown),
+    (models.NormalUnknownVariance(0, 1e-6, 0.5, 2), normal_unknown),
 ]
 
 
@@ -112,6 +118,35 @@ def test_parameters_that_disagree_keep_their_digits_too(model: Any, evidence: An
         own, peers = (model.draw_statistics(rng, model.draw_parameters(rng), model.plan(1e6)) for _ in range(2))
         expected = exact(evidence, model, own, peers)
         assert float(troth.log_pmi(model, own, peers)) == pytest.approx(expected, rel=2e-15, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "evidence", "own", "peers"),
+    [
+        (models.Bernoulli(1, 1), bernoulli, [1.5e11, 3.5e11], [1.55e11, 3.45e11]),
+        (models.Bernoulli(0.3, 0.7), bernoulli, [1.5e11, 3.5e11], [1.55e11, 3.45e11]),
+        (models.Categorical([0.3, 0.3, 0.3]), categorical, [1e11, 1.5e11, 2.5e11], [1.01e11, 1.52e11, 2.47e11]),
+        (models.Poisson(2, 1), poisson, [5e11, 1.5e12], [5e11, 1.501e12]),
+        (models.Exponential(2.3, 1.1), gamma, [5e11, 1.5e11], [5e11, 1.501e11]),
+        (models.NormalUnknownVariance(0, 1, 2, 2), normal_unknown, [5e11, 1e11, 5e11], [5e11, 1.001e11, 5.01e11]),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, models.Family) else "",
+)
+def test_a_million_million_rows_that_disagree(model: Any, evidence: Any, own: Any, peers: Any) -> None:
+    expected = exact(evidence, model, own, peers)
+    assert abs(expected) > 1e4
+    assert abs(float(troth.log_pmi(model, np.array(own), np.array(peers))) - expected) < 1e-7
+
+
+@pytest.mark.parametrize("model", [models.Bernoulli(1, 1), models.NormalUnknownVariance(0, 1, 2, 2)], ids=repr)
+def test_bits_do_not_depend_on_the_neighbours(model: Any) -> None:
+    rng = generator(9)
+    theta = model.draw_parameters(rng, (40_000,))
+    a, b = (model.draw_statistics(rng, theta, model.plan(np.geomspace(n, 1e9, 40_000).round())) for n in (1, 30))
+    whole = troth.log_pmi(model, a, b)
+    for i in (0, 1, 777, 32_767, 32_768, 39_999):
+        assert float(troth.log_pmi(model, a[i], b[i])) == whole[i]
+    assert np.array_equal(troth.log_pmi(model, a[::-7], b[::-7]), whole[::-7])
 
 
 def test_four_lgammas_would_not_do() -> None:
@@ -152,14 +187,18 @@ def mp_regression(model: Any, t: Any) -> Any:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known noise", "unknown noise"])
-@pytest.mark.parametrize("rows", [100, 100_000])
-@pytest.mark.parametrize("seed", range(20 if SOAK else 3))
-def test_regression_with_a_condition_number_of_1e8(known: bool, rows: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "signal", "prior"), [(100, 1, 1e-8), (100_000, 1, 1e-8), *((100_000, 1e4, p) for p in (1e-8, 1e-4, 1))]
+)
+@pytest.mark.parametrize("seed", range(20 if SOAK else 2))
+def test_regression_with_a_condition_number_of_1e8(
+    known: bool, rows: int, signal: float, prior: float, seed: int
+) -> None:
     rng = generator(seed, rows)
     d = 6
     basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
-    spread = basis * np.logspace(0, -4, d)  # singular values, so that the Gram matrix has 1e8
-    precision = (1e-8 * np.eye(d)).tolist()
+    spread = basis * (signal * np.logspace(0, -4, d))  # singular values, so that the Gram matrix has 1e8
+    precision = (prior * np.eye(d)).tolist()
     model: Any
     if known:
         model = models.LinearRegression(np.zeros(d), precision, 0.5)

@@ -45,6 +45,8 @@ def test_capabilities_are_offered(name: str) -> None:
         (lambda: models.Bernoulli(0, 1), "alpha must be above 0"),
         (lambda: models.Bernoulli(1, float("nan")), "beta must be finite"),
         (lambda: models.Bernoulli(1, "x"), "beta must be a number, not 'x'"),  # type: ignore[arg-type]
+        (lambda: models.Bernoulli(10**400, 1), "alpha is too large"),
+        (lambda: models.Normal(0, 1e-160, 1), "scale must lie between 1e-100 and 1e\\+100"),
         (lambda: models.Categorical([1]), "at least two"),
         (lambda: models.Categorical([1, -1]), r"alpha\[1\] must be above 0"),
         (lambda: models.Geometric(1, 0), "beta must be above 0"),
@@ -107,7 +109,19 @@ def test_impossible_hyperparameters_are_refused(build: Any, message: str) -> Non
         ("regression", ([[1, 2]], [np.nan]), "row 0: answer nan"),
         ("regression", ([[1, np.inf]], [1]), "row 0, column 1: feature inf"),
         ("regression", ([[1, 2], [3, 4]], [1]), "2 rows of features but 1 answers"),
+        (
+            "regression",
+            (np.ones((3, 2, 2)), np.ones((4, 2))),
+            r"\(3, 2, 2\) need answers of shape \(3, 2\), not \(4, 2\)",
+        ),
         ("regression, unknown noise", [1, 2, 3], r"a pair \(z, y\)"),
+        ("poisson", [1e308, 1e308], "too large to add up"),
+        ("exponential", [1e308, 1e308], "too large to add up"),
+        ("geometric", [1e308, 1e308], "too large to add up"),
+        ("normal", [1e308, 1e308], "too large to add up"),
+        ("normal, unknown variance", [1e200], "too large to add up"),
+        ("multivariate normal", [[1e200, 0]], "too large to add up"),
+        ("regression", ([[1e200, 0]], [0]), "too large to add up"),
     ],
 )
 def test_data_outside_the_support_is_refused_by_row_and_value(name: str, data: Any, message: str) -> None:
@@ -237,3 +251,34 @@ def test_statistics_taken_before_combining_are_refused() -> None:
         troth.IncompatibleModelsError, match=r"providers 0 and 1 differ in reference noise .* troth.combine"
     ):
         troth.log_pmi(apart, t[0], t[1])
+
+
+def test_a_matrix_may_be_symmetric_up_to_rounding() -> None:
+    rng = generator(6)
+    basis = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    matrix = basis @ np.diag([1.0, 1.0, 1.0 + 1e-15]) @ basis.T  # off the diagonal there is only rounding
+    matrix[0, 1] += 1e-12
+    assert models.LinearRegression([0, 0, 0], matrix.tolist(), 1).precision[0][1] == pytest.approx(5e-13, abs=1e-15)
+    with pytest.raises(troth.ParameterError, match="symmetric"):
+        models.LinearRegression([0, 0], [[1, 1e-8], [0, 1]], 1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.MultivariateNormalUnknownCovariance([0, 0], 1, 1.5, EYE),
+        models.Exponential(0.01, 1),
+        models.NormalUnknownVariance(0, 1, 0.01, 1),
+        models.Geometric(0.01, 1),
+        models.LinearRegressionUnknownNoise([0, 0], EYE, 0.01, 1),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_heavy_tails_obey_the_laws_without_a_warning(model: Any) -> None:
+    assert len(troth.check_model(model, draws=30_000).held) >= 13
+
+
+def test_impossible_moments_are_refused() -> None:
+    model = models.MultivariateNormalUnknownCovariance([0, 0], 1, 3, EYE)
+    with pytest.raises(troth.DataError, match="contradict"):
+        model.log_evidence(np.array([2.0, 50, 0, 1, 0, 0, 1]))

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Bonded(Rule):
     """Pay cap·(share − e)/(1 − e) of another rule, where e is the share that it pays for an empty report.
 
-    Data that are independent of θ then earn at most nothing in expectation, honest data at least nothing given one's
-    own data, and an empty report exactly nothing. Payments can be negative, down to a deposit that every provider must
-    make: individually rational in expectation only, an option to be turned on knowingly.
+    Where e depends on what peers report, as under `Brier`, it is cap·(share − e): dividing by 1 − e would make some
+    outcomes count more than others, and lies pay. Data that are independent of θ then earn at most nothing in
+    expectation (up to the ε of a clipped range), honest data at least nothing given one's own data, and an empty report
+    exactly nothing. Payments can be negative, down to a deposit that every provider must make: individually rational
+    in expectation only, an option to be turned on knowingly.
 
     Examples
     --------
@@ -38,11 +40,21 @@ class Bonded(Rule):
 
     individually_rational = False
 
+    @property
+    def days(self) -> int:  # type: ignore[override]
+        """As many as the rule behind it."""
+        return self.rule.days
+
+    @property
+    def pools_peers(self) -> bool:  # type: ignore[override]
+        """As the rule behind it."""
+        return self.rule.pools_peers
+
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Measure shares from what an empty report earns."""
         inner = self.rule.breakdown(round)
         nothing = self.rule.share_for_nothing(round)
-        room = np.where(nothing < 1, 1 - nothing, 1.0)
+        room = self._room(nothing)
         terms = {**inner.terms, "share before the bond": inner.share, "share paid for nothing": nothing}
         share = (inner.share - nothing) / room
         return Breakdown(share, inner.log_pmi, inner.score, inner.low, inner.high, terms, inner.note)
@@ -58,7 +70,13 @@ class Bonded(Rule):
         rows: Any = None,
         rng: Generator | None = None,
     ) -> Array:
-        """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e)."""
+        """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e), or the cap."""
         nothing = self.rule.empty_share(model, statistics, groups=groups, rows=rows, rng=rng)
         caps = self.cap(np.shape(statistics)[-2], budget=budget, weights=weights)
-        return caps * np.where(nothing < 1, nothing / np.where(nothing < 1, 1 - nothing, 1.0), 0.0)
+        if not self.rule.constant_for_nothing:
+            return caps * np.ones_like(nothing)
+        return caps * np.where(nothing < 1, nothing / self._room(nothing), 0.0)
+
+    def _room(self, nothing: Array) -> Array:
+        """Return what lies between nothing and the cap, if that is fixed beforehand."""
+        return np.where((nothing < 1) & self.rule.constant_for_nothing, 1 - nothing, 1.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
+from troth.errors import MissingCapabilityError, ParameterError
 from troth.information import leave_one_out
 from troth.mechanisms.rule import Breakdown, Round, Rule
 from troth.model import Foretelling
@@ -38,6 +38,10 @@ class Brier(Rule):
     """
 
     form: Literal["types", "paper"] = "types"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("types", "paper"):
+            raise ParameterError(f'Brier: form must be "types" or "paper", not {self.form!r}')
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Score everybody's forecast of their peers' data."""

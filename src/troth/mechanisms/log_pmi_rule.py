@@ -31,11 +31,17 @@ class LogPmiRule(Rule):
     """
 
     individually_rational = False
+    constant_for_nothing = True
+    pools_peers = True
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Log PMI is the share."""
         log_pmi = round.log_pmi()
         return Breakdown(log_pmi, log_pmi, log_pmi, -np.inf, np.inf)
+
+    def cap(self, providers: int, *, budget: Amount = 1.0, weights: Shares | None = None) -> Array:  # noqa: ARG002
+        """Return infinity for everybody: log PMI has no cap."""
+        return np.full(providers, np.inf)
 
     def pay(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from troth.errors import DataError, UnequalSizesError
+from troth.errors import DataError, ParameterError, UnequalSizesError
 from troth.information import leave_one_out, log_pmi
 from troth.mechanisms.divergences import Divergence, logistic
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
@@ -53,6 +53,19 @@ class MultiDay(Rule):
     last: Literal["equal"] | Rule = "equal"
     exchangeable: bool = False
 
+    days = 2
+    constant_for_nothing = True
+    pools_peers = True
+
+    def __post_init__(self) -> None:
+        if self.last != "equal" and not isinstance(self.last, Rule):
+            raise ParameterError(f'MultiDay: last must be "equal" or a one-time rule, not {self.last!r}')
+
+    @property
+    def individually_rational(self) -> bool:  # type: ignore[override]
+        """Unless the last day's rule can pay less than nothing."""
+        return not isinstance(self.last, Rule) or self.last.individually_rational
+
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Score every day but the last against the next."""
         if round.own.ndim < 3:
@@ -61,7 +74,7 @@ class MultiDay(Rule):
             self._check_sizes(round)
         same = round.log_pmi()
         earlier, later = np.s_[..., :-1, :, :], np.s_[..., 1:, :, :]
-        other = log_pmi(round.model, round.own[earlier], round.peers[later])
+        other = log_pmi(round.evidence, round.own[earlier], round.peers[later])
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
@@ -107,8 +120,8 @@ class MultiDay(Rule):
         sizes = leave_one_out(rows[..., None], round.groups)[..., 0] if isinstance(round.model, Model) else rows
         unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
         if unequal.any():
-            *_, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (sizes[..., day + k, provider].ravel()[0] for k in (0, 1))
+            *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
+            before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
             whose = f"peers of provider {provider}" if isinstance(round.model, Model) else f"provider {provider}"
             raise UnequalSizesError(
                 f"{whose}: {before:g} rows on day {day} but {after:g} on day {day + 1}; unequal sizes make faking pay, "

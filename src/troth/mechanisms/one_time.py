@@ -33,15 +33,19 @@ class OneTime(Rule):
 
     score_range: ScoreRange
 
+    constant_for_nothing = True
+    pools_peers = True
+
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Put log PMI on the scale."""
         scale, log_pmi = self.score_range, round.log_pmi()
         floor = -np.inf if scale.source != "clipped" else scale.low
         score = np.maximum(log_pmi, floor)
         impossible = np.isneginf(score)
-        share = np.where(impossible, 0.0, normalise(np.where(impossible, scale.low, score), scale.low, scale.high))
-        note = "PMI is 0 for a report that its peers rule out" if impossible.any() else ""
-        return Breakdown(share, log_pmi, score, scale.low, scale.high, note=note)
+        possible = np.where(impossible, scale.low, score)
+        share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, round.lenient))
+        note = "PMI is 0: the peers' data rule this report out"
+        return Breakdown(share, log_pmi, score, scale.low, scale.high, note=note, noted=impossible)
 
     def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
         """Where 0 lies on the scale, because an empty report has log PMI 0."""

@@ -7,6 +7,7 @@ Amounts, the share paid for nothing, bonds and explanations derive from it.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
@@ -17,6 +18,7 @@ import numpy as np
 from troth.errors import DataError, MissingCapabilityError, ParameterError, ScoreOutOfRangeError
 from troth.information import leave_one_out, log_pmi, peer_log_pmi
 from troth.model import Array, Counted, Generator, Model, shared_evidence
+from troth.models.family import check_generator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     Shares: TypeAlias = Sequence[float] | Array
 
 _CONTRADICTION = "where peers contradict each other, a report is paid as if it were empty, whatever it says"
-_BELOW_ONE = 1 - 2.0**-48  # keeps a floating-point sum of caps from exceeding the budget
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Round:
         Numbers of rows, where statistics do not tell them.
     rng
         For rules that draw.
+    test
+        Statistics of a test set, ``(..., statistic)``, for rivals that need one.
+    lenient
+        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
+        would refuse.
     """
 
     model: Model | Sequence[Model]
@@ -51,6 +57,8 @@ class Round:
     groups: Sequence[Any] | None = None
     rows: Array | None = None
     rng: Generator | None = None
+    test: Array | None = None
+    lenient: bool = False
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +67,8 @@ class Round:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
         object.__setattr__(self, "statistics", statistics)
         object.__setattr__(self, "own", statistics)
+        if self.rng is not None:
+            check_generator(self.rng)
         if not isinstance(self.model, Model) and len(self.model) != self.providers:
             raise DataError(f"{len(self.model)} models for {self.providers} providers: give one model, or one each")
         if np.isneginf(statistics).any():
@@ -97,8 +107,8 @@ class Round:
     def log_pmi(self) -> Array:
         """Log PMI of each own report with its peers; 0 where the peers contradict each other, whatever was reported."""
         if self.own is self.statistics:
-            return np.where(self.peers_contradict, 0.0, peer_log_pmi(self.model, self.own, self.groups))
-        return np.where(self.peers_contradict, 0.0, log_pmi(self.model, self.own, self.peers))
+            return np.where(self.peers_contradict, 0.0, peer_log_pmi(self.evidence, self.own, self.groups))
+        return np.where(self.peers_contradict, 0.0, log_pmi(self.evidence, self.own, self.peers))
 
     def with_own(self, own: Array) -> Round:
         """Return the same round in which each provider is scored for another report, its peers' unchanged."""
@@ -139,8 +149,8 @@ class Breakdown:
         What is put on the scale from ``low`` to ``high``.
     terms
         The parts of the score, by name.
-    note
-        Anything else that a provider should be told.
+    note, noted
+        Anything else that some providers should be told, and which.
     """
 
     share: Array
@@ -150,6 +160,7 @@ class Breakdown:
     high: Array | float = 1.0
     terms: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
+    noted: Any = False
 
     def explain(self, *index: int) -> str:
         """Explain one provider's share in words, for an index such as ``(provider,)`` or ``(day, provider)``.
@@ -165,19 +176,29 @@ class Breakdown:
         lines = []
         if self.log_pmi is not None:
             lines.append(f"log PMI with peers: {self.log_pmi[index]:.4f} nats")
-        lines += [f"{name}: {value[index]:.4f}" for name, value in self.terms.items()]
+        lines += [f"{name}: {value[index]:.4f}" for name, value in self.terms.items() if not np.isnan(value[index])]
         if self.score is not None and np.isfinite(self.score[index]):
             low, high = (np.broadcast_to(end, np.shape(self.share))[index] for end in (self.low, self.high))
             lines.append(f"score: {self.score[index]:.4f} on a scale from {low:.4f} to {high:.4f}")
         lines.append(f"share of the cap: {self.share[index]:.2%}")
-        return "\n".join([*lines, self.note] if self.note else lines)
+        noted = self.note and bool(np.broadcast_to(self.noted, np.shape(self.share))[index])
+        return "\n".join([*lines, self.note] if noted else lines)
 
 
 class Rule:
     """A payment rule: subclasses say in ``breakdown`` what share of its cap each provider earns."""
 
     individually_rational = True
-    """Whether no payment is ever negative."""
+    """Whether no payment is ever negative, and none above its cap."""
+
+    days = 1
+    """How many days a payment looks at."""
+
+    constant_for_nothing = False
+    """Whether the share for an empty report is the same whatever peers report, so that bonds may be scaled by it."""
+
+    pools_peers = False
+    """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Return everybody's share of the cap and how it came about: the one method that a rule must have."""
@@ -214,7 +235,16 @@ class Rule:
             Only for rules that draw.
         """
         share = self.explain(model, statistics, groups=groups, rows=rows, rng=rng).share
-        return self.cap(np.shape(statistics)[-2], budget=budget, weights=weights) * share * _BELOW_ONE
+        caps = self.cap(share.shape[-1], budget=budget, weights=weights)
+        try:
+            amounts = caps * share
+        except ValueError:
+            raise ParameterError(
+                f"a budget of shape {np.shape(budget)} does not fit payments of shape {share.shape}"
+            ) from None
+        return np.asarray(
+            amounts * (1 - (share.shape[-1] + 4) * 2.0**-52)
+        )  # so that no order of adding them up exceeds the budget
 
     def explain(
         self,
@@ -226,16 +256,19 @@ class Rule:
         rng: Generator | None = None,
     ) -> Breakdown:
         """Return the breakdown behind `pay`: log PMI, terms, scale and share of everybody."""
-        round_ = Round(model, statistics, groups, rows, rng)
-        result = self.breakdown(round_)
-        if round_.peers_contradict.any():
-            share = np.where(round_.peers_contradict, self.share_for_nothing(round_), result.share)
-            result = dataclasses.replace(result, share=share, note=_CONTRADICTION)
-        low = 0.0 if self.individually_rational else -np.inf
-        outside = ~((result.share >= low) & (result.share <= 1))
-        if outside.any():
+        return self.evaluate(Round(model, statistics, groups, rows, rng))
+
+    def evaluate(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Return the breakdown of a round, with what every rule sees to: contradictions and bounds."""
+        result = self.breakdown(round)
+        if round.peers_contradict.any():
+            share = np.where(round.peers_contradict, self.share_for_nothing(round), result.share)
+            result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=round.peers_contradict)
+        low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
+        outside = ~((result.share >= low) & (result.share <= high))
+        if outside.any() and not round.lenient:
             where = tuple(int(i) for i in np.argwhere(outside)[0])
-            raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, 1.0, "share of the cap")
+            raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
 
     def cap(self, providers: int, *, budget: Amount, weights: Shares | None = None) -> Array:
@@ -262,17 +295,18 @@ class Rule:
         return self.breakdown(round.with_nothing()).share
 
 
-def normalise(score: Array, low: float, high: float) -> Array:
-    """Put scores on the scale from low to high, as shares; one that lies outside stops the round.
+def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:
+    """Put scores on the scale from low to high, as shares; one that lies outside stops the round, or is NaN.
 
     A difference in the last digits, as rounding makes it, is forgiven; more than that is an error with the provider.
     """
     slack = 1e-9 * (1 + abs(low) + abs(high))
     outside = ~((score >= low - slack) & (score <= high + slack))
-    if outside.any():
+    if outside.any() and not lenient:
         where = tuple(int(i) for i in np.argwhere(outside)[0])
         raise ScoreOutOfRangeError(where[-1], float(score[where]), low, high)
-    return np.asarray(np.clip((score - low) / (high - low), 0.0, 1.0))
+    share = np.asarray(np.clip((score - low) / (high - low), 0.0, 1.0))
+    return np.where(outside, np.nan, share) if outside.any() else share
 
 
 def group_weights(groups: Sequence[Any]) -> Array:
@@ -283,7 +317,7 @@ def group_weights(groups: Sequence[Any]) -> Array:
     >>> group_weights(["a", "a", "b"])
     array([0.25, 0.25, 0.5 ])
     """
-    sizes = {label: sum(other == label for other in groups) for label in dict.fromkeys(groups)}
+    sizes = Counter(groups)
     return np.array([1 / (len(sizes) * sizes[label]) for label in groups])
 
 

@@ -112,12 +112,7 @@ def clipped_range(
     """
     if not low < 0:
         raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
-    try:
-        high = max(e.high for e in _extremes(model, rows, values))
-    except UnboundedRangeError as error:
-        if error.upper_bound is None:
-            raise
-        high = error.upper_bound
+    high = max(e.high for e in _extremes(model, rows, values))
     if not high > 0:
         raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
     return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
@@ -132,7 +127,7 @@ def paper_range(
     possible; for a normal mean the corrected ones, which need bounds on the values (erratum E1).
     """
     extremes = []
-    for own, limit, peers in _situations(model, rows):
+    for own, limit, peers in situations(model, rows):
         if not isinstance(own, PaperBounded):
             raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
         extremes.append(own.paper_bounds(limit, peers, values))
@@ -144,7 +139,7 @@ def _extremes(
     model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None
 ) -> list[Extremes]:
     found = []
-    for own, limit, peers in _situations(model, rows):
+    for own, limit, peers in situations(model, rows):
         if not isinstance(own, Ranged):
             raise UnboundedRangeError(
                 f"log PMI of {type(own).__name__} has no finite range, or none is known, however rows are limited"
@@ -153,9 +148,7 @@ def _extremes(
     return found
 
 
-def _situations(
-    model: Model | Sequence[Model], rows: Sequence[int]
-) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
+def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and limits) of a round."""
     shared_evidence(model)
     limits = [int(n) for n in rows]

@@ -53,9 +53,12 @@ class SyntheticPeers(Rule):
     draws: int = 64
     divergence: Divergence = logistic
 
+    constant_for_nothing = True
+    pools_peers = True
+
     def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise ParameterError(f"SyntheticPeers: draws must be at least 1, not {self.draws!r}")
+        if not isinstance(self.draws, int | np.integer) or self.draws < 1:
+            raise ParameterError(f"SyntheticPeers: draws must be a whole number of at least 1, not {self.draws!r}")
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Score everybody against their peers and against drawn peers."""
@@ -65,7 +68,7 @@ class SyntheticPeers(Rule):
         log_pmi_with_peers = round.log_pmi()
         mismatched = np.zeros(round.own.shape[:-1])
         for fresh in self._draw(round):
-            mismatched += f.mismatched(log_pmi(round.model, round.own, fresh)).sum(axis=0)
+            mismatched += f.mismatched(log_pmi(round.evidence, round.own, fresh)).sum(axis=0)
         mismatched /= self.draws
         matched = f.matched(log_pmi_with_peers)
         score = mismatched + matched

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from troth.models.predictive import Exact
 
-_LARGEST_FORECAST = 50_000_000
+_ONE_BY_ONE = 2000  # counts at either end that are summed one by one
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,6 @@ class Bernoulli(Family):
         situations, which = np.unique(
             np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3), axis=0, return_inverse=True
         )
-        if situations[:, 2].sum() > _LARGEST_FORECAST:
-            raise MissingCapabilityError("so many rows are too many to foretell one by one: use SyntheticPeers instead")
         coincidence = np.array(
             [self._coincidence(float(one), float(zero), float(size), by_type) for one, zero, size in situations]
         )
@@ -103,16 +101,43 @@ class Bernoulli(Family):
         return Forecast(np.exp(log_chance), coincidence[which.ravel()].reshape(rows.shape), log_outcomes)
 
     def _coincidence(self, ones: float, zeros: float, rows: float, by_type: bool) -> float:
-        """Σ p² over all that peers with so many rows could report, given own ones and zeros."""
-        counts = np.stack([np.arange(rows + 1), rows - np.arange(rows + 1)], axis=-1)
+        """Σ p² over all that peers with so many rows could report, given own ones and zeros.
+
+        Beyond some thousand rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
+        over pieces that grow from both ends; the counts next to the ends are added one by one.
+        """
+        if rows <= 2 * _ONE_BY_ONE:
+            return float(self._squared_chance(np.arange(rows + 1), ones, zeros, rows, by_type).sum())
+        ends = np.concatenate([np.arange(_ONE_BY_ONE), rows - np.arange(_ONE_BY_ONE)])
+        first, last = _ONE_BY_ONE - 0.5, rows - _ONE_BY_ONE + 0.5
+        half = np.geomspace(first, rows / 2, 200)
+        edges = np.concatenate([half[:-1], [rows / 2], rows - half[:-1][::-1]])
+        edges[0], edges[-1] = first, last
+        nodes, weights = np.polynomial.legendre.leggauss(12)
+        middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+        inner = self._squared_chance(middle[:, None] + width[:, None] * nodes, ones, zeros, rows, by_type)
+        tails = self._squared_chance(ends, ones, zeros, rows, by_type)
+        slopes = np.diff(
+            self._squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5]), ones, zeros, rows, by_type)
+        )
+        return float(tails.sum() + (inner * weights).sum(axis=1) @ width - (slopes[1, 0] - slopes[0, 0]) / 24)
+
+    def _squared_chance(self, k: Array, ones: float, zeros: float, rows: float, by_type: bool) -> Array:
+        """Return p² of k ones among so many rows, once per type or once per sequence of that type."""
+        counts = np.stack([k, rows - k], axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         own = np.array([ones, zeros])
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
-        return float(np.exp(2 * log_chance + (2 if by_type else 1) * log_orders).sum())
+        return np.asarray(np.exp(2 * log_chance + (2 if by_type else 1) * log_orders))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
         return rng.beta(self.alpha, self.beta, size=(*shape, 1))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a rate given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return np.asarray(rng.beta(self.alpha + t[..., :1], self.beta + t[..., 1:]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of 0 and 1 for each rate."""
@@ -125,5 +150,5 @@ class Bernoulli(Family):
         return np.stack([ones, rows - ones], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] over the Beta-binomial counts of that many rows."""
+        """E[Λ] over the Beta-binomial counts of that many rows, up to a linear part."""
         return expected_log_evidence_of_counts(np.array([self.alpha, self.beta]), design)

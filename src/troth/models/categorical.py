@@ -87,6 +87,11 @@ class Categorical(Family):
         """Draw probabilities from the prior, shape ``(*shape, K)``."""
         return np.asarray(rng.dirichlet(self._prior, size=shape))
 
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw probabilities given statistics."""
+        weights = np.maximum(rng.standard_gamma(self._prior + statistics), np.finfo(float).tiny)
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of codes for each vector of probabilities."""
         return draw_codes(rng, parameters, rows)
@@ -96,7 +101,7 @@ class Categorical(Family):
         return draw_counts(rng, parameters, design[..., 0])
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: Λ is a sum over categories, and each count is Beta-binomial."""
+        """E[Λ], up to a linear part: Λ is a sum over categories, and each count is Beta-binomial."""
         return expected_log_evidence_of_counts(self._prior, design)
 
 

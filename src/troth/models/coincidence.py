@@ -48,14 +48,21 @@ def _log_same_counts(products: Array, rows: int) -> float:
     log_mass = 0.0
     for root in roots:
         centre = tilt * root
-        reach = 12 * np.sqrt(centre / 2) + 30
+        reach = 9 * np.sqrt(centre / 2) + 30
         low, high = max(0, int(centre - reach)), min(rows, int(centre + reach) + 1)
         counts = np.arange(low, high + 1)
         log_weights = 2 * (counts * np.log(centre) - gammaln(counts + 1))
-        log_norm = np.log(ive(0, 2 * centre)) + 2 * centre
+        log_norm = _log_bessel(2 * centre)
         log_mass += log_norm
         weights = np.exp(log_weights - log_norm)
         small = min(len(window), len(weights)) < 500
         window = np.convolve(window, weights) if small else np.maximum(fftconvolve(window, weights), 0.0)
         start += low
     return float(2 * gammaln(rows + 1) - 2 * rows * np.log(tilt) + log_mass + np.log(window[rows - start]))
+
+
+def _log_bessel(z: float) -> float:
+    """Ln I₀(z), by its asymptotic series where the library's scaled function ends."""
+    if z < 1e6:
+        return float(np.log(ive(0, z)) + z)
+    return float(z - 0.5 * np.log(2 * np.pi * z) + np.log1p(1 / (8 * z) + 9 / (128 * z * z)))

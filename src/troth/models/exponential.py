@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
 from troth.model import Array, Extremes, Generator, Model, Support
-from troth.models.extremes import ray_extremes
-from troth.models.family import Family, scalar_parameters
+from troth.models.extremes import count_ladder, ray_extremes
+from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
+from troth.models.predictive import log_gamma_excess
 from troth.models.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Gamma(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the values along the last axis."""
-        return count_and_sum(self.support.check(data))
+        return moments(count_and_sum, self.support.check(data))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + k·n) − (a + k·n) ln(b + Σx)."""
@@ -64,9 +65,8 @@ class Gamma(Family):
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI in a form that keeps its digits at any number of rows."""
-        scale = np.array([self.known_shape, 1.0])
-        total = None if both is None else both * scale
-        return gamma_log_pmi(np.array([self.shape, self.rate]), own * scale, peers * scale, total)
+        k = self.known_shape
+        return gamma_log_pmi(np.array([self.shape / k, self.rate]), own, peers, both, shape_per_row=k)
 
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
@@ -74,7 +74,7 @@ class Gamma(Family):
         """Extremes over every report of up to so many rows within the declared values."""
         bounds, others = self._declared(values), self._peer_rows(peers)
         k, scale = self.known_shape, np.array([1 / self.known_shape, 1.0])
-        own, peer = ((k * np.arange(n + 1.0), bounds[0] / k, bounds[1] / k) for n in (rows, others))
+        own, peer = ((count_ladder(n, k), bounds[0] / k, bounds[1] / k) for n in (rows, others))
         return Extremes(
             *ray_extremes(
                 lambda a, b: self.log_pmi(a * scale, b * scale), (self.shape, self.rate), own, peer, integer=False
@@ -83,7 +83,13 @@ class Gamma(Family):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
-        return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))
+        return np.maximum(rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1)), 1 / LARGEST_DRAW)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a rate given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        draws = rng.standard_gamma(self.shape + self.known_shape * t[..., :1])
+        return np.maximum(draws, np.finfo(float).tiny) / (self.rate + t[..., 1:])
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of positive values for each rate."""
@@ -96,9 +102,8 @@ class Gamma(Family):
         return np.stack([rows, rng.standard_gamma(self.known_shape * rows) / rate], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
-        a = self.shape + self.known_shape * design[..., 0]
-        return np.asarray(gammaln(a) - a * (np.log(self.rate) + psi(a) - psi(self.shape)))
+        """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
+        return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
 
 
 @dataclass(frozen=True)

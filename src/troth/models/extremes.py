@@ -13,7 +13,8 @@ from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
+
+from troth.models.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +37,10 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
         return 0.0, 0.0
 
     def information(a: Array, b: Array) -> Array:
-        cells = _pair_information(prior, a, b).sum(axis=-1)
-        return np.asarray(cells - _pair_information(prior.sum(), np.asarray(float(own)), np.asarray(float(peers))))
+        return dirichlet_log_pmi(prior, a, b)
 
-    low = -float(_pair_information(prior.sum(), np.asarray(float(own)), np.asarray(float(peers))))
+    ends = np.eye(len(prior))[:2]
+    low = float(information(own * ends[0], peers * ends[1]))
     few = comb(own + len(prior) - 1, own) <= _ALL_TYPES
     a = datasets_by_type(own, len(prior)) if few else _spreads(prior, own)
     found = information(a, best_counts(prior, a, peers))
@@ -58,7 +59,7 @@ def best_counts(prior: Array, other: Array, rows: int) -> Array:
     The n-th row in category k adds ln(1 + other_k/(α_k + n − 1)), which falls with n, so the greedy choice is best; a
     water level finds it.
     """
-    low, high = np.zeros(len(other)), (other / prior).max(axis=1)
+    low, high = np.zeros(len(other)), 2 * (other / prior).max(axis=1)
     for _ in range(100):
         level = 0.5 * (low + high)
         over = _filled(prior, other, level).sum(axis=1) > rows
@@ -95,10 +96,6 @@ def _neighbours(counts: Array) -> Array:
     return np.unique(moved[(moved >= 0).all(axis=1)], axis=0)
 
 
-def _pair_information(alpha: Array, a: Array, b: Array) -> Array:
-    return np.asarray((gammaln(alpha + a + b) - gammaln(alpha + a)) - (gammaln(alpha + b) - gammaln(alpha)))
-
-
 def ray_extremes(
     log_pmi: Callable[[Array, Array], Array],
     prior: tuple[float, float],
@@ -124,7 +121,7 @@ def ray_extremes(
     n_tried, m_tried = _ladder(ns), _ladder(ms)
 
     def turn(n: Array, m: Array, u: Array) -> Array:
-        return u * ((prior[0] + n) / np.maximum(m, 1e-300)) - prior[1]
+        return u * ((prior[0] + n) / np.where(m > 0, m, 1.0)) - prior[1]  # without peer rows any sum scores 0
 
     while True:
         n, m = (x.ravel() for x in np.meshgrid(n_tried, m_tried, indexing="ij"))
@@ -143,6 +140,15 @@ def ray_extremes(
             return low, high
         best = [int(lows.argmin()), int(highs.argmax())]
         n_tried, m_tried = _around(ns, n[best]), _around(ms, m[best])
+
+
+def count_ladder(limit: int, weight: float = 1.0) -> Array:
+    """Return the numbers of rows up to a limit, times a weight; of very many only those that can matter."""
+    if limit <= _ALL_TYPES:
+        return weight * np.arange(limit + 1.0)
+    middle = np.geomspace(_EXHAUSTIVE, limit, 2000).round()
+    ends = np.arange(float(_EXHAUSTIVE)), limit - np.arange(float(_EXHAUSTIVE))
+    return weight * np.unique(np.concatenate([middle, *ends]))
 
 
 def _pair(n: Array, s: Array) -> Array:

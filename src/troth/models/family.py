@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from troth.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
-from troth.model import Array, Generator, Model, Support, as_floats
+from troth.information import check_generator as check_generator
+from troth.model import Array, Model, Support, as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+
+
+LARGEST_PARAMETER = 1e100
+LARGEST_STATISTIC = 1e290
+LARGEST_DRAW = 1e280
+"""Draws of heavy-tailed priors stop here, so that sums of them are still statistics."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,15 @@ class Family:
     def log_evidence(self, statistics: Array, /) -> Array:
         """Λ(t), one number for each leading index of ``(..., statistic)``."""
         raise NotImplementedError
+
+    @cached_property
+    def width(self) -> int:
+        """How many numbers a statistic has: as many as that of no data at all."""
+        return int(self.statistics(self._nothing).shape[-1])
+
+    @property
+    def _nothing(self) -> Any:
+        return ()
 
     def summary(self, data: Any, /) -> Array:
         """Numbers that add over rows; rows are i.i.d. given θ, so these are the statistics."""
@@ -101,7 +118,12 @@ class Family:
             )
         if high < self.support.low or low > self.support.high:
             raise ParameterError(f"values {values!r} are outside the support of {name}: {self.support}")
-        return max(low, self.support.low), min(high, self.support.high)
+        low, high = max(low, self.support.low), min(high, self.support.high)
+        if self.support.integer:
+            low, high = float(np.ceil(low)), float(np.floor(high))
+            if low > high:
+                raise ParameterError(f"values {values!r} hold no whole number, and {name} has no others")
+        return low, high
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""
@@ -126,13 +148,21 @@ class Family:
 
     def _positive(self, name: str) -> None:
         self._finite(name)
-        if not getattr(self, name) > 0:
-            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {getattr(self, name)!r}")
+        value = getattr(self, name)
+        if not value > 0:
+            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {value!r}")
+        if not 1 / LARGEST_PARAMETER <= value <= LARGEST_PARAMETER:
+            raise ParameterError(
+                f"{type(self).__name__}: {name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, "
+                f"where arithmetic neither overflows nor vanishes, not {value!r}"
+            )
 
     def _finite(self, name: str) -> None:
         value = getattr(self, name)
         try:
             number = float(value)
+        except OverflowError:
+            raise ParameterError(f"{type(self).__name__}: {name} is too large") from None
         except (TypeError, ValueError):
             raise ParameterError(f"{type(self).__name__}: {name} must be a number, not {value!r}") from None
         if not np.isfinite(number):
@@ -163,7 +193,8 @@ class Family:
         matrix = self._array(name, 2)
         if matrix.shape != (size, size):
             raise ParameterError(f"{type(self).__name__}: {name} must be {size} by {size}, not {matrix.shape}")
-        if not np.allclose(matrix, matrix.T, rtol=1e-9, atol=0):
+        scale = np.sqrt(np.maximum(np.diagonal(matrix), 0))
+        if not (np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all():
             raise ParameterError(f"{type(self).__name__}: {name} must be symmetric")
         matrix = (matrix + matrix.T) / 2
         try:
@@ -172,6 +203,15 @@ class Family:
             raise ParameterError(f"{type(self).__name__}: {name} must be positive definite") from None
         self._set(name, _nested_tuple(matrix))
         return matrix
+
+
+def moments(compute: Callable[..., Array], *data: Any) -> Array:
+    """Return what ``compute`` makes of the data, or refuse values whose sums no statistic can hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = compute(*data)
+    if not (np.abs(t) <= LARGEST_STATISTIC).all():
+        raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_STATISTIC:g}; rescale them")
+    return t
 
 
 def scalar_parameters(parameters: Array, design: Array) -> tuple[Array, Array]:
@@ -186,10 +226,3 @@ def _plain(value: Any) -> Any:
 
 def _nested_tuple(array: Array) -> tuple[Any, ...]:
     return tuple(_nested_tuple(entry) if entry.ndim else float(entry) for entry in array)
-
-
-def check_generator(rng: object) -> Generator:
-    """Refuse a seed where a generator is meant, so that no draw depends on hidden state."""
-    if not isinstance(rng, np.random.Generator):
-        raise ParameterError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(7), not {rng!r}")
-    return rng

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import nnls
 from scipy.special import gammaln
 
 from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.information import second_difference
 from troth.model import Array, Extremes, Forecast, Generator, Model, Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.coincidence import log_same_sequence, log_same_type
 from troth.models.extremes import datasets_by_type
 from troth.models.family import Family
+from troth.models.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.recovery import recover_counts
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from troth.models.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
-_LARGEST_TABLE = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -175,28 +174,22 @@ class Finite(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows: in closed form for two states, else by type.
+        """Extremes over every report of up to so many rows: in closed form for two states, else by a search of types.
 
         With two states log PMI depends on a report through its log-likelihood ratio alone and is monotone in it, so
-        the most one-sided reports are extreme. Without zeros in the tables full reports are extreme, and are
-        enumerated up to the order of their rows.
+        the most one-sided reports are extreme. Otherwise small reports are enumerated up to the order of their rows,
+        and large ones are climbed: rows are moved from symbol to symbol until no move helps.
         """
         tables = self._tables(peers)
-        zeros = any(np.isneginf(model._log_table).any() for model in (self, *tables))
-        own = self._reports(rows, zeros)
-        others = np.zeros((1, len(self.prior)))
-        for model, limit in tables.items():
-            others = _distinct((others[:, None] + model._reports(limit, zeros)).reshape(-1, len(self.prior)))
-        own, others = (t[np.isfinite(self.log_evidence(t))] for t in (own, others))
-        if len(own) * len(others) > _LARGEST_TABLE:
-            self._too_many(len(own) * len(others))
-        low, high, impossible = np.inf, -np.inf, False
-        for start in range(0, len(own), step := max(1, 1_000_000 // len(others))):
-            block = second_difference(self, own[start : start + step, None], others[None])
-            finite = block[np.isfinite(block)]
-            impossible = impossible or finite.size < block.size
-            low, high = min(low, finite.min(initial=np.inf)), max(high, finite.max(initial=-np.inf))
-        return Extremes(min(low, 0.0), max(high, 0.0), impossible)
+        blocks = [(self._log_table, rows), *((model._log_table, limit) for model, limit in tables.items())]
+        log_prior = self._log_prior
+        zeros = any(np.isneginf(table).any() for table, _ in blocks)
+        if len(self.prior) == 2 and not zeros:
+            one_sided = [_one_sided(table, limit) for table, limit in blocks]
+            low, high = finite_extremes_of(log_prior, one_sided[0], one_sided[1:])
+        else:
+            low, high = finite_extremes(log_prior, blocks, zeros)
+        return Extremes(low, min(high, float(-log_prior.min())), zeros and can_contradict(blocks))
 
     def _tables(self, peers: Sequence[tuple[Model, int]]) -> dict[Finite, int]:
         """Return the peers' row limits by table."""
@@ -206,24 +199,6 @@ class Finite(Family):
                 raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
             tables[other] = tables.get(other, 0) + rows
         return tables
-
-    def _reports(self, rows: int, zeros: bool) -> Array:
-        """Statistics of all reports that can be extreme: full ones or, where some are impossible, also shorter ones."""
-        symbols = len(self._log_table)
-        if len(self.prior) == 2 and not zeros:
-            ratios = self._log_table[:, 0] - self._log_table[:, 1]
-            return rows * self._log_table[[int(ratios.argmin()), int(ratios.argmax())]]
-        if comb(rows + symbols - (not zeros), rows) > _LARGEST_ENUMERATION:
-            self._too_many(comb(rows + symbols - 1, rows))
-        sizes = range(rows + 1) if zeros else (rows,)
-        return _distinct(np.concatenate([self.from_summary(datasets_by_type(n, symbols)) for n in sizes]))
-
-    def _too_many(self, count: int) -> NoReturn:
-        raise UnboundedRangeError(
-            f"{count:.1e} pairs of reports are too many to search for the exact range; "
-            "use paper_range, which is closed but loose, or clipped_range, which needs no lower end",
-            upper_bound=float(-self._log_prior.min()),
-        )
 
     def paper_bounds(
         self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
@@ -259,10 +234,12 @@ class Finite(Family):
         """Foretell peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
         log_posterior = self._log_prior + own
         log_posterior = log_posterior - self.log_evidence(own)[..., None]
-        log_chance, log_same, log_outcomes = log_posterior, np.zeros(len(self.prior)), np.zeros(())
+        log_chance, log_outcomes = log_posterior, np.zeros(())
+        tables: list[Finite] = []
         for model, counts in peers:
             if not isinstance(model, Finite):
                 raise MissingCapabilityError(f"a Finite model cannot foretell the data of {type(model).__name__}")
+            tables.append(model)
             rows, symbols = counts.sum(axis=-1), counts.shape[-1]
             log_chance = log_chance + model.from_summary(counts)
             if by_type:
@@ -270,12 +247,8 @@ class Finite(Family):
                 log_outcomes = log_outcomes + gammaln(rows + symbols) - gammaln(rows + 1) - gammaln(symbols)
             else:
                 log_outcomes = log_outcomes + rows * np.log(symbols)
-            sizes, which = np.unique(rows, return_inverse=True)
-            log_of_pair = log_same_type if by_type else log_same_sequence
-            table = np.stack([log_of_pair(model._sampling_table, int(size)) for size in sizes])
-            log_same = log_same + table[which.reshape(rows.shape)]
-        posterior = np.exp(log_posterior)
-        coincidence = np.einsum("...i,...ij,...j->...", posterior, np.exp(log_same), posterior)
+        sizes = np.stack([counts.sum(axis=-1) for _, counts in peers], axis=-1)
+        coincidence = _coincidence(tables, sizes, np.exp(log_posterior), by_type)
         return Forecast(np.exp(log_chance).sum(axis=-1), coincidence, log_outcomes)
 
     @property
@@ -292,6 +265,12 @@ class Finite(Family):
         return rng.choice(len(self.prior), p=np.array(self.prior) / sum(self.prior), size=(*shape, 1)).astype(
             np.float64
         )
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a state given statistics."""
+        log_posterior = self._log_prior + np.asarray(statistics)
+        posterior = np.exp(log_posterior - self.log_evidence(statistics)[..., None])
+        return draw_codes(rng, posterior, 1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
@@ -312,18 +291,43 @@ class Finite(Family):
         return np.array(self.likelihood)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] over all datasets of that many rows, by type."""
+        """E[Λ] over all datasets of that many rows, by type, less what is linear in rows: minus what they teach.
+
+        E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.
+        """
         rows, symbols = int(np.asarray(design)[..., 0].item()), len(self._log_table)
         if not self.normalised or comb(rows + symbols - 1, rows) > _LARGEST_ENUMERATION:
             return None
         types = datasets_by_type(rows, symbols)
-        evidence = self.log_evidence(self.from_summary(types))
+        statistics = self.from_summary(types)
+        evidence = self.log_evidence(statistics)
         possible = np.isfinite(evidence)
         log_orders = gammaln(rows + 1) - gammaln(types + 1).sum(axis=-1)
-        return np.asarray((np.exp(log_orders + evidence)[possible] * evidence[possible]).sum())
+        chance = np.exp(log_orders + evidence)[possible]
+        posterior = np.exp(self._log_prior + statistics[possible] - evidence[possible, None])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = np.where(posterior > 0, posterior * (np.log(posterior) - self._log_prior), 0.0).sum(axis=-1)
+        return np.asarray(-(chance @ gain) / chance.sum())
 
 
-def _distinct(statistics: Array) -> Array:
-    """Drop statistics that stand there already."""
-    _, first = np.unique(statistics.round(12), axis=0, return_index=True)
-    return statistics[np.sort(first)]
+def _one_sided(table: Array, rows: int) -> Array:
+    """Return the two reports of so many rows with the least and the greatest log-likelihood ratio of two states."""
+    ratios = table[:, 0] - table[:, 1]
+    return rows * table[[int(ratios.argmin()), int(ratios.argmax())]]
+
+
+def _coincidence(tables: Sequence[Finite], sizes: Array, posterior: Array, by_type: bool) -> Array:
+    """QᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
+    log_same = log_same_type if by_type else log_same_sequence
+    shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
+    flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])
+    q = np.broadcast_to(posterior, (*shape, posterior.shape[-1])).reshape(-1, posterior.shape[-1])
+    distinct, which = np.unique(flat, axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    ends = np.searchsorted(which.ravel()[order], np.arange(len(distinct) + 1))
+    found = np.empty(len(q))
+    for k, size in enumerate(distinct):
+        same = sum(log_same(model._sampling_table, int(rows)) for model, rows in zip(tables, size, strict=True))
+        members = order[ends[k] : ends[k + 1]]
+        found[members] = np.einsum("ni,ij,nj->n", q[members], np.exp(same), q[members])
+    return found.reshape(shape)

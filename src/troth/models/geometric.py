@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import betaln
 
 from troth.model import Array, Extremes, Generator, Model, Support
-from troth.models.extremes import ray_extremes
-from troth.models.family import Family, scalar_parameters
+from troth.models.extremes import count_ladder, ray_extremes
+from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class NegativeBinomial(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the failures along the last axis."""
-        return count_and_sum(self.support.check(data, "count"))
+        return moments(count_and_sum, self.support.check(data, "count"))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + r·n, β + Σx)."""
@@ -70,7 +70,7 @@ class NegativeBinomial(Family):
         """Extremes over every report of up to so many rows with counts within the declared values."""
         bounds, others = self._declared(values), self._peer_rows(peers)
         scale = np.array([1 / self.r, 1.0])
-        own, peer = ((self.r * np.arange(n + 1.0), bounds[0] / self.r, bounds[1] / self.r) for n in (rows, others))
+        own, peer = ((count_ladder(n, self.r), bounds[0] / self.r, bounds[1] / self.r) for n in (rows, others))
         return Extremes(
             *ray_extremes(
                 lambda a, b: self.log_pmi(a * scale, b * scale), (self.alpha, self.beta), own, peer, integer=True
@@ -80,6 +80,11 @@ class NegativeBinomial(Family):
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw success probabilities from the prior, shape ``(*shape, 1)``."""
         return rng.beta(self.alpha, self.beta, size=(*shape, 1))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a success probability given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return np.asarray(rng.beta(self.alpha + self.r * t[..., :1], self.beta + t[..., 1:]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of failure counts for each success probability."""
@@ -92,7 +97,7 @@ class NegativeBinomial(Family):
 
     def _draw_failures(self, rng: Generator, theta: Array, rows: Array) -> Array:
         """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
-        theta = np.maximum(theta, np.finfo(float).tiny)
+        theta = np.maximum(theta, 1 / LARGEST_DRAW)
         mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
         return draw_poisson(rng, mean)
 
@@ -117,8 +122,9 @@ class Geometric(NegativeBinomial):
     r: float = field(default=1.0, init=False, repr=False)
 
 
-def count_and_sum(x: Array) -> Array:
-    """(n, Σx) along the last axis."""
+def count_and_sum(data: Array, origin: float = 0.0) -> Array:
+    """(n, Σx) along the last axis, of deviations x from an origin."""
+    x = data - origin if origin else data
     return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
 
 

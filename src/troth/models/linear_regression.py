@@ -13,32 +13,44 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
 from troth.errors import DataError
 from troth.model import Array, Generator, Model, Support
-from troth.models.family import Family
-from troth.models.normal import unknown_variance_log_pmi
-from troth.models.second_difference import in_chunks
+from troth.models.family import Family, moments
+from troth.models.normal import draw_variance, unknown_variance_log_pmi, zero_where_empty
+from troth.models.predictive import log_gamma_excess
+from troth.models.second_difference import in_chunks, peak_of, residual
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
 
 
 _ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
-_CHUNK = 1 << 17  # entries of the matrices factored at a time
+_CHUNK = 1 << 18  # entries of the matrices factored at a time
 
 
 class _Posterior(NamedTuple):
-    """Cholesky factor L of the precision, L⁻¹h, log-determinant, and c − hᵀΛ⁻¹h for the corner c."""
+    """Cholesky factor L of the precision, L⁻¹r, log-determinant, and c − rᵀΛ⁻¹r for the row r and the corner c."""
 
     root: Array
     whitened: Array
     log_determinant: Array
     residual: Array
+
+
+class _Information(NamedTuple):
+    """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers."""
+
+    W: Array
+    determinant: Array
+    own_rate: Array
+    peers_rate: Array
 
 
 @dataclass(frozen=True)
@@ -59,12 +71,23 @@ class _Regression(Family):
             raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
         features = Support().check(z, "feature", columns=d)
         answers = Support().check(y, "answer")
-        if features.shape[:-1] != answers.shape:
+        if features.shape[-2] != answers.shape[-1]:
             raise DataError(f"{features.shape[-2]} rows of features but {answers.shape[-1]} answers: they must match")
+        if features.shape[:-1] != answers.shape:
+            raise DataError(
+                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
+            )
+        return moments(self._products, features, answers)
+
+    def _products(self, features: Array, answers: Array) -> Array:
         r = answers - np.einsum("...ij,j->...i", features, np.array(self.mean))
         transposed = np.swapaxes(features, -1, -2)
         gram = transposed @ features
         return self._pack(gram, (transposed @ r[..., None])[..., 0], (r * r).sum(axis=-1), answers.shape[-1])
+
+    @property
+    def _nothing(self) -> Any:
+        return (), ()
 
     def _pack(self, gram: Array, product: Array, square: Array, rows: Array | float) -> Array:
         d = len(self.mean)
@@ -90,15 +113,12 @@ class _Regression(Family):
         gram = (np.swapaxes(z, -1, -2) @ z).reshape(*z.shape[:-2], -1)
         return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
 
-    def _posterior(self, t: Array, unit: float, corner: Array | float) -> _Posterior:
-        """Factor [[P + G/unit, h], [hᵀ, corner]] once: determinant, whitened h and residual in one Cholesky."""
+    def _posterior(self, t: Array, unit: float, row: Array, corner: Array | float) -> _Posterior:
+        """Factor [[unit·P + G, row], [rowᵀ, corner]] once: determinant, whitened row and residual in one Cholesky."""
         d = len(self.mean)
         augmented = np.empty((*t.shape[:-1], d + 1, d + 1))
-        gram = t[..., : d * d].reshape(*t.shape[:-1], d, d)
-        np.divide(gram, unit, out=augmented[..., :d, :d])
-        augmented[..., :d, :d] += self._prior_precision
-        np.divide(t[..., d * d : d * d + d], unit, out=augmented[..., d, :d])
-        augmented[..., :d, d] = augmented[..., d, :d]
+        np.add(self._gram(t), unit * self._prior_precision, out=augmented[..., :d, :d])
+        augmented[..., d, :d] = augmented[..., :d, d] = row
         augmented[..., d, d] = corner
         try:
             root = np.linalg.cholesky(augmented)
@@ -110,6 +130,14 @@ class _Regression(Family):
         log_determinant = 2 * np.log(diagonal[..., :d]).sum(axis=-1)
         return _Posterior(root[..., :d, :d], root[..., d, :d], log_determinant, diagonal[..., d] ** 2)
 
+    def _gram(self, t: Array) -> Array:
+        d = len(self.mean)
+        return t[..., : d * d].reshape(*t.shape[:-1], d, d)
+
+    def _product(self, t: Array) -> Array:
+        d = len(self.mean)
+        return t[..., d * d : d * d + d]
+
     @cached_property
     def _prior_precision(self) -> Array:
         return np.array(self.precision)
@@ -118,26 +146,62 @@ class _Regression(Family):
     def _prior_root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
 
-    def _second_differences(self, own: _Posterior, peers: _Posterior, both: _Posterior) -> tuple[Array, Array]:
-        """W, minus half the second difference of hᵀΛ⁻¹h, and minus that of the log-determinant.
+    def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> _Information:
+        """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.
 
-        ‖μ₁ − μ_T‖² in the metric Λ₁ = LLᵀ is ‖L⁻¹h₁ − Lᵀμ_T‖²: small things are subtracted before they are squared.
+        With r = h − Λμ_T, W = ½(r₁ᵀΛ₁⁻¹r₁ + r₂ᵀΛ₂⁻¹r₂ − μ_TᵀPμ_T) is stationary in μ_T, and c − hᵀΛ⁻¹h is
+        (c − μᵀh − μᵀ(h − Gμ) + μᵀPμ) − rᵀΛ⁻¹r: what cancels, cancels in residuals that are formed exactly. Where the
+        prior mean fits a side better than μ_T, that side is taken around the prior mean.
         """
-        mean = np.linalg.solve(np.swapaxes(both.root, -1, -2), both.whitened[..., None])
+        joint = self._posterior(both, unit, self._product(both), _ABOVE_ANY_FIT)
+        solved = np.linalg.solve(np.swapaxes(joint.root, -1, -2), joint.whitened[..., None])
+        mean = np.asarray(solved[..., 0], dtype=np.float64)
+        anchor = unit * ((mean @ self._prior_root) ** 2).sum(axis=-1)
+        sides, distances = [], []
+        for t in (own, peers):
+            h = self._product(t)
+            near = residual(h, gram := self._gram(t), mean, peak_of(gram))
+            row = residual(near, prior := unit * self._prior_precision, mean, peak_of(prior))
+            corner, direct = self._corner(scale, t, mean, near, anchor)
+            row = np.where(direct[..., None], h, row)
+            side = self._posterior(t, unit, row, corner)
+            gap = side.whitened
+            if direct.any():
+                gap = gap - (np.where(direct[..., None], mean, 0.0)[..., None, :] @ side.root)[..., 0, :]
+            sides.append(side)
+            distances.append((gap * gap).sum(axis=-1))
+        one, two = sides
+        W = 0.5 * ((distances[0] - anchor) + distances[1]) / unit
+        prior_log_determinant = 2 * np.log(np.diagonal(np.sqrt(unit) * self._prior_root)).sum()
+        determinant = (one.log_determinant - prior_log_determinant) - (joint.log_determinant - two.log_determinant)
+        return _Information(W, determinant, one.residual / 2, two.residual / 2)
 
-        def distance(root: Array, whitened: Array | float) -> Array:
-            gap = whitened - (np.swapaxes(root, -1, -2) @ mean)[..., 0]
-            return np.asarray((gap * gap).sum(axis=-1))
+    def _corner(
+        self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Corner of the augmented matrix, and whether it is taken around 0; with known noise it does not matter."""
+        if scale is None:
+            return np.array(_ABOVE_ANY_FIT), np.array(False)
+        h = self._product(t)[..., None, :]
+        square = residual(t[..., -2:-1], h, mean, np.abs(h).max(axis=-1, keepdims=True))[..., 0]
+        square = square - (mean * near).sum(axis=-1) + anchor
+        direct = t[..., -2] < square
+        return 2 * scale + np.where(direct, t[..., -2], square), direct
 
-        apart = (distance(own.root, own.whitened) - distance(self._prior_root, 0.0)) + distance(
-            peers.root, peers.whitened
-        )
-        prior_log_determinant = 2 * np.log(np.diagonal(self._prior_root)).sum()
-        determinant = (own.log_determinant - prior_log_determinant) - (both.log_determinant - peers.log_determinant)
-        return 0.5 * apart, determinant
+    def _in_chunks(
+        self, kernel: Callable[[Array, Array, Array], Array], own: Array, peers: Array, both: Array | None
+    ) -> Array:
+        def zero_for_nothing(own: Array, peers: Array, both: Array) -> Array:
+            return zero_where_empty(kernel(own, peers, both), own[:, -1], peers[:, -1])
 
-    def _in_chunks(self, kernel: Any, own: Array, peers: Array, both: Array | None) -> Array:
-        return in_chunks(kernel, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
+        return in_chunks(zero_for_nothing, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
+
+    def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
+        """Draw θ ~ N(mean + Λ⁻¹h, variance·Λ⁻¹) with Λ = P + G."""
+        root = np.linalg.cholesky(self._prior_precision + self._gram(t))
+        noise = np.sqrt(variance)[..., None] * rng.standard_normal((*t.shape[:-1], len(self.mean)))
+        whitened = np.linalg.solve(root, self._product(t)[..., None])[..., 0] + noise
+        return np.asarray(self.mean + np.linalg.solve(np.swapaxes(root, -1, -2), whitened[..., None])[..., 0])
 
     def _features(self, rng: Generator, parameters: Array, rows: Any) -> Array:
         """Features as given, or so many rows of standard normal ones."""
@@ -217,17 +281,17 @@ class LinearRegression(_Regression):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """½ hᵀΛ⁻¹h − ½ ln det Λ."""
-        posterior = self._posterior(np.asarray(statistics, dtype=np.float64), self._unit**2, _ABOVE_ANY_FIT)
-        return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) - 0.5 * posterior.log_determinant)
+        t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2
+        posterior = self._posterior(t, unit, self._product(t), _ABOVE_ANY_FIT)
+        log_determinant = posterior.log_determinant - len(self.mean) * np.log(unit)
+        return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) / unit - 0.5 * log_determinant)
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI with quadratic forms that do not cancel, three factorisations at most."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
-            W, determinant = self._second_differences(
-                *(self._posterior(t, self._unit**2, _ABOVE_ANY_FIT) for t in (own, peers, both))
-            )
-            return 0.5 * determinant - W
+            information = self._information(own, peers, both, self._unit**2, None)
+            return np.asarray(0.5 * information.determinant - information.W)
 
         return self._in_chunks(kernel, own, peers, both)
 
@@ -262,6 +326,11 @@ class LinearRegression(_Regression):
         noise = rng.standard_normal((*shape, len(self.mean)))
         return np.array(self.mean) + noise @ np.linalg.inv(self._prior_root)
 
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw coefficients given statistics."""
+        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
+        return self._draw_coefficients(rng, t, np.ones(t.shape[:-1]))
+
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for so many standard normal ones."""
         return self._draw_answers(rng, parameters, self.noise, rows)
@@ -271,11 +340,9 @@ class LinearRegression(_Regression):
         return self._weight * self._draw_from_design(rng, parameters, self.noise**2, design)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] = ½ tr(P⁻¹ZᵀZ)/noise² − ½ ln det(P + ZᵀZ/noise²)."""
-        d = len(self.mean)
-        added = design[..., :-1].reshape(*design.shape[:-1], d, d) / self.noise**2
-        trace = np.einsum("ij,...ji->...", np.linalg.inv(self._prior_precision), added)
-        return np.asarray(0.5 * trace - 0.5 * np.linalg.slogdet(self._prior_precision + added)[1])
+        """−½ ln det(P + ZᵀZ/noise²): the quadratic form's expectation, ½ tr(P⁻¹ZᵀZ)/noise², is linear in the design."""
+        added = self._gram(design) / self.noise**2
+        return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + added)[1])
 
 
 @dataclass(frozen=True)
@@ -313,7 +380,7 @@ class LinearRegressionUnknownNoise(_Regression):
 
     def _fit(self, t: Array) -> tuple[_Posterior, Array, Array]:
         """Factor the posterior; also shape A and rate B of the posterior noise variance."""
-        posterior = self._posterior(t, 1.0, 2 * self.scale + t[..., -2])
+        posterior = self._posterior(t, 1.0, self._product(t), 2 * self.scale + t[..., -2])
         return posterior, self.shape + t[..., -1] / 2, posterior.residual / 2
 
     def log_evidence(self, statistics: Array, /) -> Array:
@@ -325,18 +392,28 @@ class LinearRegressionUnknownNoise(_Regression):
         """Log PMI in a form that keeps its digits at any number of rows."""
 
         def kernel(own: Array, peers: Array, both: Array) -> Array:
-            fits = [self._fit(t) for t in (own, peers, both)]
-            W, determinant = self._second_differences(*(posterior for posterior, _, _ in fits))
-            prior = np.array(self.shape), np.array(self.scale)
-            return unknown_variance_log_pmi(W, determinant, prior, *((A, B) for _, A, B in fits))
+            W, determinant, *rates = self._information(own, peers, both, 1.0, self.scale)
+            prior = np.array([self.shape]), np.array([self.scale])
+            A1, A2, AT = (self.shape + t[:, -1] / 2 for t in (own, peers, both))
+            return unknown_variance_log_pmi(W, determinant, prior, (A1, rates[0]), (A2, rates[1]), AT)
 
         return self._in_chunks(kernel, own, peers, both)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""
-        variance = self.scale / rng.standard_gamma(self.shape, size=(*shape, 1))
+        variance = draw_variance(rng, self.shape, self.scale, (*shape, 1))
         noise = rng.standard_normal((*shape, len(self.mean))) @ np.linalg.inv(self._prior_root)
         return np.concatenate([np.array(self.mean) + np.sqrt(variance) * noise, variance], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (coefficients, noise variance) given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self._prior_precision + self._gram(t)
+        h = self._product(t)
+        fit = (h * np.linalg.solve(precision, h[..., None])[..., 0]).sum(axis=-1)
+        rate = self.scale + np.maximum(t[..., -2] - fit, 0.0) / 2
+        variance = rate / np.maximum(rng.standard_gamma(self.shape + t[..., -1] / 2), np.finfo(float).tiny)
+        return np.concatenate([self._draw_coefficients(rng, t, variance), variance[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for so many standard normal ones."""
@@ -347,10 +424,6 @@ class LinearRegressionUnknownNoise(_Regression):
         return self._draw_from_design(rng, parameters[..., :-1], parameters[..., -1], design)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: scale/B is Beta(shape, n/2), whatever the features."""
-        d = len(self.mean)
-        gram = design[..., :-1].reshape(*design.shape[:-1], d, d)
-        A = self.shape + design[..., -1] / 2
-        expected_log_rate = np.log(self.scale) + psi(A) - psi(self.shape)
-        log_determinant = np.linalg.slogdet(self._prior_precision + gram)[1]
-        return np.asarray(gammaln(A) - A * expected_log_rate - 0.5 * log_determinant)
+        """S(A) − ½ ln det(P + ZᵀZ): scale/B is Beta(shape, n/2), whatever the features."""
+        log_determinant = np.linalg.slogdet(self._prior_precision + self._gram(design))[1]
+        return np.asarray(log_gamma_excess(self.shape + design[..., -1] / 2) - 0.5 * log_determinant)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import multigammaln, psi
 
-from troth.errors import ParameterError
-from troth.models.family import Family
+from troth.errors import DataError, ParameterError
+from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
+from troth.models.predictive import log_gamma_excess
+from troth.models.second_difference import minus_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from troth.model import Array, Generator, Model
     from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
+
+_LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class MultivariateNormal(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
-        return self._weight * _moments(self.support.check(data, columns=len(self.mean)) - np.array(self.mean))
+        return self._weight * moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
 
     def _scalar(self, statistics: Array) -> tuple[Array, Array]:
         """Precision and precision-weighted deviation of the data in each independent coordinate."""
@@ -92,10 +96,16 @@ class MultivariateNormal(Family):
         return np.asarray((shift**2 / (2 * precision) - 0.5 * np.log(precision)).sum(axis=-1))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Sum of the log PMI of independent normal means."""
+        """Sum of the log PMI of independent normal means, with residuals taken before any change of coordinates."""
+        d, (transform, prior) = len(self.mean), self._coordinates
         total = own + peers if both is None else both
-        parts = normal_log_pmi(self._coordinates[1], *(self._scalar(t) for t in (own, peers, total)))
-        return np.asarray(parts.sum(axis=-1))
+        added, shift = self._scalar(total)
+        mean = np.einsum("ij,...j->...i", np.linalg.inv(transform), shift / (prior + added))
+        anchor = np.einsum("ij,...j->...i", transform, mean)
+        r1, r2 = (minus_product(t[..., 1 : d + 1], mean, t[..., :1]) for t in (own, peers))
+        r1, r2 = (np.einsum("ij,...j->...i", transform, r) - prior * anchor for r in (r1, r2))
+        rows = own[..., :1], peers[..., :1], total[..., :1]
+        return np.asarray(normal_log_pmi(prior, rows, anchor, (r1, r2), 1.0).sum(axis=-1))
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows, whatever their weight."""
@@ -126,6 +136,14 @@ class MultivariateNormal(Family):
         root = np.linalg.cholesky(np.array(self.covariance))
         return np.array(self.mean) + rng.standard_normal((*shape, len(self.mean))) @ root.T
 
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a mean given statistics."""
+        transform, prior = self._coordinates
+        added, shift = self._scalar(np.asarray(statistics, dtype=np.float64))
+        precision = prior + added
+        draws = shift / precision + rng.standard_normal(shift.shape) / np.sqrt(precision)
+        return np.asarray(np.array(self.mean) + np.einsum("ij,...j->...i", np.linalg.inv(transform), draws))
+
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of vectors for each mean."""
         root = np.linalg.cholesky(np.array(self.noise))
@@ -137,9 +155,8 @@ class MultivariateNormal(Family):
         return self._weight * _draw_moments(rng, parameters - np.array(self.mean), root, design[..., 0])
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] in closed form, summed over independent coordinates."""
-        precision, added = self._coordinates[1], self._weight * design[..., :1]
-        return np.asarray((added / precision / 2 - 0.5 * np.log(precision + added)).sum(axis=-1))
+        """−½ ln(λ/λ₀), summed over independent coordinates."""
+        return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
 
 @dataclass(frozen=True)
@@ -179,7 +196,7 @@ class MultivariateNormalUnknownCovariance(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
-        return _moments(self.support.check(data, columns=len(self.mean)) - np.array(self.mean))
+        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ."""
@@ -189,14 +206,17 @@ class MultivariateNormalUnknownCovariance(Family):
         scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
         strength, dof = self.strength + rows, self.dof + rows
         posterior = np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength[..., None])[..., None, :]
-        root = np.linalg.cholesky(posterior)
+        try:
+            root = np.linalg.cholesky(posterior)
+        except np.linalg.LinAlgError:
+            raise DataError("statistics that no data can have: n, Σx and Σxxᵀ contradict each other") from None
         log_determinant = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
         return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(strength))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (mean, covariance by rows) from the prior, shape ``(*shape, d + d²)``."""
         d = len(self.mean)
-        inverse_root = np.linalg.inv(_wishart_root(rng, np.full(shape, self.dof), d))
+        inverse_root = np.linalg.inv(_wishart_root(rng, np.full(shape, self.dof), d, _LEAST_ROOT))
         root = np.linalg.cholesky(np.array(self.scale)) @ np.swapaxes(inverse_root, -1, -2)
         mean = np.array(self.mean) + np.einsum("...ij,...j->...i", root, rng.standard_normal((*shape, d))) / np.sqrt(
             self.strength
@@ -207,7 +227,21 @@ class MultivariateNormalUnknownCovariance(Family):
     def _split(self, parameters: Array) -> tuple[Array, Array]:
         d = len(self.mean)
         covariance = parameters[..., d:].reshape(*parameters.shape[:-1], d, d)
-        return parameters[..., :d], np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        return parameters[..., :d], _root(covariance)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (mean, covariance by rows) given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        d = len(self.mean)
+        rows, shift = t[..., 0], t[..., 1 : d + 1]
+        strength = (self.strength + rows)[..., None]
+        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
+        scale = np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength)[..., None, :]
+        inverse_root = np.linalg.inv(_wishart_root(rng, self.dof + rows, d, _LEAST_ROOT))
+        root = _root(scale) @ np.swapaxes(inverse_root, -1, -2)
+        noise = np.einsum("...ij,...j->...i", root, rng.standard_normal((*t.shape[:-1], d)))
+        covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*t.shape[:-1], d * d)
+        return np.concatenate([np.array(self.mean) + shift / strength + noise / np.sqrt(strength), covariance], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of vectors for each mean and covariance."""
@@ -221,17 +255,16 @@ class MultivariateNormalUnknownCovariance(Family):
         return _draw_moments(rng, mean - np.array(self.mean), root, design[..., 0])
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: det scale/det Ψ is a product of d Beta variables, so E ln det Ψ is a sum of digammas."""
-        d, rows = len(self.mean), design[..., 0]
-        dof = self.dof + rows
-        steps = np.arange(d)
-        growth = (psi((dof[..., None] - steps) / 2) - psi((self.dof - steps) / 2)).sum(axis=-1)
-        log_determinant = np.linalg.slogdet(np.array(self.scale))[1] + growth
-        return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(self.strength + rows))
+        """Σ_j S(A_j) − (j/2)ψ(A_j) − ½ ln(κ/κ₀), A_j = (ν − j)/2: det scale/det Ψ is a product of d Beta variables."""
+        steps = np.arange(len(self.mean))
+        A = (self.dof + design - steps) / 2
+        grown = log_gamma_excess(A) - steps / 2 * psi(A) - 0.5 * np.log1p(design / self.strength)
+        return np.asarray(grown.sum(axis=-1))
 
 
-def _moments(x: Array) -> Array:
-    """(n, Σx, Σxxᵀ by rows) over the rows, the last axis but one."""
+def _moments(data: Array, mean: Array) -> Array:
+    """(n, Σx, Σxxᵀ by rows) of deviations x from the mean, over the rows, the last axis but one."""
+    x = data - mean
     *leading, rows, d = x.shape
     outer = np.swapaxes(x, -1, -2) @ x
     return np.concatenate(
@@ -252,10 +285,19 @@ def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Arr
     return np.concatenate([n[..., None], total, scatter.reshape(*leading, d * d)], axis=-1)
 
 
-def _wishart_root(rng: Generator, dof: Array, d: int) -> Array:
+def _root(covariance: Array) -> Array:
+    """Return a root of each matrix, also where rounding has made one singular."""
+    try:
+        return np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
+
+
+def _wishart_root(rng: Generator, dof: Array, d: int, least: float = 0.0) -> Array:
     """Draw lower triangular A with A·Aᵀ ~ Wishart(dof, 1), by Bartlett; columns from dof on are zero."""
     left = dof[..., None] - np.arange(d)
-    diagonal = np.sqrt(2 * rng.standard_gamma(np.maximum(left, 0) / 2))
+    diagonal = np.maximum(np.sqrt(2 * rng.standard_gamma(np.maximum(left, 0) / 2)), least)
     lower = np.tril(rng.standard_normal((*dof.shape, d, d)), -1)
     root = lower + diagonal[..., None] * np.eye(d)
     return root * (left > 0)[..., None, :]

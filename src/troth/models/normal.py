@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy.special import gammaln
 
 from troth.errors import UnboundedRangeError
 from troth.model import Extremes
-from troth.models.extremes import ray_extremes
-from troth.models.family import Family, scalar_parameters
-from troth.models.second_difference import binet_remainder, log_ratio_excess
+from troth.models.extremes import count_ladder, ray_extremes
+from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.geometric import count_and_sum
+from troth.models.predictive import log_gamma_excess
+from troth.models.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,25 +70,29 @@ class Normal(Family):
         """How many rows of the reference noise one row is worth."""
         return (self._unit / self.noise) ** 2
 
+    @property
+    def _prior_rows(self) -> float:
+        """How many rows of the reference noise the prior is worth."""
+        return (self._unit / self.scale) ** 2
+
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the deviations from the prior mean along the last axis."""
-        x = self.support.check(data) - self.mean
-        return self._weight * np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
+        return self._weight * moments(count_and_sum, self.support.check(data), self.mean)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
         t = np.asarray(statistics) / self._unit**2
         precision = self.scale**-2 + t[..., 0]
-        return np.asarray(t[..., 1] ** 2 / (2 * precision) - 0.5 * np.log(precision))
+        return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """½ log1p(n₁n₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
-        one, two = own / self._unit**2, peers / self._unit**2
-        total = one + two if both is None else both / self._unit**2
-        return normal_log_pmi(
-            self.scale**-2,
-            *((t[..., 0], t[..., 1]) for t in (one, two, total)),
-        )
+        prior = np.asarray(self._prior_rows)
+        total = own + peers if both is None else both
+        mean = total[..., 1] / (prior + total[..., 0])
+        r1, r2 = (minus_product(t[..., 1], mean, t[..., 0]) - prior * mean for t in (own, peers))
+        rows = own[..., 0], peers[..., 0], total[..., 0]
+        return normal_log_pmi(prior, rows, mean, (r1, r2), self._unit**2)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows, whatever their weight."""
@@ -139,6 +145,12 @@ class Normal(Family):
         """Draw means from the prior, shape ``(*shape, 1)``."""
         return rng.normal(self.mean, self.scale, size=(*shape, 1))
 
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a mean given statistics."""
+        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
+        precision = self.scale**-2 + t[..., :1]
+        return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
+
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each mean."""
         return parameters + self.noise * rng.standard_normal((*parameters.shape[:-1], rows))
@@ -150,9 +162,8 @@ class Normal(Family):
         return self._weight * np.stack([rows, rows * (theta - self.mean) + noise], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2."""
-        added = design[..., 0] / self.noise**2
-        return np.asarray(added * self.scale**2 / 2 - 0.5 * np.log(self.scale**-2 + added))
+        """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
+        return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
 
 @dataclass(frozen=True)
@@ -189,35 +200,60 @@ class NormalUnknownVariance(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        x = self.support.check(data) - self.mean
-        return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1), (x * x).sum(axis=-1)], axis=-1)
+        return moments(_count_sum_and_square, self.support.check(data), self.mean)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""
-        A, B, precision, _ = self._posterior(np.asarray(statistics))
+        t = np.asarray(statistics)
+        A, precision = self.shape + 0.5 * t[..., 0], self.strength + t[..., 0]
+        B = self.scale + 0.5 * np.maximum(t[..., 2] - t[..., 1] * (t[..., 1] / precision), 0.0)
         return np.asarray(gammaln(A) - A * np.log(B) - 0.5 * np.log(precision))
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
-        total = own + peers if both is None else both
-        one, two, joint = (self._posterior(t) for t in (own, peers, total))
-        prior = self._posterior(np.zeros(3))
-        W = 0.5 * _quadratic_second_difference(*((m, p) for _, _, p, m in (prior, one, two, joint)))
-        determinant = np.log1p((own[..., 0] / prior[2]) * (peers[..., 0] / joint[2]))
-        return unknown_variance_log_pmi(W, determinant, *((A, B) for A, B, _, _ in (prior, one, two, joint)))
+        """Log PMI in a form that keeps its digits at any number of rows.
 
-    def _posterior(self, t: Array) -> tuple[Array, Array, Array, Array]:
-        """Shape A, rate B, precision λ and mean (relative to the prior mean) of the posterior."""
-        precision = self.strength + t[..., 0]
-        mean = t[..., 1] / precision
-        rate = self.scale + 0.5 * (t[..., 2] - t[..., 1] * mean)
-        return self.shape + 0.5 * t[..., 0], rate, precision, mean
+        Around m = μ_T, with r = Σ(x − m) − λ₀m and Q = Σ(x − m)² + λ₀m², each formed without cancellation,
+        B = scale + ½(Q − r²/λ), and W = ½(r₁²/λ₁ + r₂²/λ₂ − λ₀m²) is stationary in m. Where the prior mean is closer
+        to the data than m, B is taken around that.
+        """
+        prior = np.asarray(self.strength)
+
+        def kernel(own: Array, peers: Array, both: Array) -> Array:
+            mean = both[..., 1] / (prior + both[..., 0])
+            anchor = prior * mean * mean
+            sides, W = [], -0.5 * anchor
+            for t in (own, peers):
+                near = minus_product(t[..., 1], mean, t[..., 0])
+                square = minus_product(t[..., 2], mean, t[..., 1]) - mean * near + anchor
+                away = (near - prior * mean) ** 2 / (prior + t[..., 0])
+                direct = t[..., 2] - t[..., 1] * (t[..., 1] / (prior + t[..., 0]))
+                spread = np.maximum(np.where(t[..., 2] < square, direct, square - away), 0.0)
+                sides.append((self.shape + 0.5 * t[..., 0], self.scale + 0.5 * spread))
+                W = W + 0.5 * away
+            determinant = np.log1p((own[..., 0] / prior) * (peers[..., 0] / (prior + both[..., 0])))
+            first = np.array([self.shape]), np.array([self.scale])
+            information = unknown_variance_log_pmi(
+                W, determinant, first, sides[0], sides[1], self.shape + 0.5 * both[..., 0]
+            )
+            return zero_where_empty(information, own[..., 0], peers[..., 0])
+
+        return in_chunks(kernel, own, peers, both)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (mean, variance) from the prior, shape ``(*shape, 2)``."""
-        variance = self.scale / rng.standard_gamma(self.shape, size=shape)
+        variance = draw_variance(rng, self.shape, self.scale, shape)
         mean = self.mean + np.sqrt(variance / self.strength) * rng.standard_normal(shape)
         return np.stack([mean, variance], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (mean, variance) given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self.strength + t[..., 0]
+        mean = t[..., 1] / precision
+        rate = self.scale + 0.5 * (t[..., 2] - t[..., 1] * mean)
+        variance = rate / np.maximum(rng.standard_gamma(self.shape + t[..., 0] / 2), np.finfo(float).tiny)
+        centre = self.mean + mean + np.sqrt(variance / precision) * rng.standard_normal(np.shape(variance))
+        return np.stack([centre, variance], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each mean and variance."""
@@ -233,11 +269,19 @@ class NormalUnknownVariance(Family):
         return np.stack([rows, total, spread + total**2 / np.maximum(rows, 1)], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ]: scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
+        """S(A) − ½ ln(λ/λ₀): scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
         rows = design[..., 0]
-        A = self.shape + rows / 2
-        expected_log_rate = np.log(self.scale) + psi(A) - psi(self.shape)
-        return np.asarray(gammaln(A) - A * expected_log_rate - 0.5 * np.log(self.strength + rows))
+        return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))
+
+
+def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:
+    """Draw from an inverse gamma, up to what doubles can square."""
+    return np.asarray(scale / np.maximum(rng.standard_gamma(shape, size=size), scale / LARGEST_DRAW))
+
+
+def _count_sum_and_square(data: Array, mean: float) -> Array:
+    x = data - mean
+    return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
 
 
 def _effective_counts(weights: Sequence[tuple[float, int]]) -> Array:
@@ -246,23 +290,23 @@ def _effective_counts(weights: Sequence[tuple[float, int]]) -> Array:
     for weight, rows in (pair for pair in weights if pair[1]):
         limits[weight] = limits.get(weight, 0) + rows
     if len(limits) <= 1:
-        return np.concatenate([weight * np.arange(rows + 1.0) for weight, rows in limits.items()] or [np.zeros(1)])
+        return np.concatenate([count_ladder(rows, weight) for weight, rows in limits.items()] or [np.zeros(1)])
     total = sum(weight * rows for weight, rows in limits.items())
     return np.linspace(0.0, total, 1001)
 
 
 def normal_log_pmi(
-    prior: float | Array, own: tuple[Array, Array], peers: tuple[Array, Array], both: tuple[Array, Array]
+    prior: Array, rows: tuple[Array, Array, Array], mean: Array, gaps: tuple[Array, Array], unit: float
 ) -> Array:
-    """Log PMI of a normal mean with prior precision λ₀ around 0, from the data's precision and weighted deviation."""
-    (n1, h1), (n2, h2), (nT, hT) = own, peers, both
-    p0 = np.asarray(prior)
-    posteriors = [
-        (np.zeros_like(p0), p0),
-        *((h / (p0 + n), p0 + n) for n, h in ((n1, h1), (n2, h2), (nT, hT))),
-    ]
-    determinant = np.log1p((n1 / p0) * (n2 / (p0 + nT)))
-    return np.asarray(0.5 * (determinant - _quadratic_second_difference(*posteriors)))
+    """Log PMI of a normal mean whose prior, centred on 0, is worth so many rows; rows of own, peers and both.
+
+    ½ log1p(n₁n₂/(λ_Tλ₀)) − W with W = ½(r₁²/λ₁ + r₂²/λ₂ − λ₀m²)/noise², r = Σ(x − m) − λ₀m and m = μ_T: minus half
+    the second difference of λμ². W is stationary in m, so a rounded m costs nothing where r is exact.
+    """
+    (n1, n2, nT), (r1, r2) = rows, gaps
+    determinant = np.log1p((n1 / prior) * (n2 / (prior + nT)))
+    W = (r1**2 / (prior + n1) - prior * mean**2) + r2**2 / (prior + n2)
+    return zero_where_empty(0.5 * (determinant - W / unit), n1, n2)
 
 
 def unknown_variance_log_pmi(
@@ -271,33 +315,25 @@ def unknown_variance_log_pmi(
     prior: tuple[Array, Array],
     own: tuple[Array, Array],
     peers: tuple[Array, Array],
-    both: tuple[Array, Array],
+    AT: Array,
 ) -> Array:
-    """Log PMI from W = B_T + B₀ − B₁ − B₂, −Δ² ln det, and the (shape, rate) of four inverse gammas.
+    """Log PMI from W = B_T + B₀ − B₁ − B₂, −Δ² ln det, the (shape, rate) of three inverse gammas and the fourth shape.
 
     With v = B/A: −Δ²(A ln v) = ΣA·L(v/v_T − 1) − W/v_T over own, peers and (negatively) prior, L(r) = log1p(r) − r.
     """
-    v_T = both[1] / both[0]
+    (A0, B0), (A1, B1), (A2, B2) = prior, own, peers
+    v_T = ((B1 - B0) + B2 + W) / AT
 
     def part(A: Array, B: Array) -> Array:
         v = B / A
-        return A * log_ratio_excess((v - v_T) / v_T, (v_T - v) / v)
+        return weighted_excess(A, (v - v_T) / v_T, lambda: (v_T - v) / v)
 
-    shapes = [pair[0] for pair in (prior, own, peers, both)]
-    A0, A1, A2, AT = shapes
-    R0, R1, R2, RT = (binet_remainder(np.atleast_1d(A)).reshape(np.shape(A)) for A in shapes)
+    R0, R1, R2, RT = (binet_remainder(A) for A in (A0, A1, A2, AT))
     leading = (part(*own) - part(*prior)) + part(*peers) - W / v_T
     lower = 0.5 * np.log1p(((A1 - A0) / A0) * ((A2 - A0) / AT)) + ((RT - R2) - (R1 - R0))
     return np.asarray(leading + lower + 0.5 * determinant)
 
 
-def _quadratic_second_difference(
-    prior: tuple[Array, Array],
-    own: tuple[Array, Array],
-    peers: tuple[Array, Array],
-    both: tuple[Array, Array],
-) -> Array:
-    """λ₁(μ₁−μ_T)² + λ₂(μ₂−μ_T)² − λ₀(μ₀−μ_T)²: minus the second difference of λμ², without its cancellation."""
-    mean = both[0]
-    parts = [precision * (m - mean) ** 2 for m, precision in (prior, own, peers)]
-    return (parts[1] - parts[0]) + parts[2]
+def zero_where_empty(information: Array, own_rows: Array, peer_rows: Array) -> Array:
+    """Return 0 where a dataset is empty, to the last bit: it says nothing."""
+    return np.where((own_rows == 0) | (peer_rows == 0), 0.0, information)

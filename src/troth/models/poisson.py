@@ -10,10 +10,10 @@ from scipy.special import gammaln
 from scipy.stats import nbinom
 
 from troth.model import Array, Extremes, Generator, Model, Support
-from troth.models.extremes import ray_extremes
-from troth.models.family import Family, scalar_parameters
+from troth.models.extremes import count_ladder, ray_extremes
+from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
-from troth.models.predictive import LARGEST_SUM
+from troth.models.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Poisson(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the events along the last axis."""
-        return count_and_sum(self.support.check(data, "count"))
+        return moments(count_and_sum, self.support.check(data, "count"))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
@@ -71,12 +71,17 @@ class Poisson(Family):
     ) -> Extremes:
         """Extremes over every report of up to so many rows with counts within the declared values."""
         bounds, others = self._declared(values), self._peer_rows(peers)
-        own, peer = ((np.arange(n + 1.0), *bounds) for n in (rows, others))
+        own, peer = ((count_ladder(n), *bounds) for n in (rows, others))
         return Extremes(*ray_extremes(self.log_pmi, (self.rate, self.shape), own, peer, integer=True))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
         return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a rate given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return np.asarray(rng.standard_gamma(self.shape + t[..., 1:]) / (self.rate + t[..., :1]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of counts for each rate."""
@@ -88,7 +93,7 @@ class Poisson(Family):
         return np.stack([rows, np.asarray(draw_poisson(rng, rate * rows))], axis=-1)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
+        """E[S(a + Σx)] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
         rows = float(np.asarray(design)[..., 0].item())
         success = self.rate / (self.rate + rows)
         last = 10 + (float(nbinom.isf(1e-18, self.shape, success)) if rows else 0.0)
@@ -96,5 +101,4 @@ class Poisson(Family):
             return None
         sums = np.arange(last + 1)
         weights = nbinom.pmf(sums, self.shape, success)
-        values = self.log_evidence(np.stack([np.full_like(sums, rows), sums], axis=-1))
-        return np.asarray(weights @ values / weights.sum())
+        return np.asarray(weights @ log_gamma_excess(self.shape + sums) / weights.sum())

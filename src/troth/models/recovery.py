@@ -9,7 +9,7 @@ and so an error: the statistics alone do not tell.
 from __future__ import annotations
 
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,15 +40,15 @@ def recover_counts(log_table: Array, statistics: Array, rows: Array | None = Non
         members = np.flatnonzero(which.ravel() == i)
         alive = ~excluded
         symbols = np.flatnonzero(np.isfinite(log_table[:, alive]).all(axis=1))
-        found = _solve(log_table[np.ix_(symbols, alive)], distinct[np.ix_(members, alive)], only_rows)
-        explained = (found @ np.isneginf(log_table[symbols][:, excluded]) > 0).all(axis=1)
-        if not explained.all():
+        ruling_out = np.isneginf(log_table[symbols][:, excluded])
+        found = _solve(log_table[np.ix_(symbols, alive)], distinct[np.ix_(members, alive)], ruling_out, only_rows)
+        if not (found @ ruling_out > 0).all():
             raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
         counts[np.ix_(members, symbols)] = found
     return np.asarray(np.nan_to_num(counts)[back.ravel()], dtype=np.float64).reshape(*t.shape[:-1], len(log_table))
 
 
-def _solve(table: Array, t: Array, only_rows: bool) -> Array:
+def _solve(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
     if len(table) == 0:
         return np.zeros((len(t), 0))
     if np.linalg.matrix_rank(table) == len(table):
@@ -56,11 +56,11 @@ def _solve(table: Array, t: Array, only_rows: bool) -> Array:
         if (counts >= 0).all() and np.allclose(counts @ table, t, rtol=_CLOSE, atol=_CLOSE):
             return counts
         raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
-    return _search(table, t, only_rows)
+    return _search(table, t, ruling_out, only_rows)
 
 
-def _search(table: Array, t: Array, only_rows: bool) -> Array:
-    """Try every dataset of every number of rows that t allows."""
+def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
+    """Try every dataset of every number of rows that t allows and that rules out the states which are excluded."""
     best, worst = table.max(axis=0), table.min(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         most, least = (np.where(end < 0, t / end, fill) for end, fill in ((best, np.inf), (worst, 0.0)))
@@ -81,6 +81,7 @@ def _search(table: Array, t: Array, only_rows: bool) -> Array:
     for i in range(len(t)):
         near = candidates[order[first[i] : last[i]]]
         near = near[np.isclose(near @ table, t[i], rtol=_CLOSE, atol=_CLOSE).all(axis=1)]
+        near = near[(near @ ruling_out > 0).all(axis=1)]
         if len(near) == 0:
             raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
         if np.ptp(near.sum(axis=1)) > 0 or (len(near) > 1 and not only_rows):

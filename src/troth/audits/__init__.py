@@ -1,0 +1,18 @@
+"""Audits: what would a lie earn? Simulated for every model, enumerated where all can be enumerated."""
+
+from troth.audits import rivals, strategies
+from troth.audits.comparison import Comparison, compare
+from troth.audits.exact import BestResponse, best_response
+from troth.audits.simulate import Audit, Finding, audit
+
+__all__ = [
+    "Audit",
+    "BestResponse",
+    "Comparison",
+    "Finding",
+    "audit",
+    "best_response",
+    "compare",
+    "rivals",
+    "strategies",
+]

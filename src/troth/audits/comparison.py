@@ -1,0 +1,59 @@
+"""Under which rule does which lie pay? One table and one picture: the reason for all of this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from troth.audits.simulate import Audit, audit
+from troth.audits.strategies import Lie, as_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.mechanisms.rule import Rule
+    from troth.model import Model
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Audits of several rules with the same lies."""
+
+    audits: dict[str, Audit]
+    lies: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.audits) + 2
+        head = " " * width + "".join(f"{_short(lie):>16}" for lie in self.lies)
+        lines = ["gain of each lie in percent of the cap; * gains significantly", head]
+        for name, found in self.audits.items():
+            cells = (f"{100 * found[lie].gain:+.1f}{'*' if found[lie].low > 0 else ' '}" for lie in self.lies)
+            lines.append(f"{name:<{width}}" + "".join(f"{cell:>16}" for cell in cells))
+        return "\n".join(lines)
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw rules against lies; needs matplotlib (``pip install troth[plots]``)."""
+        from troth.audits.plots import plot_comparison
+
+        return plot_comparison(self, path)
+
+
+def compare(
+    model: Model | Sequence[Model], rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
+) -> Comparison:
+    """Audit several rules with the same lies and the same random numbers.
+
+    Parameters
+    ----------
+    rules
+        Rules and rivals, by the name they shall have.
+    lies, rows, options
+        As for `audit`.
+    """
+    strategies = [as_strategy(lie) for lie in lies]
+    audits = {name: audit(model, rule, strategies, rows, **options) for name, rule in rules.items()}
+    return Comparison(audits, tuple(strategy.name for strategy in strategies))
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 15 else name[:14] + "…"

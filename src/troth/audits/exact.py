@@ -1,0 +1,142 @@
+"""The best lie of all, exactly: every true dataset, every report and everything that peers could say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.certificates.reports import enumerate_reports
+from troth.errors import DataError
+from troth.mechanisms.multi_day import MultiDay
+from troth.mechanisms.rule import Round, Rule
+from troth.mechanisms.synthetic_peers import SyntheticPeers
+from troth.model import Array, Model, shared_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LARGEST = 3_000_000
+
+
+@dataclass(frozen=True)
+class BestResponse:
+    """The most profitable report of all.
+
+    Attributes
+    ----------
+    gain
+        What it gains over the truth in expectation, as a share of the cap; at most 0 (up to rounding) if truth is best.
+    truth, report
+        The true dataset and the report, as counts of each possible row.
+    gains
+        The gain of every report (column) for every true dataset (row).
+    """
+
+    gain: float
+    truth: tuple[int, ...]
+    report: tuple[int, ...]
+    gains: Array
+
+    def __str__(self) -> str:
+        if self.gain <= 1e-12:
+            return "no report earns more than the truth"
+        return f"a provider with rows {self.truth} gains {self.gain:.6f} of the cap by reporting {self.report}"
+
+
+def best_response(
+    model: Model | Sequence[Model], rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
+) -> BestResponse:
+    """Search all reports for the one that gains most over the truth, exactly.
+
+    Parameters
+    ----------
+    rows
+        Rows of each provider's true dataset.
+    provider
+        Who considers lying.
+    most
+        The most rows that a report may have; the provider's own by default.
+
+    Notes
+    -----
+    Rules over two days are averaged over the second day's peers; `SyntheticPeers` over everything that it could draw.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> print(best_response(model, troth.SyntheticPeers(), rows=[3, 2, 2]))
+    no report earns more than the truth
+    """
+    evidence: Any = shared_evidence(model)
+    models = [model] * len(rows) if isinstance(model, Model) else list(model)
+    own_rows = int(rows[provider])
+    _check_size(models, rows, provider, own_rows if most is None else most)
+    truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
+    reports, report_t, _ = enumerate_reports(models[provider], range((own_rows if most is None else most) + 1))
+    others = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
+    joint = list(product(*(range(len(t)) for _, t, _ in others)))
+    peers = np.array([[others[k][1][i] for k, i in enumerate(row)] for row in joint])
+    orders = np.array([sum(others[k][2][i] for k, i in enumerate(row)) for row in joint])
+    pooled = peers.sum(axis=1)
+    possible = np.isfinite(evidence.log_evidence(pooled))
+    peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
+    empty = float(evidence.log_evidence(np.zeros(pooled.shape[-1])))
+    marginal = np.exp(orders + evidence.log_evidence(pooled) - empty)
+    own_evidence = evidence.log_evidence(truth_t)[:, None]
+    conditional = np.exp(orders + evidence.log_evidence(truth_t[:, None] + pooled) - own_evidence)
+    shares = _expected_shares(rule, model, provider, report_t, reports.sum(axis=1), peers, marginal, rows)
+    honest = _expected_shares(rule, model, provider, truth_t, truths.sum(axis=1), peers, marginal, rows)
+    gains = conditional @ shares.T - (conditional * honest).sum(axis=1)[:, None]
+    i, j = np.unravel_index(int(gains.argmax()), gains.shape)
+    return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
+
+
+def _check_size(models: list[Any], rows: Sequence[int], provider: int, most: int) -> None:
+    """Refuse before enumerating what would take too long."""
+    situations = 1.0
+    for j, model in enumerate(models):
+        support = getattr(model, "support", None)
+        labels = int(support.high) + 1 if support is not None and np.isfinite(support.high) else 1
+        situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)
+    if situations > _LARGEST:
+        raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
+
+
+def _expected_shares(
+    rule: Rule,
+    model: Any,
+    provider: int,
+    own: Array,
+    own_rows: Array,
+    peers: Array,
+    marginal: Array,
+    rows: Sequence[int],
+) -> Array:
+    """Share of every own report with all of today's peers, averaged over any other day: ``(report, peers)``."""
+    counts = np.array([float(n) for n in rows])
+    if isinstance(rule, SyntheticPeers):
+        rule = MultiDay(rule.divergence)
+    if rule.days == 1:
+        t = _with_own(own[:, None], peers[None], provider)
+        sizes = np.broadcast_to(counts, t.shape[:-1]).copy()
+        sizes[..., provider] = own_rows[:, None]
+        return rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0))).share[..., provider]
+    found = np.empty((len(own), len(peers)))
+    tomorrow = _with_own(own[:1, None], peers[None], provider)[0]
+    for i in range(len(own)):
+        today = _with_own(own[i : i + 1, None], peers[None], provider)[0]
+        days = np.stack(np.broadcast_arrays(today[:, None], tomorrow[None]), axis=-3)
+        found[i] = rule.evaluate(Round(model, days, rows=counts)).share[..., 0, provider] @ marginal
+    return found
+
+
+def _with_own(own: Array, peers: Array, provider: int) -> Array:
+    shape = np.broadcast_shapes(own.shape[:-1], peers.shape[:-2])
+    everyone = [np.broadcast_to(peers[..., k, :], (*shape, own.shape[-1])) for k in range(peers.shape[-2])]
+    everyone.insert(provider, np.broadcast_to(own, (*shape, own.shape[-1])))
+    return np.stack(everyone, axis=-2)

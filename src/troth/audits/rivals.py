@@ -1,0 +1,133 @@
+"""What people do today, as rules that can be audited like the others.
+
+None of them is truthful. Those that need a test set are given one by the audit, drawn from the same θ, honest or
+biased. The worth of data S for a test set T is log p(T|S)/p(T), which is log PMI of the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.errors import MissingCapabilityError
+from troth.information import log_pmi
+from troth.mechanisms.rule import Breakdown, Round, Rule
+from troth.model import Array, Generator, Supported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def honest_test(data: Any, rng: Generator) -> Any:  # noqa: ARG001
+    """Leave a test set as it is."""
+    return data
+
+
+def with_extra_ones(data: Any, rng: Generator) -> Any:  # noqa: ARG001
+    """Bias a test set of labels: a third of its rows is turned into ones."""
+    ones = np.arange(data.shape[-1]) < data.shape[-1] // 3
+    return np.where(ones, 1.0, data)
+
+
+@dataclass(frozen=True)
+class FixedPrice(Rule):
+    """The whole cap for any dataset that is not empty."""
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Pay whoever sent something."""
+        return Breakdown((round.own != 0).any(axis=-1).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class PerRow(Rule):
+    """A price per row, up to so many rows."""
+
+    most: int = 200
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Pay by the number of rows."""
+        rows = Round(round.model, round.own).count_rows()
+        return Breakdown(np.minimum(rows / self.most, 1.0))
+
+
+@dataclass(frozen=True)
+class TestLikelihood(Rule):
+    """The likelihood that the data alone give to a test set, on a fixed scale."""
+
+    __test__ = False
+
+    test_rows: int = 50
+    bias: Callable[[Any, Generator], Any] = honest_test
+    low: float = -5.0
+    high: float = 5.0
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Score each dataset by the test set."""
+        value = log_pmi(round.model, round.own, _test(round)[..., None, :])
+        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True)
+class LeaveOneOutValue(Rule):
+    """How much the likelihood of a test set falls if the data are left out, on a fixed scale."""
+
+    test_rows: int = 50
+    bias: Callable[[Any, Generator], Any] = honest_test
+    low: float = -1.0
+    high: float = 1.0
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Compare the test likelihood with and without each dataset."""
+        test = _test(round)[..., None, :]
+        value = log_pmi(round.model, round.own + round.peers, test) - log_pmi(round.model, round.peers, test)
+        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True)
+class ShapleyValue(Rule):
+    """The average fall over random orders in which datasets are added, on a fixed scale."""
+
+    test_rows: int = 50
+    bias: Callable[[Any, Generator], Any] = honest_test
+    orders: int = 8
+    low: float = -1.0
+    high: float = 2.0
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Average marginal values over permutations."""
+        if round.rng is None:
+            raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
+        test = _test(round)[..., None, :]
+        value = np.zeros(round.own.shape[:-1])
+        for _ in range(self.orders):
+            order = round.rng.permutation(round.providers)
+            grown = np.cumsum(round.own[..., order, :], axis=-2)
+            worth = log_pmi(round.model, grown, test)
+            value[..., order] += np.diff(worth, axis=-1, prepend=0.0) / self.orders
+        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True)
+class OutOfBag(Rule):
+    """How well peers' data predict the rows, on average: needs no test set, and loves whoever panders."""
+
+    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+        """Pay the geometric mean of the rows' predictive probabilities."""
+        model: Any = round.evidence
+        if not (isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)):
+            raise MissingCapabilityError("OutOfBag is defined here for labels only")
+        rows = Round(round.model, round.own).count_rows()
+        log_chance = model.log_evidence(round.own + round.peers) - model.log_evidence(round.peers)
+        return Breakdown(np.where(rows > 0, np.exp(np.minimum(log_chance / np.maximum(rows, 1), 0.0)), 0.0))
+
+
+def _test(round: Round) -> Array:  # noqa: A002
+    if round.test is None:
+        raise MissingCapabilityError("this rival needs a test set, which only an audit gives it")
+    return round.test
+
+
+def _clip(value: Array, low: float, high: float) -> Array:
+    return np.clip((value - low) / (high - low), 0.0, 1.0)

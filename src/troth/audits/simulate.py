@@ -1,0 +1,313 @@
+"""What honest and dishonest providers earn, by paired simulation with common random numbers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from os import cpu_count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.progress import progress
+from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
+from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.mechanisms.rule import Round, Rule, group_weights
+from troth.model import Array, Generative, Generator, Model, Redrawable, shared_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CHUNK = 1_000_000  # numbers drawn at a time
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one lie earns, in units of the cap of an honest provider.
+
+    Attributes
+    ----------
+    lie
+        What was done.
+    truth, earned
+        Expected payment of the honest report and of the lie.
+    gain, low, high
+        Their difference and its confidence interval, which misses the true gain with the false-alarm rate at most.
+    detectable
+        The smallest gain that the audit would have found with near certainty.
+    refused
+        Share of rounds in which the report fell outside the declared range, so that nothing was paid.
+    """
+
+    lie: str
+    truth: float
+    earned: float
+    gain: float
+    low: float
+    high: float
+    detectable: float
+    refused: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Whether the lie gains, loses, or cannot be told from the truth."""
+        return "GAINS" if self.low > 0 else "loses" if self.high < 0 else "no difference found"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The findings of an audit, which print as a table and plot."""
+
+    rule: Rule
+    rounds: int
+    false_alarm: float
+    nothing: float
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        head = f"{'lie':<34} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
+        lines = [
+            f"{type(self.rule).__name__}: {self.rounds:,} rounds, in units of the cap; the honest earn "
+            f"{self.findings[0].truth if self.findings else float('nan'):.3f}, nothing earns {self.nothing:.3f}",
+            head,
+            "-" * len(head),
+        ]
+        for f in self.findings:
+            refused = f", refused {f.refused:.0%}" if f.refused else ""
+            interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
+            numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
+            lines.append(f"{f.lie:<34} {numbers}  {f.verdict}{refused}")
+        return "\n".join(lines)
+
+    def __getitem__(self, lie: str) -> Finding:
+        return next(f for f in self.findings if f.lie == lie)
+
+    def gaining(self) -> list[Finding]:
+        """Return the lies that gain significantly."""
+        return [f for f in self.findings if f.low > 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "rule": repr(self.rule),
+            "rounds": self.rounds,
+            "false_alarm": self.false_alarm,
+            "nothing": self.nothing,
+            "findings": [{**asdict(f), "verdict": f.verdict} for f in self.findings],
+        }
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw gains with their intervals; needs matplotlib (``pip install troth[plots]``)."""
+        from troth.audits.plots import plot_audit
+
+        return plot_audit(self, path)
+
+
+def audit(
+    model: Model | Sequence[Model],
+    rule: Rule,
+    lies: Sequence[Lie] | None = None,
+    rows: Sequence[int] = (),
+    *,
+    lie: Lie | None = None,
+    rounds: int = 20_000,
+    liar: int = 0,
+    rng: Generator | None = None,
+    false_alarm: float = 1e-6,
+    show_progress: bool | None = None,
+) -> Audit:
+    """Ask what lies would earn under a rule, everybody else being honest.
+
+    Rounds are drawn from the model; truth and lie share θ, the liar's data and all peers' data, so that little of their
+    difference is chance. The interval is the empirical Bernstein bound, which needs no normal limit. A strategy with
+    several accounts is audited twice, the second time with the accounts declared as one group with one cap.
+
+    Parameters
+    ----------
+    model
+        One model, or one per provider.
+    rule
+        Any rule, or any rival of `troth.audits.rivals`.
+    lies
+        Strategies or functions ``lie(data, rng) -> data``; by default all known lies of a single provider.
+    rows
+        Rows of each provider's true dataset.
+    lie
+        A single lie, in place of ``lies``.
+    rounds
+        How many rounds to simulate.
+    liar
+        Which provider lies.
+    rng
+        A fixed one by default, so that an audit can be repeated.
+    false_alarm
+        Largest probability that a finding's interval misses the true gain.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> found = audit(model, troth.MultiDay(), lie=troth.strategies.Replicate(times=2), rows=[40] * 5)
+    >>> found["replicate 2 times"].high < 0
+    True
+    """
+    scene = _Scene(model, rule, [int(n) for n in rows], liar)
+    if lies is None and lie is None:
+        plays = list(single_provider_lies(scene.models[liar]))
+    else:
+        plays = [as_strategy(each) for each in (lies if lie is None else [lie]) or ()]
+    tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
+    rng = np.random.default_rng(20201206) if rng is None else rng
+    chunk = max(1, min(rounds, _CHUNK // scene.width))
+    sizes = [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
+    seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
+    totals = [_Total() for _ in tried]
+
+    def work(job: tuple[int, Any]) -> list[tuple[Array, Array, Any]]:
+        return scene.simulate(*job, tried)
+
+    with ThreadPoolExecutor(cpu_count() or 1) as pool:
+        results = pool.map(work, zip(sizes, seeds, strict=True))
+        for part, _ in zip(results, progress(sizes, "audit", show_progress), strict=True):
+            for total, sample in zip(totals, part, strict=True):
+                total.add(*sample)
+    findings = tuple(
+        total.finding(_label(play, grouped), rule, false_alarm, _accounts(play))
+        for (play, grouped), total in zip(tried, totals, strict=True)
+    )
+    return Audit(rule, rounds, false_alarm, scene.nothing(np.random.default_rng(1)), findings)
+
+
+class _Scene:
+    """A rule, providers with their rows, and the one who may lie."""
+
+    def __init__(self, model: Model | Sequence[Model], rule: Rule, rows: list[int], liar: int) -> None:
+        if len(rows) < 2:
+            raise DataError("an audit needs rows= of at least two providers, such as rows=[40] * 5")
+        if not 0 <= liar < len(rows):
+            raise ParameterError(f"liar must be one of the {len(rows)} providers, not {liar!r}")
+        self.rule, self.rows, self.liar = rule, rows, liar
+        self.model = model
+        self.evidence = shared_evidence(model)
+        self.models = [model] * len(rows) if isinstance(model, Model) else list(model)
+        if len(self.models) != len(rows):
+            raise DataError(f"{len(self.models)} models for {len(rows)} providers: give one model, or one each")
+        for each in self.models:
+            if not isinstance(each, Generative):
+                raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
+        self.classes: dict[Any, list[int]] = {}
+        for provider, each in enumerate(self.models):
+            self.classes.setdefault(each, []).append(provider)
+        first: Any = self.models[0]
+        some = np.random.default_rng(0)
+        self.statistics = int(first.statistics(first.draw_data(some, self._theta(some, (1,)), 1)).shape[-1])
+        self.width = rule.days * (max(rows) * 2 + len(rows) * self.statistics * 2)
+
+    def _theta(self, rng: Generator, shape: tuple[int, ...]) -> Array:
+        return np.asarray(self.models[0].draw_parameters(rng, shape))  # type: ignore[attr-defined]
+
+    def draw(self, rng: Generator, rounds: int) -> tuple[Any, Array, Array | None]:
+        """Draw the liar's data, everybody's honest statistics and, if the rule wants one, a test set."""
+        days = (self.rule.days,) if self.rule.days > 1 else ()
+        theta = self._theta(rng, (rounds, *days))
+        honest = np.empty((rounds, *days, len(self.rows), self.statistics))
+        for model, members in self.classes.items():
+            counts = np.array([float(self.rows[i]) for i in members])
+            honest[..., members, :] = _draw_statistics(model, rng, theta, counts)
+        own: Any = self.models[self.liar]
+        data = own.draw_data(rng, theta, self.rows[self.liar])
+        honest[..., self.liar, :] = own.statistics(data)
+        test_rows = getattr(self.rule, "test_rows", 0)
+        test = None
+        if test_rows:
+            test = own.statistics(self.rule.bias(own.draw_data(rng, theta, test_rows), rng))  # type: ignore[attr-defined]
+        return data, honest, test
+
+    def simulate(self, rounds: int, seed: Any, tried: list[tuple[Strategy, bool]]) -> list[tuple[Array, Array, Any]]:
+        """Return, for each strategy, what truth and lie earn in each round and whether the lie was refused."""
+        draws, lies, secret = (np.random.default_rng(part) for part in seed.spawn(3))
+        data, honest, test = self.draw(draws, rounds)
+        key = int(secret.integers(2**63))  # the rule's own draws are the same for the truth and every lie
+        own: Any = self.models[self.liar]
+        truths: dict[tuple[int, ...], Array] = {}
+        found = []
+        for play, grouped in tried:
+            reported, accounts = play.play(lies, own, data, honest, self.liar)
+            count = reported.shape[-2]
+            groups = [-1 if i in accounts else i for i in range(count)] if grouped else None
+            weights = group_weights(groups) if groups is not None else np.full(count, 1 / count)
+            existing = tuple(i for i in accounts if i < len(self.rows))
+            if existing not in truths:
+                truths[existing] = self._shares(honest, existing, test, key, None).mean(axis=-1)
+            share = self._shares(reported, accounts, test, key, groups)
+            refused = np.isnan(share).any(axis=-1)
+            earned = (np.nan_to_num(share) * weights[list(accounts)]).sum(axis=-1) * len(self.rows) / len(existing)
+            found.append((truths[existing], np.where(refused, 0.0, earned), refused))
+        return found
+
+    def _shares(self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any) -> Array:
+        """Return the shares of some accounts; peers are pooled first where the rule cannot tell the difference."""
+        one = isinstance(self.model, Model)
+        if one and self.rule.pools_peers and groups is None and len(accounts) == 1:
+            (account,) = accounts
+            peers = t[..., :account, :].sum(axis=-2) + t[..., account + 1 :, :].sum(axis=-2)
+            t, accounts = np.stack([t[..., account, :], peers], axis=-2), (0,)
+        models: Any = (
+            self.model if one else [*self.models, *[self.models[self.liar]] * (t.shape[-2] - len(self.models))]
+        )
+        rng = np.random.default_rng(key)
+        share = self.rule.evaluate(Round(models, t, groups, None, rng, test, lenient=True)).share
+        return (share[..., 0, :] if self.rule.days > 1 else share)[..., list(accounts)]
+
+    def nothing(self, rng: Generator) -> float:
+        """Return the share of the cap that the rule pays the liar for nothing, on average over a few rounds."""
+        _, honest, test = self.draw(rng, 64)
+        round_ = Round(self.model, honest, None, None, np.random.default_rng(2), test, lenient=True)
+        share = self.rule.share_for_nothing(round_)
+        share = share[..., 0, :] if self.rule.days > 1 else share
+        return float(np.nanmean(share[..., self.liar]))
+
+
+def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
+    """Draw statistics of providers with so many rows, ``(..., provider, statistic)``, without rows if possible."""
+    if isinstance(model, Redrawable) and hasattr(model, "plan"):
+        try:
+            return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
+        except DataError:
+            pass
+    return np.stack([model.statistics(model.draw_data(rng, theta, int(n))) for n in counts], axis=-2)
+
+
+class _Total:
+    """Sums over rounds from which a finding is made."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.truth = self.earned = self.squares = self.refused = 0.0
+
+    def add(self, truth: Array, earned: Array, refused: Any) -> None:
+        gain = earned - truth
+        self.rounds += len(gain)
+        self.truth += float(truth.sum())
+        self.earned += float(earned.sum())
+        self.squares += float((gain * gain).sum())
+        self.refused += float(refused.sum())
+
+    def finding(self, name: str, rule: Rule, false_alarm: float, accounts: int) -> Finding:
+        n = self.rounds
+        gain = (self.earned - self.truth) / n
+        variance = max(self.squares / n - gain * gain, 0.0) * n / max(n - 1, 1)
+        odds = float(np.log(3 / false_alarm))
+        reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
+        margin = float(np.sqrt(2 * variance * odds / n) + 3 * reach * odds / n)
+        return Finding(
+            name, self.truth / n, self.earned / n, gain, gain - margin, gain + margin, 2 * margin, self.refused / n
+        )
+
+
+def _accounts(play: Strategy) -> int:
+    return int(getattr(play, "accounts", getattr(play, "members", 1)))
+
+
+def _label(play: Strategy, grouped: bool) -> str:
+    return f"{play.name}, in a group" if grouped else play.name

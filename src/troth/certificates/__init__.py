@@ -1,0 +1,7 @@
+"""Certificates: what is proved about a campaign, what is refuted, and what is not known."""
+
+from troth.certificates.claims import Certificate, Claim, certify
+from troth.certificates.fit import Fit, check_fit
+from troth.certificates.similarity import Twins, find_twins
+
+__all__ = ["Certificate", "Claim", "Fit", "Twins", "certify", "check_fit", "find_twins"]

@@ -1,0 +1,134 @@
+"""Is the model plausible for these reports? Truthfulness holds under the model, so this is asked before paying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.errors import MissingCapabilityError
+from troth.information import leave_one_out, log_pmi
+from troth.model import Array, Generator, Model, Redrawable, shared_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BOUND = (
+    "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
+    "a poor fit weakens the guarantee by as much as it misleads the honest"
+)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the reports' scores compare with scores simulated from the model.
+
+    Attributes
+    ----------
+    p_values
+        For each check, the probability of something at least as odd under the model.
+    observed, expected
+        The checks' values, and their means under the model.
+    plausible
+        Whether no check is odder than the level allows, taken together.
+    """
+
+    p_values: dict[str, float]
+    observed: dict[str, float]
+    expected: dict[str, float]
+    level: float
+    rounds: int
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the reports could come from the model."""
+        return min(self.p_values.values()) * len(self.p_values) >= self.level
+
+    def __str__(self) -> str:
+        verdict = (
+            "the model is plausible for these reports" if self.plausible else "THE MODEL DOES NOT FIT these reports"
+        )
+        lines = [f"{verdict} ({self.rounds:,} simulated rounds)"]
+        for name, p in self.p_values.items():
+            lines.append(
+                f"  {name:<38} {self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}   p = {p:.4f}"
+            )
+        return "\n".join([*lines, f"  {BOUND}"])
+
+
+def check_fit(
+    model: Model | Sequence[Model],
+    statistics: Array,
+    *,
+    rows: Any = None,
+    rounds: int = 2000,
+    level: float = 0.01,
+    rng: Generator | None = None,
+) -> Fit:
+    """Compare the scores of actual reports with scores of reports that the model draws with the same design.
+
+    Under the model E[1/PMI] over matched pairs is 1. Beside that mean, the mean, the spread and the least of the scores
+    are compared with their simulated distribution.
+
+    Parameters
+    ----------
+    statistics
+        Reports, ``(provider, statistic)`` or ``(day, provider, statistic)``; days are pooled.
+    rows
+        Numbers of rows, only where statistics do not tell them.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> check_fit(model, np.array([[30.0, 70.0], [33.0, 67.0], [28.0, 72.0]])).plausible
+    True
+    >>> check_fit(model, np.array([[90.0, 10.0], [10.0, 90.0], [50.0, 50.0]])).plausible
+    False
+    """
+    rng = np.random.default_rng(20201206) if rng is None else rng
+    t = np.asarray(statistics, dtype=np.float64)
+    days = t if t.ndim > 2 else t[None]
+    simulated = _simulate(model, days, rows, rounds, rng)
+    actual = _checks(model, days[None])
+    drawn = _checks(model, simulated)
+    p_values, observed, expected = {}, {}, {}
+    for name, value in actual.items():
+        sample = drawn[name]
+        above = (1 + (sample >= value[0]).sum()) / (1 + rounds)
+        below = (1 + (sample <= value[0]).sum()) / (1 + rounds)
+        p_values[name] = float(min(1.0, 2 * min(above, below)))
+        observed[name], expected[name] = float(value[0]), float(sample.mean())
+    return Fit(p_values, observed, expected, level, rounds)
+
+
+def _simulate(model: Any, days: Array, rows: Any, rounds: int, rng: Generator) -> Array:
+    shared_evidence(model)
+    models: list[Any] = [model] * days.shape[-2] if isinstance(model, Model) else list(model)
+    theta = models[0].draw_parameters(rng, (rounds, len(days)))
+    out = np.empty((rounds, *days.shape))
+    for provider, one in enumerate(models):
+        if not isinstance(one, Redrawable):
+            raise MissingCapabilityError(
+                f"{type(one).__name__} cannot draw fresh statistics, so its fit cannot be checked"
+            )
+        if rows is None:
+            design = one.design(days[:, provider])
+        else:
+            count = np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider]
+            design = one.plan(count) if hasattr(one, "plan") else one.design(days[:, provider])
+        out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
+    return out
+
+
+def _checks(model: Any, t: Array) -> dict[str, Array]:
+    scores = log_pmi(model, t, leave_one_out(t))
+    scores = np.maximum(scores, -60.0)
+    flat = scores.reshape(len(scores), -1)
+    return {
+        "mean of 1/PMI": np.exp(-flat).mean(axis=1),
+        "mean score": flat.mean(axis=1),
+        "spread of scores": flat.std(axis=1),
+        "least score": flat.min(axis=1),
+    }

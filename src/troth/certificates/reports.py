@@ -1,0 +1,39 @@
+"""All the reports that a provider could send, where they can be enumerated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from troth.errors import MissingCapabilityError
+from troth.model import Array, Supported
+from troth.models.extremes import datasets_by_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Return all datasets of the given sizes up to order: counts, statistics, and log numbers of orders.
+
+    Examples
+    --------
+    >>> import troth
+    >>> counts, statistics, _ = enumerate_reports(troth.models.Bernoulli(1, 1), [2])
+    >>> statistics  # (ones, zeros) of counts of 0 and of 1
+    array([[2., 0.],
+           [1., 1.],
+           [0., 2.]])
+    """
+    labelled = isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)
+    if not labelled or np.ndim(getattr(model, "mean", 0.0)):
+        raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
+    labels = int(model.support.high) + 1
+    counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
+    single = np.stack([model.summary([label]) for label in range(labels)])
+    statistics = model.from_summary(counts @ single)
+    possible = np.isfinite(model.log_evidence(statistics))
+    orders = gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
+    return counts[possible], statistics[possible], orders[possible]

@@ -1,0 +1,278 @@
+"""Audits agree with exact expectations, find what gains, and no single-provider lie gains under a truthful rule."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from registry import EXAMPLES, SOAK, generator
+from troth import models, rivals, strategies
+from troth.audits.strategies import single_provider_lies
+
+MODEL = models.Bernoulli(1, 1)
+ROWS = [12] * 4
+ROUNDS = 200_000 if SOAK else 20_000
+
+
+def truthful_rules(model: Any, rows: list[int], values: Any = None) -> dict[str, troth.Rule]:
+    found: dict[str, troth.Rule] = {
+        "MultiDay": troth.MultiDay(),
+        "SyntheticPeers": troth.SyntheticPeers(draws=8),
+    }
+    with suppress(troth.UnboundedRangeError):
+        found["OneTime"] = troth.OneTime(troth.exact_range(model, [2 * n for n in rows], values))
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_single_provider_lie_gains_under_a_truthful_rule(name: str) -> None:
+    """At most 1e-6 false alarms per finding; some 250 findings in all."""
+    model: Any = EXAMPLES[name]
+    rows = [6] * 4
+    values = {"poisson": (0, 200), "geometric": (0, 5000), "negative binomial": (0, 5000)}.get(name)
+    for rule in truthful_rules(model, rows, values).values():
+        found = troth.audit(model, rule, rows=rows, rounds=4000)
+        assert found.gaining() == [], str(found)
+        assert len(found.findings) >= 6
+
+
+def exact_gain(model: Any, rule: troth.Rule, lie: Any) -> float:
+    """Expected gain of a lie about three rows, as a sum over everything that could happen."""
+    best = troth.best_response(model, rule, [3, 2, 2])
+    column = {counts: i for i, counts in enumerate(_reports(model, 3))}
+    truths = {counts: i for i, counts in enumerate(_reports(model, 3, only=True))}
+    nothing = float(model.log_evidence(np.zeros(2)))
+    total = 0.0
+    for ones in range(4):
+        evidence = float(model.log_evidence(np.array([ones, 3.0 - ones]))) - nothing
+        total += [1, 3, 3, 1][ones] * np.exp(evidence) * best.gains[truths[3 - ones, ones]][column[lie(ones)]]
+    return float(total)
+
+
+def test_audits_agree_with_exact_expectations() -> None:
+    """The expected shares of truth and lie, enumerated, lie within the audit's interval."""
+    model = models.Bernoulli(1.5, 1)
+    lies = [strategies.Nothing(), strategies.Pander(), strategies.Flip(1.0)]
+    for rule in (troth.OneTime(troth.exact_range(model, [6, 4, 4])), troth.MultiDay()):
+        found = troth.audit(model, rule, lies, [3, 2, 2], rounds=ROUNDS)
+        for finding, lie in (
+            (found["report nothing"], lambda ones: (0, 0)),
+            (found["pander"], lambda ones: (0, 3) if ones > 1.5 else (3, 0)),
+            (found["flip 100%"], lambda ones: (ones, 3 - ones)),
+        ):
+            assert finding.low <= exact_gain(model, rule, lie) <= finding.high
+
+
+def _reports(model: Any, rows: int, only: bool = False) -> list[tuple[int, ...]]:
+    from troth.certificates.reports import enumerate_reports
+
+    counts, _, _ = enumerate_reports(model, [rows] if only else range(rows + 1))
+    return [tuple(int(n) for n in c) for c in counts]
+
+
+def test_a_planted_profitable_lie_is_detected() -> None:
+    """A rule that forgets the prior of the range: whoever reports more rows earns more."""
+
+    class PaysForRows(troth.Rule):
+        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
+            share = 1 / (1 + np.exp(-round.log_pmi())) + 0.002 * round.own.sum(axis=-1)
+            return troth.Breakdown(np.clip(share, 0, 1))
+
+    found = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, rounds=ROUNDS)
+    assert found.gaining()[0].lie == "replicate 3 times"
+    assert found.findings[0].verdict == "GAINS"
+
+
+def test_what_people_do_today_pays_liars() -> None:
+    cases: list[tuple[troth.Rule, Any]] = [
+        (rivals.FixedPrice(), strategies.FabricateFromPrior()),
+        (rivals.PerRow(most=100), strategies.Replicate()),
+        (rivals.TestLikelihood(bias=rivals.with_extra_ones), _towards_ones),
+        (rivals.LeaveOneOutValue(bias=rivals.with_extra_ones), _towards_ones),
+        (rivals.ShapleyValue(bias=rivals.with_extra_ones), _towards_ones),
+        (rivals.OutOfBag(), strategies.Pander()),
+    ]
+    for rule, lie in cases:
+        found = troth.audit(MODEL, rule, [lie], ROWS, rounds=ROUNDS).findings[0]
+        if isinstance(rule, rivals.FixedPrice):
+            assert found.gain == 0  # making data up costs nothing, and earns as much as the truth
+        else:
+            assert found.verdict == "GAINS", (rule, found)
+    withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, rounds=1000).findings[0]
+    assert withheld.gain == 0
+    split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, rounds=1000).findings[0]
+    assert split.verdict == "GAINS"
+
+
+def _towards_ones(data: Any, rng: Any) -> Any:
+    return np.where(np.arange(data.shape[-1]) < data.shape[-1] // 3, 1.0, data)
+
+
+def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
+    rule = troth.SyntheticPeers(draws=8)
+    found = troth.audit(
+        MODEL, rule, [strategies.Collude(2, strategies.Replicate(5)), strategies.Split(2)], [10] * 4, rounds=ROUNDS
+    )
+    names = [f.lie for f in found.findings]
+    assert names == [
+        "2 collude with one fake",
+        "split over 2 accounts",
+        "2 collude with one fake, in a group",
+        "split over 2 accounts, in a group",
+    ]
+    assert found["split over 2 accounts"].verdict == "GAINS"
+    assert found["split over 2 accounts, in a group"].gain < found["split over 2 accounts"].gain - 0.3
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(1)
+    theta = model.draw_parameters(rng, (3,))
+    data = model.draw_data(rng, theta, 6)
+    honest = np.stack([model.statistics(model.draw_data(rng, theta, 6)) for _ in range(4)], axis=-2)
+    honest[:, 0] = model.statistics(data)
+    every: list[strategies.Strategy] = [
+        strategies.Truthful(),
+        strategies.Replicate(),
+        strategies.Withhold(),
+        strategies.Nothing(),
+        strategies.Flip(),
+        strategies.Perturb(),
+        strategies.Shift(),
+        strategies.FabricateFromPrior(),
+        strategies.FabricateFromPosterior(),
+        strategies.ShuffleLabels(),
+        strategies.Pander(),
+        strategies.Copy(),
+        strategies.Collude(),
+        strategies.Split(2),
+    ]
+    played = 0
+    for strategy in every:
+        try:
+            reported, accounts = strategy.play(rng, model, data, honest, 0)
+        except troth.MissingCapabilityError:
+            continue
+        played += 1
+        assert reported.shape[-2] == 4 + (isinstance(strategy, strategies.Split))
+        untouched = [i for i in range(4) if i not in accounts]
+        assert np.array_equal(reported[:, untouched], honest[:, untouched])
+        assert strategy.name
+    assert played >= 11
+    assert np.array_equal(strategies.Truthful().play(rng, model, data, honest, 0).statistics, honest)
+    assert all(isinstance(lie, strategies.Strategy) for lie in single_provider_lies(model))
+
+
+def test_strategies_do_what_they_say() -> None:
+    rng = generator(2)
+    data = np.array([[1.0, 1.0, 0.0, 1.0]])
+    assert strategies.Replicate(2).lie(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
+    assert strategies.Withhold(0.5).lie(rng, MODEL, data).tolist() == [[1, 1]]
+    assert strategies.Flip(0.5).lie(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
+    assert strategies.Pander().lie(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
+    assert strategies.Nothing().lie(rng, MODEL, data).shape == (1, 0)
+    normal = models.Normal(0, 1, 1)
+    values = np.array([[1.0, 3.0]])
+    assert strategies.Shift(2.0).lie(rng, normal, values).tolist() == [[3.0, 5.0]]
+    assert strategies.Pander().lie(rng, normal, values).tolist() == [[2.0, 2.0]]
+    with pytest.raises(troth.ParameterError, match="share"):
+        strategies.Withhold(1.5)
+    with pytest.raises(troth.ParameterError, match="times"):
+        strategies.Replicate(0)
+
+
+def test_posterior_draws_follow_the_posterior() -> None:
+    """Drawing θ given data and then data given θ twice over leaves the joint law as it is."""
+    for name in EXAMPLES:
+        model: Any = EXAMPLES[name]
+        rng = generator(3)
+        theta = model.draw_parameters(rng, (40_000,))
+        data = model.draw_data(rng, theta, 4)
+        again = model.draw_posterior(rng, model.statistics(data))
+        one, two = (np.tanh((x - np.median(theta, axis=0)) / (theta.std(axis=0) + 1e-9)) for x in (theta, again))
+        spread = np.sqrt((one.var(axis=0) + two.var(axis=0)) / len(one)) + 1e-12
+        assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 6 * spread).all(), name
+        peers = model.statistics(model.draw_data(rng, theta, 4))
+        fresh = model.statistics(model.draw_data(rng, again, 4))
+        left, right = (
+            1 / (1 + np.exp(-np.clip(troth.log_pmi(model, model.statistics(data), t), -50, 50))) for t in (peers, fresh)
+        )
+        assert abs(left.mean() - right.mean()) < 6 * np.sqrt((left.var() + right.var()) / len(left)), name
+
+
+def test_best_response_finds_the_best_of_all_reports() -> None:
+    class Loudest(troth.Rule):
+        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
+            return troth.Breakdown(np.minimum(round.own[..., 0] / 3, 1.0))
+
+    found = troth.best_response(MODEL, Loudest(), [3, 2])
+    assert found.gain == pytest.approx(1.0)
+    assert (found.truth, found.report) == ((3, 0), (0, 3))
+    assert "gains 1.000000 of the cap" in str(found)
+    finite: Any = EXAMPLES["finite"]
+    for rule in (
+        troth.MultiDay(),
+        troth.SyntheticPeers(),
+        troth.Brier(),
+        troth.OneTime(troth.exact_range(finite, [2, 2, 2])),
+    ):
+        assert troth.best_response(finite, rule, [2, 2, 2]).gain <= 1e-12
+    with pytest.raises(troth.MissingCapabilityError, match="use audit"):
+        troth.best_response(models.Normal(0, 1, 1), troth.MultiDay(), [2, 2])
+    with pytest.raises(troth.DataError, match="too many"):
+        troth.best_response(finite, troth.Brier(), [200, 200, 200])
+
+
+def test_lies_beyond_the_declared_rows_are_refused_and_earn_nothing() -> None:
+    rule = troth.OneTime(troth.exact_range(MODEL, [10, 10]))
+    found = troth.audit(MODEL, rule, [strategies.Replicate(5)], [10, 10], rounds=2000).findings[0]
+    assert 0 < found.refused < 1
+    assert found.verdict == "loses"
+
+
+def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=3000) for _ in range(2))
+    assert one == two
+    assert one.findings[0].detectable > 0
+    assert one.nothing == pytest.approx(troth.divergences.logistic.empty_share)
+    more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=30_000, show_progress=True)
+    assert more.findings[0].detectable < one.findings[0].detectable
+    assert "100%" in capsys.readouterr().err
+    assert "replicate 2 times" in str(one)
+    assert one.to_dict()["findings"][0]["verdict"]
+
+
+def test_mistakes_are_explained() -> None:
+    with pytest.raises(troth.DataError, match="at least two providers"):
+        troth.audit(MODEL, troth.MultiDay())
+    with pytest.raises(troth.ParameterError, match="liar"):
+        troth.audit(MODEL, troth.MultiDay(), rows=ROWS, liar=9)
+    with pytest.raises(troth.MissingCapabilityError, match="test set"):
+        rivals.TestLikelihood().pay(MODEL, np.ones((2, 2)), budget=1.0)
+
+
+def test_providers_with_different_models_can_be_audited() -> None:
+    given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
+    found = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], rounds=4000, liar=1)
+    assert found.gaining() == []
+
+
+def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
+    rules: dict[str, troth.Rule] = {
+        "fixed price": rivals.FixedPrice(),
+        "per row": rivals.PerRow(most=50),
+        "MultiDay": troth.MultiDay(),
+    }
+    lies = [strategies.Replicate(), strategies.Nothing(), strategies.Pander()]
+    found = troth.compare(MODEL, rules, lies, ROWS, rounds=2000)
+    assert "replicate 2 ti" in str(found)
+    assert "*" in str(found)
+    found.plot(tmp_path / "comparison.png")
+    found.audits["MultiDay"].plot(tmp_path / "audit.png")
+    assert (tmp_path / "comparison.png").stat().st_size > 10_000
+    assert (tmp_path / "audit.png").stat().st_size > 10_000

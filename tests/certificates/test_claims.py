@@ -1,0 +1,247 @@
+"""Certificates against brute force."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+import troth
+from mechanisms.exact import World, finite_world, one_model
+from registry import EXAMPLES, SOAK, generator
+from troth import models
+from troth.certificates.sensitivity import (
+    exact_linear_price,
+    kruskal_condition,
+    sensitivity,
+    squared_singular_value,
+)
+from troth.mechanisms.score_range import situations
+from troth.models.extremes import datasets_by_type
+
+WORLDS = 1500 if SOAK else 300
+
+
+def coarse_world(seed: int) -> World:
+    """A random finite model, often with too few peer rows or with states that are hard to tell apart."""
+    rng = generator(seed, 31)
+    kind = seed % 4
+    if kind == 0:
+        return finite_world(seed, zeros=False, different=True)
+    states = int(rng.integers(2, 5))
+    labels = int(rng.integers(2, 4))
+    table = rng.dirichlet(np.ones(labels), size=states)
+    if kind == 1:  # two mirrored states and their mixture: one peer row cannot tell what two own rows can
+        p = float(rng.uniform(0.55, 0.95))
+        mirrored = models.Finite(np.full(3, 1 / 3), [[p, 1 - p], [1 - p, p], [0.5, 0.5]])
+        return World([mirrored] * 2, [int(n) for n in rng.integers(1, 4, 2)])
+    if kind == 2:
+        table[1] = table[0]  # two states that no data tell apart
+    if kind == 3:
+        table = np.round(table, 1)
+        table[:, 0] += 1 - table.sum(axis=1)
+    prior = rng.dirichlet(np.full(states, 3.0))
+    rows = [int(n) for n in rng.integers(1, 3, 2)]
+    return World([models.Finite(prior, np.clip(table, 0, 1))] * 2, rows)
+
+
+def free_lie(world: World, provider: int) -> bool:
+    """Return whether enumeration finds two reports with different posteriors that predict the same of the peers."""
+    model = world.models[provider]
+    reports, _ = world.reports(provider)
+    peers, orders = world.peers(provider)
+    evidence = model.log_evidence
+    posterior = np.exp(np.log(np.array(model.prior)) + reports - evidence(reports)[:, None])
+    forecast = np.exp(orders + evidence(reports[:, None] + peers.sum(axis=1)) - evidence(reports)[:, None])
+    for i, j in combinations(range(len(reports)), 2):
+        if np.abs(posterior[i] - posterior[j]).max() > 1e-7 and np.abs(forecast[i] - forecast[j]).max() < 1e-10:
+            return True
+    return False
+
+
+def test_sensitivity_agrees_with_brute_force(capsys: pytest.CaptureFixture[str]) -> None:
+    """Never "proved" where enumeration finds a free lie, and at least as many proved as by the k-rank condition."""
+    proved = kruskal = refuted = 0
+    for seed in range(WORLDS):
+        world = coarse_world(seed)
+        model = one_model(world.models)
+        verdicts = [sensitivity(own, limit, peers).verdict for own, limit, peers in situations(model, world.rows)]
+        free = any(free_lie(world, provider) for provider in range(len(world.models)))
+        by_rank = all(kruskal_condition(p, len(own.prior)) for own, _, p in situations(model, world.rows))  # type: ignore[attr-defined]
+        sure = all(verdict == "proved" for verdict in verdicts)
+        assert not (sure and free), (seed, world)
+        assert not (by_rank and not sure), (seed, world)
+        assert ("refuted" in verdicts) == free or "undecided" in verdicts, (seed, world, verdicts)
+        proved, kruskal, refuted = proved + sure, kruskal + by_rank, refuted + free
+    with capsys.disabled():
+        print(f"\n{proved} of {WORLDS} models proved sensitive, {kruskal} of them by the k-rank condition, ", end="")
+        print(f"{proved - kruskal} more by the exact rank or by comparing reports; {refuted} have a free lie")
+    assert proved > kruskal > 0
+    assert refuted > 0
+
+
+def out_prediction_matrix(world: World, provider: int) -> Any:
+    """P₋ᵢ with rows aggregated by type: p(type of the peers' data | state)."""
+    columns = np.ones((1, len(world.models[0].prior)))
+    for j, model in enumerate(world.models):
+        if j != provider:
+            types = datasets_by_type(world.rows[j], len(model.likelihood[0]))
+            orders = gammaln(world.rows[j] + 1) - gammaln(types + 1).sum(axis=1)
+            part = np.exp(orders[:, None] + model.from_summary(types))
+            columns = (columns[:, None] * part[None]).reshape(-1, columns.shape[1])
+    return columns
+
+
+def test_e4_the_corrected_price_holds_on_every_pair_and_the_printed_one_fails() -> None:
+    """loss = KL ≥ e²‖Δ‖² always; e‖Δ‖, as printed, is violated by many pairs."""
+    violated = pairs = 0
+    for seed in range(120):
+        world = finite_world(seed, zeros=False, different=True)
+        for provider in range(len(world.models)):
+            model = world.models[provider]
+            matrix = out_prediction_matrix(world, provider)
+            e = np.linalg.svd(matrix, compute_uv=False)[-1] if len(matrix) >= matrix.shape[1] else 0.0
+            peers = [(world.models[j], world.rows[j]) for j in range(len(world.models)) if j != provider]
+            assert squared_singular_value(peers, len(model.prior)) == pytest.approx(e**2, abs=1e-12)
+            reports, _ = world.reports(provider)
+            posterior = np.exp(np.log(np.array(model.prior)) + reports - model.log_evidence(reports)[:, None])
+            forecast = posterior @ matrix.T
+            for i, j in combinations(range(len(reports)), 2):
+                loss = float((forecast[i] * np.log(forecast[i] / forecast[j])).sum())
+                gap = float(np.linalg.norm(posterior[i] - posterior[j]))
+                assert loss >= e**2 * gap**2 - 1e-12
+                violated += loss < e * gap - 1e-12
+                pairs += 1
+    assert violated > pairs / 10
+
+
+def test_the_exact_linear_price_is_the_least_ratio() -> None:
+    for seed in range(30):
+        world = finite_world(seed, zeros=False, different=False)
+        provider = 0
+        matrix = out_prediction_matrix(world, provider)
+        model = world.models[0]
+        reports, _ = world.reports(provider)
+        posterior = np.exp(np.log(np.array(model.prior)) + reports - model.log_evidence(reports)[:, None])
+        forecast = posterior @ matrix.T
+        ratios = []
+        for i in range(len(reports)):
+            for j in range(len(reports)):
+                gap = np.linalg.norm(posterior[i] - posterior[j])
+                if gap > 1e-9:
+                    ratios.append((forecast[i] * np.log(forecast[i] / forecast[j])).sum() / gap)
+        peers = [(model, n) for n in world.rows[1:]]
+        assert exact_linear_price(model, world.rows[0], peers) == pytest.approx(min(ratios), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_family_is_decided(name: str) -> None:
+    found = troth.certify(EXAMPLES[name], rows=[3, 3, 3])
+    assert found["sensitive"].verdict == "proved", found
+    assert found["truthful"].verdict == "proved"
+    assert all(claim.basis for claim in found.claims)
+    assert "sensitive" in str(found)
+    assert found.to_dict()[0]["name"] == "truthful"
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if "regression" not in name])
+def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
+    """Random pairs of reports with different posteriors get different log PMI from some peers' data."""
+    model: Any = EXAMPLES[name]
+    rng = generator(7)
+    for peer_rows in (1, 2, 3):
+        verdict = sensitivity(model, 6, [(model, peer_rows)]).verdict
+        theta = model.draw_parameters(rng, (400,))
+        peers = model.statistics(model.draw_data(rng, theta, peer_rows))
+        for _ in range(60):
+            a, b = (
+                model.statistics(model.draw_data(rng, model.draw_parameters(rng), int(rng.integers(0, 7))))
+                for _ in range(2)
+            )
+            if np.allclose(a, b):
+                continue
+            told = np.abs(troth.log_pmi(model, a, peers) - troth.log_pmi(model, b, peers))
+            if verdict == "proved" and "finite" not in name:
+                assert np.nanmax(told) > 1e-13
+
+
+def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> None:
+    uniform = models.Bernoulli(1, 1)
+    found = troth.certify(uniform, rows=[2, 1])
+    assert found["sensitive"].verdict == "refuted"
+    one, two = found["sensitive"].witness
+    outcomes = np.array([[1.0, 0.0], [0.0, 1.0]])
+    assert np.allclose(
+        troth.log_pmi(uniform, np.array(one, dtype=float), outcomes),
+        troth.log_pmi(uniform, np.array(two, dtype=float), outcomes),
+    )
+    assert troth.certify(uniform, rows=[2, 2])["sensitive"].verdict == "proved"
+    assert troth.certify(models.Bernoulli(1, np.pi), rows=[3, 1])["sensitive"].verdict == "proved"
+    assert troth.certify(models.Categorical([1, 1, 1]), rows=[3, 1])["sensitive"].verdict == "refuted"
+    assert troth.certify(EXAMPLES["regression"], rows=[5, 1])["sensitive"].verdict == "refuted"
+
+
+def test_claims_know_the_rule() -> None:
+    model = models.Bernoulli(1, 1)
+    rows = [5, 5, 5]
+    clipped = troth.certify(model, rows, troth.OneTime(troth.clipped_range(model, rows)))
+    assert clipped["truthful"].verdict == "proved"
+    assert clipped["truthful"].margin == pytest.approx(troth.clipped_range(model, rows).epsilon_share)
+    assert clipped["sensitive"].verdict == "undecided"
+    tight = troth.certify(model, rows, troth.OneTime(troth.ScoreRange(-1, 1)))
+    assert tight["truthful"].verdict == "undecided"
+    wide = troth.certify(model, rows, troth.OneTime(troth.ScoreRange(-100, 50)))
+    assert wide["truthful"].verdict == "proved"
+    bonded = troth.certify(model, rows, troth.Bonded(troth.SyntheticPeers()))
+    assert bonded["individually rational"].verdict == "refuted"
+    assert bonded["budget feasible"].verdict == "proved"
+    assert troth.certify(model, rows, troth.LogPmiRule())["budget feasible"].verdict == "refuted"
+    lazy = troth.certify(model, rows, troth.MultiDay(divergence=troth.divergences.total_variation))
+    assert lazy["sensitive"].verdict == "undecided"
+    own = troth.certify(model, rows, troth.rivals.FixedPrice())
+    assert own["truthful"].verdict == own["symmetric"].verdict == "undecided"
+    finite: Any = EXAMPLES["finite"]
+    priced = troth.certify(finite, [3, 3], troth.OneTime(troth.exact_range(finite, [3, 3])))
+    assert priced["price of lying"].verdict == "proved"
+    assert priced["k-rank condition"].verdict in ("proved", "undecided")
+
+
+def test_check_fit_accepts_the_model_and_finds_what_breaks_it() -> None:
+    """False alarms at most at the level, over rounds from the model; providers that differ are found."""
+    model = models.Bernoulli(2, 2)
+    rng = generator(8)
+    alarms = 0
+    for _ in range(100):
+        t = model.draw_statistics(rng, model.draw_parameters(rng), np.full((6, 1), 40.0))
+        alarms += not troth.check_fit(model, t, rounds=500, rng=rng).plausible
+    assert alarms <= 8  # expected 1 at level 0.01; more than 8 has probability below 1e-5
+    spread = np.stack([[40.0 * r, 40.0 * (1 - r)] for r in (0.1, 0.3, 0.5, 0.7, 0.9)])
+    bad = troth.check_fit(model, spread)
+    assert not bad.plausible
+    assert "KL(p_true" in str(bad)
+    days = model.draw_statistics(rng, model.draw_parameters(rng, (30, 1)), np.full((6, 1), 40.0))
+    assert troth.check_fit(model, days, rng=rng).plausible
+
+
+def test_twins_are_flagged_and_chance_is_not() -> None:
+    rng = generator(9)
+    normal = models.Normal(0, 1, 1)
+    data = [rng.normal(size=20) for _ in range(5)]
+    data[3] = data[1].copy()
+    t = np.stack([normal.statistics(x) for x in data])
+    assert [twins.providers for twins in troth.find_twins(normal, t)] == [(1, 3)]
+    partly = [*data[:3], np.concatenate([data[0][:15], rng.normal(size=5)])]
+    t = np.stack([normal.statistics(x) for x in partly])
+    found = troth.find_twins(normal, t, partly)
+    assert [(twins.providers, twins.why) for twins in found] == [((0, 3), "15 rows in common")]
+    labels = models.Bernoulli(1, 1)
+    t = labels.draw_statistics(rng, np.array([0.4]), np.full((12, 1), 8.0))
+    assert troth.find_twins(labels, t) == []
+    big = np.array([[400_000_123.0, 599_999_877.0], [400_000_123.0, 599_999_877.0], [399_000_000.0, 601_000_000.0]])
+    assert [twins.providers for twins in troth.find_twins(labels, big)] == [(0, 1)]
+    unknown = models.NormalUnknownVariance(0, 1, 2, 2)
+    twice = np.stack([unknown.statistics(x) for x in (data[0], np.tile(data[0], 3), data[2])])
+    assert [twins.why for twins in troth.find_twins(unknown, twice)] == ["the same statistics 3 times"]

@@ -52,7 +52,8 @@ def compare(
     """
     strategies = [as_strategy(lie) for lie in lies]
     audits = {name: audit(model, rule, strategies, rows, **options) for name, rule in rules.items()}
-    return Comparison(audits, tuple(strategy.name for strategy in strategies))
+    names = tuple(finding.lie for finding in next(iter(audits.values())).findings) if audits else ()
+    return Comparison(audits, names)
 
 
 def _short(name: str) -> str:

@@ -37,9 +37,8 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
         axes.plot([100 * finding.low, 100 * finding.high], [y, y], color=colour, linewidth=2.5, solid_capstyle="round")
         axes.plot(100 * finding.gain, y, "o", color=colour, markersize=6)
     axes.set_yticks(range(len(findings)), [f.lie for f in findings])
-    axes.set_xlabel(
-        f"gain over the truth, percent of the cap (interval misses with probability {audit.false_alarm:g} at most)"
-    )
+    certainty = f"each interval misses with probability {audit.false_alarm:g} at most"
+    axes.set_xlabel("gain over the truth, percent of the cap\n" + certainty)
     axes.set_title(f"{type(audit.rule).__name__}: what lies earn", loc="left")
     axes.grid(axis="x", color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -60,9 +59,10 @@ def plot_comparison(comparison: Comparison, path: Any = None) -> Any:
     axes = figure.subplots()
     reach = max(5.0, float(np.abs(gains).max()))
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)
-    image = axes.imshow(gains, cmap=mpl.colormaps["PuOr_r"], norm=norm, aspect="auto")
+    colours = mpl.colormaps["PuOr_r"]
+    image = axes.imshow(gains, cmap=colours, norm=norm, aspect="auto")
     for i, j in np.ndindex(gains.shape):
-        dark = abs(norm(gains[i, j]) - 0.5) > 0.33
+        dark = np.dot(colours(norm(gains[i, j]))[:3], (0.299, 0.587, 0.114)) < 0.5
         text = f"{gains[i, j]:+.1f}" if abs(gains[i, j]) >= 0.05 else "0"
         axes.text(
             j,

@@ -201,7 +201,8 @@ class FabricateFromPosterior(Strategy):
     times: float = 1.0
 
     def __str__(self) -> str:
-        return f"fabricate {self.times:g}× from own posterior"
+        amount = "" if self.times == 1 else f"{self.times:g}× "
+        return f"fabricate {amount}from own posterior"
 
     def lie(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw rows from the posterior predictive."""

@@ -1,0 +1,56 @@
+"""Under which rule does which lie pay? Writes the picture of docs/audits.md, or wherever a path says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import troth
+from troth import rivals, strategies
+
+ROWS = [40] * 8
+MODEL = troth.models.Bernoulli(1, 1)
+
+
+def towards_ones(data, rng):  # type: ignore[no-untyped-def]
+    """Turn a third of the labels into ones, as the biased test set has it."""
+    return rivals.with_extra_ones(data, rng)
+
+
+RULES: dict[str, troth.Rule] = {
+    "fixed price": rivals.FixedPrice(),
+    "price per row": rivals.PerRow(most=100),
+    "test set, honest": rivals.TestLikelihood(),
+    "test set, biased": rivals.TestLikelihood(bias=rivals.with_extra_ones),
+    "leave-one-out, biased test set": rivals.LeaveOneOutValue(bias=rivals.with_extra_ones),
+    "Shapley value, biased test set": rivals.ShapleyValue(bias=rivals.with_extra_ones),
+    "out-of-bag, no test set": rivals.OutOfBag(),
+    "Troth: OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, [80] * 8)),
+    "Troth: MultiDay": troth.MultiDay(),
+    "Troth: SyntheticPeers": troth.SyntheticPeers(draws=16),
+}
+LIES = [
+    strategies.Replicate(),
+    strategies.Withhold(),
+    strategies.Flip(),
+    towards_ones,
+    strategies.Pander(),
+    strategies.FabricateFromPosterior(),
+    strategies.FabricateFromPrior(),
+    strategies.Nothing(),
+    strategies.Split(2),
+]
+
+
+def main() -> None:
+    """Audit every rule with every lie, print the table, draw the picture."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images" / "comparison.png")
+    found = troth.compare(MODEL, RULES, LIES, ROWS, rounds=20_000)
+    print(found)
+    found.plot(path)
+    found.audits["Troth: SyntheticPeers"].plot(path.with_name("audit.png"))
+    print(f"\nwritten to {path.name} and audit.png in {path.parent.name}/")
+
+
+if __name__ == "__main__":
+    main()

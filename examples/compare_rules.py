@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import troth
 from troth import rivals, strategies
@@ -12,7 +15,7 @@ ROWS = [40] * 8
 MODEL = troth.models.Bernoulli(1, 1)
 
 
-def towards_ones(data, rng):  # type: ignore[no-untyped-def]
+def towards_ones(data: Any, rng: np.random.Generator) -> Any:
     """Turn a third of the labels into ones, as the biased test set has it."""
     return rivals.with_extra_ones(data, rng)
 
@@ -29,7 +32,7 @@ RULES: dict[str, troth.Rule] = {
     "Troth: MultiDay": troth.MultiDay(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(draws=16),
 }
-LIES = [
+LIES: list[Any] = [
     strategies.Replicate(),
     strategies.Withhold(),
     strategies.Flip(),

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from troth.mechanisms import group_weights as group_weights
     from troth.mechanisms import paper_range as paper_range
     from troth.model import Model as Model
-    from troth.model import Support as Support
     from troth.model import combine as combine
+    from troth.support import Support as Support
 
 # Names are found when they are used, so that `import troth` costs nothing.
 _HOMES = {
@@ -105,7 +105,8 @@ _HOMES = {
         "paper_range",
         "divergences",
     ),
-    "troth.model": ("Model", "Support", "combine"),
+    "troth.model": ("Model", "combine"),
+    "troth.support": ("Support",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("models",)

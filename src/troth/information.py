@@ -18,9 +18,9 @@ from troth.model import (
     Generator,
     Model,
     Redrawable,
-    as_floats,
     shared_evidence,
 )
+from troth.support import as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

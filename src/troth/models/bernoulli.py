@@ -9,11 +9,12 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from troth.errors import MissingCapabilityError
-from troth.model import Array, Extremes, Forecast, Generator, Model, Support
+from troth.model import Array, Extremes, Forecast, Generator, Model
 from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.errors import ParameterError
-from troth.model import Array, Extremes, Generator, Model, Support
+from troth.model import Array, Extremes, Generator, Model
 from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.model import Array, Extremes, Generator, Model, Support
+from troth.model import Array, Extremes, Generator, Model
 from troth.models.extremes import count_ladder, ray_extremes
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.predictive import log_gamma_excess
 from troth.models.second_difference import gamma_log_pmi
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,12 @@ import numpy as np
 
 from troth.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.information import check_generator as check_generator
-from troth.model import Array, Model, Support, as_floats
+from troth.support import Support, as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from troth.model import Array, Model
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array

@@ -12,13 +12,14 @@ from scipy.optimize import nnls
 from scipy.special import gammaln
 
 from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.model import Array, Extremes, Forecast, Generator, Model, Support
+from troth.model import Array, Extremes, Forecast, Generator, Model
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.coincidence import log_same_sequence, log_same_type
 from troth.models.extremes import datasets_by_type
 from troth.models.family import Family
 from troth.models.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.recovery import recover_counts
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaln
 
-from troth.model import Array, Extremes, Generator, Model, Support
+from troth.model import Array, Extremes, Generator, Model
 from troth.models.extremes import count_ladder, ray_extremes
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.second_difference import dirichlet_log_pmi
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

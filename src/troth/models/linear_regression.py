@@ -9,233 +9,24 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import DataError
-from troth.model import Array, Generator, Model, Support
-from troth.models.family import Family, moments
-from troth.models.normal import draw_variance, unknown_variance_log_pmi, zero_where_empty
+from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.predictive import log_gamma_excess
-from troth.models.second_difference import in_chunks, peak_of, residual
+from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    from troth.models.family import Matrix, Vector
+    from troth.model import Array, Generator, Model
     from troth.models.predictive import Exact
 
 
-_ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
-_CHUNK = 1 << 18  # entries of the matrices factored at a time
-
-
-class _Posterior(NamedTuple):
-    """Cholesky factor L of the precision, L⁻¹r, log-determinant, and c − rᵀΛ⁻¹r for the row r and the corner c."""
-
-    root: Array
-    whitened: Array
-    log_determinant: Array
-    residual: Array
-
-
-class _Information(NamedTuple):
-    """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers."""
-
-    W: Array
-    determinant: Array
-    own_rate: Array
-    peers_rate: Array
-
-
 @dataclass(frozen=True)
-class _Regression(Family):
-    """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
-
-    mean: Vector
-    precision: Matrix
-
-    def __post_init__(self) -> None:
-        self._covariance("precision", len(self._vector("mean")))
-
-    def _moments(self, data: Any) -> Array:
-        d = len(self.mean)
-        try:
-            z, y = data
-        except (TypeError, ValueError):
-            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
-        features = Support().check(z, "feature", columns=d)
-        answers = Support().check(y, "answer")
-        if features.shape[-2] != answers.shape[-1]:
-            raise DataError(f"{features.shape[-2]} rows of features but {answers.shape[-1]} answers: they must match")
-        if features.shape[:-1] != answers.shape:
-            raise DataError(
-                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
-            )
-        return moments(self._products, features, answers)
-
-    def _products(self, features: Array, answers: Array) -> Array:
-        r = answers - np.einsum("...ij,j->...i", features, np.array(self.mean))
-        transposed = np.swapaxes(features, -1, -2)
-        gram = transposed @ features
-        return self._pack(gram, (transposed @ r[..., None])[..., 0], (r * r).sum(axis=-1), answers.shape[-1])
-
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
-    def _pack(self, gram: Array, product: Array, square: Array, rows: Array | float) -> Array:
-        d = len(self.mean)
-        tail = np.stack([square, np.broadcast_to(rows, square.shape)], axis=-1)
-        return np.concatenate([gram.reshape(*square.shape, d * d), product, tail], axis=-1)
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., -1]
-
-    def design(self, statistics: Array, /) -> Array:
-        """Gram matrix of the features (by rows) and number of rows: what was fixed before the answers."""
-        gram = np.asarray(statistics, dtype=np.float64)[..., : len(self.mean) ** 2]
-        return np.concatenate([gram, self.rows(statistics)[..., None]], axis=-1)
-
-    def plan(self, rows: Any, /) -> Array:
-        """Return the design of a report with these features, ``(rows, d)``."""
-        if np.ndim(rows) < 2:
-            raise DataError(
-                f"a regression is planned by its features, of shape (rows, {len(self.mean)}), not by {rows!r}"
-            )
-        z = Support().check(rows, "feature", columns=len(self.mean))
-        gram = (np.swapaxes(z, -1, -2) @ z).reshape(*z.shape[:-2], -1)
-        return np.concatenate([gram, np.full((*z.shape[:-2], 1), float(z.shape[-2]))], axis=-1)
-
-    def _posterior(self, t: Array, unit: float, row: Array, corner: Array | float) -> _Posterior:
-        """Factor [[unit·P + G, row], [rowᵀ, corner]] once: determinant, whitened row and residual in one Cholesky."""
-        d = len(self.mean)
-        augmented = np.empty((*t.shape[:-1], d + 1, d + 1))
-        np.add(self._gram(t), unit * self._prior_precision, out=augmented[..., :d, :d])
-        augmented[..., d, :d] = augmented[..., :d, d] = row
-        augmented[..., d, d] = corner
-        try:
-            root = np.linalg.cholesky(augmented)
-        except np.linalg.LinAlgError:
-            raise DataError(
-                "regression statistics that no data can have: ZᵀZ, Zᵀr and rᵀr contradict each other"
-            ) from None
-        diagonal = np.diagonal(root, axis1=-2, axis2=-1)
-        log_determinant = 2 * np.log(diagonal[..., :d]).sum(axis=-1)
-        return _Posterior(root[..., :d, :d], root[..., d, :d], log_determinant, diagonal[..., d] ** 2)
-
-    def _gram(self, t: Array) -> Array:
-        d = len(self.mean)
-        return t[..., : d * d].reshape(*t.shape[:-1], d, d)
-
-    def _product(self, t: Array) -> Array:
-        d = len(self.mean)
-        return t[..., d * d : d * d + d]
-
-    @cached_property
-    def _prior_precision(self) -> Array:
-        return np.array(self.precision)
-
-    @cached_property
-    def _prior_root(self) -> Array:
-        return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
-
-    def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> _Information:
-        """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.
-
-        With r = h − Λμ_T, W = ½(r₁ᵀΛ₁⁻¹r₁ + r₂ᵀΛ₂⁻¹r₂ − μ_TᵀPμ_T) is stationary in μ_T, and c − hᵀΛ⁻¹h is
-        (c − μᵀh − μᵀ(h − Gμ) + μᵀPμ) − rᵀΛ⁻¹r: what cancels, cancels in residuals that are formed exactly. Where the
-        prior mean fits a side better than μ_T, that side is taken around the prior mean.
-        """
-        joint = self._posterior(both, unit, self._product(both), _ABOVE_ANY_FIT)
-        solved = np.linalg.solve(np.swapaxes(joint.root, -1, -2), joint.whitened[..., None])
-        mean = np.asarray(solved[..., 0], dtype=np.float64)
-        anchor = unit * ((mean @ self._prior_root) ** 2).sum(axis=-1)
-        sides, distances = [], []
-        for t in (own, peers):
-            h = self._product(t)
-            near = residual(h, gram := self._gram(t), mean, peak_of(gram))
-            row = residual(near, prior := unit * self._prior_precision, mean, peak_of(prior))
-            corner, direct = self._corner(scale, t, mean, near, anchor)
-            row = np.where(direct[..., None], h, row)
-            side = self._posterior(t, unit, row, corner)
-            gap = side.whitened
-            if direct.any():
-                gap = gap - (np.where(direct[..., None], mean, 0.0)[..., None, :] @ side.root)[..., 0, :]
-            sides.append(side)
-            distances.append((gap * gap).sum(axis=-1))
-        one, two = sides
-        W = 0.5 * ((distances[0] - anchor) + distances[1]) / unit
-        prior_log_determinant = 2 * np.log(np.diagonal(np.sqrt(unit) * self._prior_root)).sum()
-        determinant = (one.log_determinant - prior_log_determinant) - (joint.log_determinant - two.log_determinant)
-        return _Information(W, determinant, one.residual / 2, two.residual / 2)
-
-    def _corner(
-        self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array
-    ) -> tuple[Array, NDArray[np.bool_]]:
-        """Corner of the augmented matrix, and whether it is taken around 0; with known noise it does not matter."""
-        if scale is None:
-            return np.array(_ABOVE_ANY_FIT), np.array(False)
-        h = self._product(t)[..., None, :]
-        square = residual(t[..., -2:-1], h, mean, np.abs(h).max(axis=-1, keepdims=True))[..., 0]
-        square = square - (mean * near).sum(axis=-1) + anchor
-        direct = t[..., -2] < square
-        return 2 * scale + np.where(direct, t[..., -2], square), direct
-
-    def _in_chunks(
-        self, kernel: Callable[[Array, Array, Array], Array], own: Array, peers: Array, both: Array | None
-    ) -> Array:
-        def zero_for_nothing(own: Array, peers: Array, both: Array) -> Array:
-            return zero_where_empty(kernel(own, peers, both), own[:, -1], peers[:, -1])
-
-        return in_chunks(zero_for_nothing, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
-
-    def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
-        """Draw θ ~ N(mean + Λ⁻¹h, variance·Λ⁻¹) with Λ = P + G."""
-        root = np.linalg.cholesky(self._prior_precision + self._gram(t))
-        noise = np.sqrt(variance)[..., None] * rng.standard_normal((*t.shape[:-1], len(self.mean)))
-        whitened = np.linalg.solve(root, self._product(t)[..., None])[..., 0] + noise
-        return np.asarray(self.mean + np.linalg.solve(np.swapaxes(root, -1, -2), whitened[..., None])[..., 0])
-
-    def _features(self, rng: Generator, parameters: Array, rows: Any) -> Array:
-        """Features as given, or so many rows of standard normal ones."""
-        if np.ndim(rows) == 0:
-            return rng.standard_normal((*parameters.shape[:-1], int(rows), len(self.mean)))
-        return np.asarray(rows, dtype=np.float64)
-
-    def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
-        z = self._features(rng, theta, rows)
-        signal = np.einsum("...ij,...j->...i", z, theta)
-        y = signal + noise * rng.standard_normal(signal.shape)
-        return np.broadcast_to(z, (*y.shape, z.shape[-1])), y
-
-    def _draw_from_design(self, rng: Generator, theta: Array, variance: Array | float, design: Array) -> Array:
-        """Draw (ZᵀZ, Zᵀr, rᵀr, n) given θ: Zᵀε ~ N(0, σ²ZᵀZ), and what is left of εᵀε is chi-square."""
-        d = len(self.mean)
-        leading = np.broadcast_shapes(theta.shape[:-1], design.shape[:-1])
-        gram = np.broadcast_to(design[..., :-1].reshape(*design.shape[:-1], d, d), (*leading, d, d))
-        rows = np.broadcast_to(design[..., -1], leading)
-        sigma2 = np.broadcast_to(variance, leading)
-        values, vectors = np.linalg.eigh(design[..., :-1].reshape(*design.shape[:-1], d, d))
-        positive = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
-        white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
-        noise = np.einsum("...ij,...j->...i", vectors, np.sqrt(np.where(positive, values, 0)) * white)
-        shift = theta - np.array(self.mean)
-        signal = np.einsum("...ij,...j->...i", gram, np.broadcast_to(shift, (*leading, d)))
-        spare = np.maximum(rows - positive.sum(axis=-1), 0)
-        square = (shift * (signal + 2 * noise)).sum(axis=-1) + (white**2).sum(axis=-1)
-        square = square + 2 * sigma2 * rng.standard_gamma(spare / 2)
-        return self._pack(gram, signal + noise, square, rows)
-
-
-@dataclass(frozen=True)
-class LinearRegression(_Regression):
+class LinearRegression(Regression):
     """Answers y = z·θ + ε with known noise, θ ~ N(mean, precision⁻¹) and ε ~ N(0, noise²).
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = ½ hᵀΛ⁻¹h − ½ ln det Λ with
@@ -282,7 +73,7 @@ class LinearRegression(_Regression):
     def log_evidence(self, statistics: Array, /) -> Array:
         """½ hᵀΛ⁻¹h − ½ ln det Λ."""
         t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2
-        posterior = self._posterior(t, unit, self._product(t), _ABOVE_ANY_FIT)
+        posterior = self._posterior(t, unit, self._product(t), ABOVE_ANY_FIT)
         log_determinant = posterior.log_determinant - len(self.mean) * np.log(unit)
         return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) / unit - 0.5 * log_determinant)
 
@@ -346,7 +137,7 @@ class LinearRegression(_Regression):
 
 
 @dataclass(frozen=True)
-class LinearRegressionUnknownNoise(_Regression):
+class LinearRegressionUnknownNoise(Regression):
     """Answers y = z·θ + ε with unknown noise: σ² ~ InvGamma(shape, scale), θ | σ² ~ N(mean, σ²·precision⁻¹).
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = lnΓ(A) − A ln B − ½ ln det(P + ZᵀZ) with
@@ -378,7 +169,7 @@ class LinearRegressionUnknownNoise(_Regression):
         """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
         return self._moments(data)
 
-    def _fit(self, t: Array) -> tuple[_Posterior, Array, Array]:
+    def _fit(self, t: Array) -> tuple[Posterior, Array, Array]:
         """Factor the posterior; also shape A and rate B of the posterior noise variance."""
         posterior = self._posterior(t, 1.0, self._product(t), 2 * self.scale + t[..., -2])
         return posterior, self.shape + t[..., -1] / 2, posterior.residual / 2

@@ -9,12 +9,13 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from troth.model import Array, Extremes, Generator, Model, Support
+from troth.model import Array, Extremes, Generator, Model
 from troth.models.extremes import count_ladder, ray_extremes
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.second_difference import gamma_log_pmi
+from troth.support import Support
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     Columns: TypeAlias = tuple[Array, Array, Array, Array]  # prior, own, peers' and both counts: (statistic, row)
 
 _CHUNK = 3 << 15  # numbers in an intermediate array: few enough for the cache, enough to keep all cores busy
-np.empty(1 << 21)  # having freed one array of this size, glibc keeps smaller ones for reuse; page faults cost double
 _STIRLING_FROM = 16.0
-_FIRST_TERM_FROM = 2e7  # where the later terms round to nothing, so that leaving them out changes no bit
+_FIRST_TERM_FROM = 2.5e7  # where the later terms round to nothing, so that leaving them out changes no bit
 _BINET = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _SERIES_BELOW = 0.0625  # where log1p(u) − u begins to cancel
 _SERIES_FROM_WEIGHT = 1e4

@@ -119,9 +119,9 @@ def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
     )
     names = [f.lie for f in found.findings]
     assert names == [
-        "2 collude with one fake",
+        "2 collude: replicate 5 times",
         "split over 2 accounts",
-        "2 collude with one fake, in a group",
+        "2 collude: replicate 5 times, in a group",
         "split over 2 accounts, in a group",
     ]
     assert found["split over 2 accounts"].verdict == "GAINS"
@@ -155,7 +155,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
     played = 0
     for strategy in every:
         try:
-            reported, accounts = strategy.play(rng, model, data, honest, 0)
+            reported, accounts, rows = strategy.play(rng, model, data, honest, 0)
         except troth.MissingCapabilityError:
             continue
         played += 1
@@ -163,6 +163,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         untouched = [i for i in range(4) if i not in accounts]
         assert np.array_equal(reported[:, untouched], honest[:, untouched])
         assert strategy.name
+        assert len(rows) == len(accounts)
     assert played >= 11
     assert np.array_equal(strategies.Truthful().play(rng, model, data, honest, 0).statistics, honest)
     assert all(isinstance(lie, strategies.Strategy) for lie in single_provider_lies(model))
@@ -270,7 +271,7 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
     }
     lies = [strategies.Replicate(), strategies.Nothing(), strategies.Pander()]
     found = troth.compare(MODEL, rules, lies, ROWS, rounds=2000)
-    assert "replicate 2 ti" in str(found)
+    assert "replicate 2 times" in str(found)
     assert "*" in str(found)
     found.plot(tmp_path / "comparison.png")
     found.audits["MultiDay"].plot(tmp_path / "audit.png")

@@ -23,12 +23,12 @@ class Comparison:
     lies: tuple[str, ...]
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.audits) + 2
-        head = " " * width + "".join(f"{_short(lie):>16}" for lie in self.lies)
+        width = max((len(name) for name in self.audits), default=0) + 2
+        head = " " * width + "".join(f"{_short(lie):>22}" for lie in self.lies)
         lines = ["gain of each lie in percent of the cap; * gains significantly", head]
         for name, found in self.audits.items():
             cells = (f"{100 * found[lie].gain:+.1f}{'*' if found[lie].low > 0 else ' '}" for lie in self.lies)
-            lines.append(f"{name:<{width}}" + "".join(f"{cell:>16}" for cell in cells))
+            lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
         return "\n".join(lines)
 
     def plot(self, path: Any = None) -> Any:
@@ -57,4 +57,4 @@ def compare(
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= 15 else name[:14] + "…"
+    return name if len(name) <= 21 else name[:10] + "…" + name[-10:]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.certificates.reports import enumerate_reports
-from troth.errors import DataError
+from troth.errors import DataError, ParameterError
+from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.rule import Round, Rule
 from troth.mechanisms.synthetic_peers import SyntheticPeers
@@ -74,6 +75,8 @@ def best_response(
     """
     evidence: Any = shared_evidence(model)
     models = [model] * len(rows) if isinstance(model, Model) else list(model)
+    if not 0 <= provider < len(rows):
+        raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])
     _check_size(models, rows, provider, own_rows if most is None else most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
@@ -119,20 +122,28 @@ def _expected_shares(
 ) -> Array:
     """Share of every own report with all of today's peers, averaged over any other day: ``(report, peers)``."""
     counts = np.array([float(n) for n in rows])
-    if isinstance(rule, SyntheticPeers):
-        rule = MultiDay(rule.divergence)
+    rule = _averaged(rule)
     if rule.days == 1:
         t = _with_own(own[:, None], peers[None], provider)
         sizes = np.broadcast_to(counts, t.shape[:-1]).copy()
         sizes[..., provider] = own_rows[:, None]
-        return rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0))).share[..., provider]
+        told = rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0), lenient=True))
+        return np.nan_to_num(told.share[..., provider])  # a report outside the range is refused
     found = np.empty((len(own), len(peers)))
     tomorrow = _with_own(own[:1, None], peers[None], provider)[0]
     for i in range(len(own)):
         today = _with_own(own[i : i + 1, None], peers[None], provider)[0]
         days = np.stack(np.broadcast_arrays(today[:, None], tomorrow[None]), axis=-3)
-        found[i] = rule.evaluate(Round(model, days, rows=counts)).share[..., 0, provider] @ marginal
+        paid = rule.evaluate(Round(model, days, rows=counts, lenient=True)).share[..., 0, provider]
+        found[i] = np.nan_to_num(paid) @ marginal
     return found
+
+
+def _averaged(rule: Rule) -> Rule:
+    """Return a rule whose average over a second day is that of a rule over its own draws."""
+    if isinstance(rule, SyntheticPeers):
+        return MultiDay(rule.divergence)
+    return Bonded(_averaged(rule.rule)) if isinstance(rule, Bonded) else rule
 
 
 def _with_own(own: Array, peers: Array, provider: int) -> Array:

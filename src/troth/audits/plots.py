@@ -55,7 +55,9 @@ def plot_comparison(comparison: Comparison, path: Any = None) -> Any:
     rules, lies = list(comparison.audits), list(comparison.lies)
     gains = np.array([[100 * comparison.audits[rule][lie].gain for lie in lies] for rule in rules])
     significant = np.array([[comparison.audits[rule][lie].low > 0 for lie in lies] for rule in rules])
-    figure = figure_class(figsize=(2.6 + 0.95 * len(lies), 2.0 + 0.42 * len(rules)), layout="constrained")
+    figure = figure_class(
+        figsize=(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.0 + 0.42 * len(rules))), layout="constrained"
+    )
     axes = figure.subplots()
     reach = max(5.0, float(np.abs(gains).max()))
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)

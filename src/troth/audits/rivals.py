@@ -48,8 +48,7 @@ class PerRow(Rule):
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Pay by the number of rows."""
-        rows = Round(round.model, round.own).count_rows()
-        return Breakdown(np.minimum(rows / self.most, 1.0))
+        return Breakdown(np.minimum(_own_rows(round) / self.most, 1.0))
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,10 @@ class LeaveOneOutValue(Rule):
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Compare the test likelihood with and without each dataset."""
         test = _test(round)[..., None, :]
-        value = log_pmi(round.model, round.own + round.peers, test) - log_pmi(round.model, round.peers, test)
+        whole, rest = (
+            np.maximum(log_pmi(round.evidence, t, test), -50.0) for t in (round.own + round.peers, round.peers)
+        )
+        value = whole - rest
         return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
 
 
@@ -102,10 +104,11 @@ class ShapleyValue(Rule):
         test = _test(round)[..., None, :]
         value = np.zeros(round.own.shape[:-1])
         for _ in range(self.orders):
-            order = round.rng.permutation(round.providers)
-            grown = np.cumsum(round.own[..., order, :], axis=-2)
-            worth = log_pmi(round.model, grown, test)
-            value[..., order] += np.diff(worth, axis=-1, prepend=0.0) / self.orders
+            order = np.argsort(round.rng.random(value.shape), axis=-1)
+            grown = np.cumsum(np.take_along_axis(round.own, order[..., None], axis=-2), axis=-2)
+            worth = np.maximum(log_pmi(round.evidence, grown, test), -50.0)
+            part = np.take_along_axis(value, order, axis=-1) + np.diff(worth, axis=-1, prepend=0.0) / self.orders
+            np.put_along_axis(value, order, part, axis=-1)
         return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
 
 
@@ -118,9 +121,17 @@ class OutOfBag(Rule):
         model: Any = round.evidence
         if not (isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")
-        rows = Round(round.model, round.own).count_rows()
-        log_chance = model.log_evidence(round.own + round.peers) - model.log_evidence(round.peers)
+        rows = _own_rows(round)
+        joint, others = model.log_evidence(round.own + round.peers), model.log_evidence(round.peers)
+        log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(others), 0.0, others))
         return Breakdown(np.where(rows > 0, np.exp(np.minimum(log_chance / np.maximum(rows, 1), 0.0)), 0.0))
+
+
+def _own_rows(round: Round) -> Array:  # noqa: A002
+    """Rows of what is scored: as given for the reports themselves, none for empty ones."""
+    if round.own is round.statistics:
+        return round.count_rows()
+    return np.where((round.own != 0).any(axis=-1), round.count_rows(), 0.0)
 
 
 def _test(round: Round) -> Array:  # noqa: A002

@@ -12,6 +12,7 @@ import numpy as np
 from troth.audits.progress import progress
 from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
 from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.information import check_generator
 from troth.mechanisms.rule import Round, Rule, group_weights
 from troth.model import Array, Generative, Generator, Model, Redrawable, shared_evidence
 
@@ -151,13 +152,19 @@ def audit(
     >>> found["replicate 2 times"].high < 0
     True
     """
-    scene = _Scene(model, rule, [int(n) for n in rows], liar)
-    if lies is None and lie is None:
-        plays = list(single_provider_lies(scene.models[liar]))
-    else:
-        plays = [as_strategy(each) for each in (lies if lie is None else [lie]) or ()]
+    if not isinstance(rule, Rule):
+        raise ParameterError(f"rule must be a payment rule, such as troth.SyntheticPeers(), not {rule!r}")
+    if lies is not None and lie is not None:
+        raise ParameterError("give lies= or lie=, not both")
+    if rounds < 2 or not 0 < false_alarm < 1:
+        raise ParameterError(
+            f"an audit needs at least 2 rounds and a false_alarm between 0 and 1, not {rounds}, {false_alarm}"
+        )
+    scene = _Scene(model, rule, _whole_rows(rows), liar)
+    single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
+    plays = list(single_provider_lies(scene.models[liar])) if single is None else [as_strategy(each) for each in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
-    rng = np.random.default_rng(20201206) if rng is None else rng
+    rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(rounds, _CHUNK // scene.width))
     sizes = [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
@@ -171,9 +178,10 @@ def audit(
         for part, _ in zip(results, progress(sizes, "audit", show_progress), strict=True):
             for total, sample in zip(totals, part, strict=True):
                 total.add(*sample)
+    labels = _unique([_label(play, grouped) for play, grouped in tried])
     findings = tuple(
-        total.finding(_label(play, grouped), rule, false_alarm, _accounts(play))
-        for (play, grouped), total in zip(tried, totals, strict=True)
+        total.finding(label, rule, false_alarm, _accounts(play))
+        for label, (play, _), total in zip(labels, tried, totals, strict=True)
     )
     return Audit(rule, rounds, false_alarm, scene.nothing(np.random.default_rng(1)), findings)
 
@@ -229,43 +237,81 @@ class _Scene:
         data, honest, test = self.draw(draws, rounds)
         key = int(secret.integers(2**63))  # the rule's own draws are the same for the truth and every lie
         own: Any = self.models[self.liar]
-        truths: dict[tuple[int, ...], Array] = {}
+        truths: dict[tuple[tuple[int, ...], bool], Array] = {}
         found = []
         for play, grouped in tried:
-            reported, accounts = play.play(lies, own, data, honest, self.liar)
-            count = reported.shape[-2]
-            groups = [-1 if i in accounts else i for i in range(count)] if grouped else None
-            weights = group_weights(groups) if groups is not None else np.full(count, 1 / count)
+            reported, accounts, sizes = play.play(lies, own, data, honest, self.liar)
+            reported, refused = self._refuse_impossible(reported, accounts)
+            rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
+            rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
-            if existing not in truths:
-                truths[existing] = self._shares(honest, existing, test, key, None).mean(axis=-1)
-            share = self._shares(reported, accounts, test, key, groups)
-            refused = np.isnan(share).any(axis=-1)
-            earned = (np.nan_to_num(share) * weights[list(accounts)]).sum(axis=-1) * len(self.rows) / len(existing)
-            found.append((truths[existing], np.where(refused, 0.0, earned), refused))
+            # colluders have a group in any case; whoever splits could have stayed one account
+            beside = grouped and existing == accounts
+            if (existing, beside) not in truths:
+                honest_rows = np.array(self.rows, dtype=np.float64)
+                truths[existing, beside] = self._earned(honest, existing, test, key, beside, honest_rows)[0]
+            earned, out_of_range = self._earned(reported, accounts, test, key, grouped, rows)
+            refused = refused | out_of_range
+            found.append((truths[existing, beside], np.where(refused, 0.0, earned), refused))
         return found
 
-    def _shares(self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any) -> Array:
+    def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
+        """Replace reports that no state could produce, which a buyer refuses, and tell in which rounds."""
+        own = reported[..., list(accounts), :]
+        nobody = np.zeros(reported.shape[0], dtype=bool)
+        if not np.isneginf(own).any():
+            return reported, nobody
+        impossible = np.isneginf(self.evidence.log_evidence(own))
+        reported = reported.copy()
+        reported[..., list(accounts), :] = np.where(impossible[..., None], 0.0, own)
+        refused = impossible.reshape(len(reported), -1).any(axis=1)
+        return reported, refused
+
+    def _earned(
+        self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array
+    ) -> tuple[Array, Any]:
+        """Return what some accounts earn in all, per account that exists anyway, in units of an honest cap."""
+        count = t.shape[-2]
+        groups = [-1 if i in accounts else i for i in range(count)] if grouped else None
+        weights = group_weights(groups) if groups is not None else np.full(count, 1 / count)
+        share = self._shares(t, accounts, test, key, groups, rows)
+        refused = np.isnan(share).any(axis=-1)
+        existing = sum(i < len(self.rows) for i in accounts)
+        earned = (np.nan_to_num(share, neginf=-1e9) * weights[list(accounts)]).sum(axis=-1) * len(self.rows) / existing
+        return np.where(refused, 0.0, earned), refused
+
+    def _shares(
+        self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any, rows: Array
+    ) -> Array:
         """Return the shares of some accounts; peers are pooled first where the rule cannot tell the difference."""
         one = isinstance(self.model, Model)
         if one and self.rule.pools_peers and groups is None and len(accounts) == 1:
             (account,) = accounts
             peers = t[..., :account, :].sum(axis=-2) + t[..., account + 1 :, :].sum(axis=-2)
             t, accounts = np.stack([t[..., account, :], peers], axis=-2), (0,)
+            rows = np.array([rows[account], rows.sum() - rows[account]])
         models: Any = (
             self.model if one else [*self.models, *[self.models[self.liar]] * (t.shape[-2] - len(self.models))]
         )
         rng = np.random.default_rng(key)
-        share = self.rule.evaluate(Round(models, t, groups, None, rng, test, lenient=True)).share
+        share = self.rule.evaluate(Round(models, t, groups, rows, rng, test, lenient=True)).share
         return (share[..., 0, :] if self.rule.days > 1 else share)[..., list(accounts)]
 
     def nothing(self, rng: Generator) -> float:
         """Return the share of the cap that the rule pays the liar for nothing, on average over a few rounds."""
         _, honest, test = self.draw(rng, 64)
-        round_ = Round(self.model, honest, None, None, np.random.default_rng(2), test, lenient=True)
+        rows = np.array(self.rows, dtype=np.float64)
+        round_ = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
         share = self.rule.share_for_nothing(round_)
         share = share[..., 0, :] if self.rule.days > 1 else share
         return float(np.nanmean(share[..., self.liar]))
+
+
+def _whole_rows(rows: Any) -> list[int]:
+    counts = np.atleast_1d(np.asarray(rows, dtype=np.float64))
+    if counts.ndim != 1 or not ((counts >= 0) & (counts == np.floor(counts))).all():
+        raise DataError(f"rows must be whole numbers of at least 0, one per provider, not {rows!r}")
+    return [int(n) for n in counts]
 
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
@@ -311,3 +357,16 @@ def _accounts(play: Strategy) -> int:
 
 def _label(play: Strategy, grouped: bool) -> str:
     return f"{play.name}, in a group" if grouped else play.name
+
+
+def _unique(labels: list[str]) -> list[str]:
+    """Add numbers to labels that occur more than once."""
+    seen: dict[str, int] = {}
+    for label in labels:
+        seen[label] = seen.get(label, 0) + 1
+    count: dict[str, int] = {}
+    out = []
+    for label in labels:
+        count[label] = count.get(label, 0) + 1
+        out.append(label if seen[label] == 1 else f"{label} ({count[label]})")
+    return out

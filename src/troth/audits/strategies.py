@@ -19,10 +19,11 @@ from troth.model import Array, Generator, Model, Summarised, Supported, Updating
 
 
 class Play(NamedTuple):
-    """What is reported, ``(..., provider, statistic)``, and the accounts whose payments go to the liar."""
+    """What is reported, ``(..., provider, statistic)``, the liar's accounts, and how many rows each of them reports."""
 
     statistics: Array
     accounts: tuple[int, ...]
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class Strategy:
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Return the round in which provider ``liar`` lies and everybody else is honest."""
-        reported = honest.copy()
-        reported[..., liar, :] = model.statistics(self.lie(rng, model, data))
-        return Play(reported, (liar,))
+        reported, told = honest.copy(), self.lie(rng, model, data)
+        reported[..., liar, :] = _statistics(model, told)
+        return Play(reported, (liar,), (_rows(model, told),))
 
     @property
     def name(self) -> str:
@@ -80,7 +81,7 @@ class Replicate(Strategy):
             return super().play(rng, model, data, honest, liar)
         reported = honest.copy()
         reported[..., liar, :] = model.from_summary(self.times * model.summary(data))
-        return Play(reported, (liar,))
+        return Play(reported, (liar,), (self.times * _rows(model, data),))
 
 
 @dataclass(frozen=True)
@@ -257,10 +258,10 @@ class Copy(Strategy):
         return "copy a peer"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
-        """Send the next provider's report once more."""
+        """Send the next provider's report once more; it is taken to have as many rows."""
         reported = honest.copy()
         reported[..., liar, :] = honest[..., (liar + 1) % honest.shape[-2], :]
-        return Play(reported, (liar,))
+        return Play(reported, (liar,), (_rows(model, data),))
 
 
 @dataclass(frozen=True)
@@ -271,14 +272,16 @@ class Collude(Strategy):
     fake: Strategy = FabricateFromPrior()
 
     def __str__(self) -> str:
-        return f"{self.members} collude with one fake"
+        return f"{self.members} collude: {self.fake.name}"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Give all members the same report."""
+        if not 2 <= self.members <= honest.shape[-2]:
+            raise ParameterError(f"Collude: {self.members} members cannot be found among {honest.shape[-2]} providers")
         accounts = tuple((liar + k) % honest.shape[-2] for k in range(self.members))
-        reported = honest.copy()
-        reported[..., list(accounts), :] = model.statistics(self.fake.lie(rng, model, data))[..., None, :]
-        return Play(reported, accounts)
+        reported, told = honest.copy(), self.fake.lie(rng, model, data)
+        reported[..., list(accounts), :] = _statistics(model, told)[..., None, :]
+        return Play(reported, accounts, (_rows(model, told),) * self.members)
 
 
 @dataclass(frozen=True)
@@ -301,7 +304,8 @@ class Split(Strategy):
         reported[..., liar, :] = parts[0]
         reported = np.concatenate([reported, *(part[..., None, :] for part in parts[1:])], axis=-2)
         first = honest.shape[-2]
-        return Play(reported, (liar, *range(first, first + self.accounts - 1)))
+        sizes = tuple(int(high - low) for low, high in pairwise(edges))
+        return Play(reported, (liar, *range(first, first + self.accounts - 1)), sizes)
 
 
 @dataclass(frozen=True)
@@ -314,8 +318,9 @@ class _Function(Strategy):
         return getattr(self.function, "__name__", "own strategy").replace("_", " ")
 
     def lie(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Call the function."""
-        return self.function(data, rng)
+        """Call the function, on a copy: what it does to its rows must not reach anybody else."""
+        own = tuple(np.array(x) for x in data) if isinstance(data, tuple) else np.array(data)
+        return self.function(own, rng)
 
 
 Lie: TypeAlias = Strategy | Callable[[Any, Generator], Any]
@@ -323,6 +328,8 @@ Lie: TypeAlias = Strategy | Callable[[Any, Generator], Any]
 
 def as_strategy(lie: Lie) -> Strategy:
     """Return a strategy for a strategy or for a function."""
+    if not (isinstance(lie, Strategy) or callable(lie)):
+        raise ParameterError(f"a lie is a strategy or a function lie(data, rng) -> data, not {lie!r}")
     return lie if isinstance(lie, Strategy) else _Function(lie)
 
 
@@ -334,6 +341,13 @@ def single_provider_lies(model: Model) -> list[Strategy]:
     if _is_regression(model):
         return [*found, Perturb(), Shift(), ShuffleLabels()]
     return [*found, Perturb(), Flip() if _is_labels(model) else Shift()]
+
+
+def _statistics(model: Any, data: Any) -> Array:
+    """Statistics of what is reported, even if no state could have produced it."""
+    if isinstance(model, Summarised):
+        return np.asarray(model.from_summary(model.summary(data)))
+    return np.asarray(model.statistics(data))
 
 
 def _check_share(strategy: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
+from troth.errors import MissingCapabilityError, ParameterError
 from troth.information import leave_one_out, log_pmi
 from troth.model import Array, Generator, Model, Redrawable, shared_evidence
 
@@ -87,6 +87,10 @@ def check_fit(
     >>> check_fit(model, np.array([[90.0, 10.0], [10.0, 90.0], [50.0, 50.0]])).plausible
     False
     """
+    if rounds < 8 / level:
+        raise ParameterError(
+            f"{rounds} rounds can never raise an alarm at level {level:g}: take at least {8 / level:.0f}"
+        )
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]

@@ -110,7 +110,8 @@ class MultiDay(Rule):
         if isinstance(self.last, str):
             return Breakdown(np.ones(own.shape[:-1]))
         rows = None if round.rows is None else np.broadcast_to(round.rows, round.own.shape[:-1])[..., -1:, :]
-        day = Round(round.model, round.statistics[..., -1:, :, :], round.groups, rows, round.rng)
+        reports = round.statistics[..., -1:, :, :]
+        day = Round(round.model, reports, round.groups, rows, round.rng, round.test, round.lenient)
         return self.last.breakdown(day if round.own is round.statistics else day.with_own(own))
 
     def _check_sizes(self, round: Round) -> None:  # noqa: A002

@@ -277,3 +277,85 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
     found.audits["MultiDay"].plot(tmp_path / "audit.png")
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
     assert (tmp_path / "audit.png").stat().st_size > 10_000
+
+
+def test_finite_models_of_any_size_can_be_audited() -> None:
+    wide = models.Finite([0.5, 0.5], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+    strict = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    for model, rows in ((wide, [40] * 5), (strict, [6, 5, 4])):
+        for rule in (
+            troth.MultiDay(),
+            troth.SyntheticPeers(draws=4),
+            rivals.PerRow(),
+            rivals.OutOfBag(),
+            rivals.ShapleyValue(),
+        ):
+            found = troth.audit(model, rule, rows=rows, rounds=1000)
+            assert len(found.findings) >= 6
+    impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], rounds=1000).findings[0]
+    assert impossible.refused > 0.5
+
+
+def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() -> None:
+    def spoil(data: Any, rng: Any) -> Any:
+        data[...] = 1
+        return data
+
+    found = troth.audit(
+        MODEL,
+        troth.MultiDay(),
+        [spoil, strategies.Truthful(), lambda d, r: d, lambda d, r: np.ones_like(d)],
+        ROWS,
+        rounds=2000,
+    )
+    assert found["tell the truth"].gain == 0
+    names = [f.lie for f in found.findings]
+    assert len(set(names)) == 4
+    assert found.findings[2].gain == pytest.approx(0, abs=1e-12)
+    assert found.findings[3].gain < -0.1
+
+
+def test_shapley_orders_differ_from_round_to_round() -> None:
+    rule = rivals.ShapleyValue(orders=1)
+    one, two = (
+        troth.audit(MODEL, rule, [strategies.FabricateFromPrior()], [10] * 3, rounds=20_000, rng=generator(s)).findings[
+            0
+        ]
+        for s in (0, 1)
+    )
+    assert max(one.low, two.low) < min(one.high, two.high)
+
+
+def test_wrapped_rules_and_refused_reports_are_enumerated_too() -> None:
+    wrapped = troth.Bonded(troth.SyntheticPeers(draws=2))
+    assert troth.best_response(MODEL, wrapped, [3, 2, 2]).gain <= 1e-12
+    short = troth.OneTime(troth.exact_range(MODEL, [3, 2, 2]))
+    assert troth.best_response(MODEL, short, [3, 2, 2], most=5).gain <= 1e-12
+    late = troth.MultiDay(last=troth.OneTime(troth.exact_range(MODEL, [4] * 3)))
+    assert troth.audit(MODEL, late, [strategies.Replicate(3)], [4] * 3, rounds=500).findings
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rng": 7},
+        {"rounds": 0},
+        {"rows": [4, -4]},
+        {"rows": [4.5, 4]},
+        {"false_alarm": 2.0},
+        {"lies": ["x"]},
+        {"rule": "x"},
+    ],
+)
+def test_bad_arguments_are_typed_errors(options: dict[str, Any]) -> None:
+    given: dict[str, Any] = {
+        "rule": troth.MultiDay(),
+        "rows": [4, 4],
+        "lies": [strategies.Nothing()],
+        "rounds": 100,
+        **options,
+    }
+    with pytest.raises(troth.TrothError):
+        troth.audit(MODEL, given.pop("rule"), given.pop("lies"), given.pop("rows"), **given)
+    with pytest.raises(troth.ParameterError, match="5 members"):
+        troth.audit(MODEL, troth.MultiDay(), [strategies.Collude(5)], [4, 4, 4], rounds=100)

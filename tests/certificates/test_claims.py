@@ -245,3 +245,68 @@ def test_twins_are_flagged_and_chance_is_not() -> None:
     unknown = models.NormalUnknownVariance(0, 1, 2, 2)
     twice = np.stack([unknown.statistics(x) for x in (data[0], np.tile(data[0], 3), data[2])])
     assert [twins.why for twins in troth.find_twins(unknown, twice)] == ["the same statistics 3 times"]
+
+
+def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:
+    """At most 1% of honest rounds; more than 5 of 60 has probability below 1e-4."""
+    rng = generator(10)
+    cases: list[tuple[Any, int]] = [
+        (models.Poisson(2, 1), 50),
+        (models.Categorical([1, 1, 1, 1, 1]), 60),
+        (models.Categorical([1, 1, 1]), 4),
+        (models.Normal(0, 1, 1), 20),
+        (EXAMPLES["finite"], 30),
+    ]
+    for model, rows in cases:
+        flagged = 0
+        for _ in range(60):
+            theta = model.draw_parameters(rng)
+            data = [model.draw_data(rng, theta, rows) for _ in range(12)]
+            flagged += bool(troth.find_twins(model, np.stack([model.statistics(x) for x in data]), data, draws=4000))
+        assert flagged <= 5, model
+    normal = models.Normal(0, 1, 1)
+    data = [rng.normal(size=50) for _ in range(6)]
+    data[4] = data[2] + 1e-8 * rng.normal(size=50)
+    t = np.stack([normal.statistics(x) for x in data])
+    assert [twins.providers for twins in troth.find_twins(normal, t)] == [(2, 4)]
+    assert troth.find_twins(normal, np.zeros((3, 2)), [[], [], []]) == []
+
+
+def test_nothing_is_proved_that_is_false() -> None:
+    """Ranges of other campaigns, last days of other rules, users' rules and open likelihoods."""
+    b = models.Bernoulli(1, 1)
+
+    class Generous(troth.Rule):
+        individually_rational = False
+
+        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
+            return troth.Breakdown(np.full(round.own.shape[:-1], 5.0))
+
+    assert troth.certify(b, [3, 3], troth.MultiDay(last=troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
+    assert troth.certify(b, [3, 3], troth.Bonded(troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
+    assert troth.certify(b, [3, 3], Generous())["budget feasible"].verdict == "undecided"
+    fixed = troth.certify(b, [3, 3], troth.MultiDay(last=troth.rivals.FixedPrice()))
+    assert fixed["truthful"].verdict == fixed["sensitive"].verdict == "undecided"
+    for scale in (troth.exact_range(b, [2, 2]), troth.clipped_range(b, [1, 1], low=-1)):
+        assert troth.certify(b, [40] * 5, troth.OneTime(scale))["truthful"].verdict == "undecided"
+    open_model = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+    assert troth.certify(open_model, [2, 2], troth.LogPmiRule())["price of lying"].verdict == "undecided"
+
+
+def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
+    found = 0
+    for seed in range(60):
+        world = finite_world(seed, zeros=True, different=True)
+        model = one_model(world.models)
+        extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in situations(model, world.rows)]  # type: ignore[attr-defined]
+        low, high = min(e.low for e in extremes), max(e.high for e in extremes)
+        if high - low < 1e-6:
+            continue
+        rule = troth.OneTime(troth.ScoreRange(low, high))
+        told = troth.certify(model, world.rows, rule)
+        if max(troth.best_response(model, rule, world.rows, provider=i).gain for i in range(len(world.rows))) > 1e-9:
+            found += 1
+            assert told["truthful"].verdict == "undecided"
+            assert told["sensitive"].verdict != "proved"
+            assert told["price of lying"].verdict != "proved"
+    assert found > 0

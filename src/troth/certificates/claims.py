@@ -110,16 +110,12 @@ def certify(
     ('refuted', ((0, 0), (1, 1)))
     """
     rule = SyntheticPeers() if rule is None else rule
-    inner = rule.rule if isinstance(rule, Bonded) else rule
     cases = situations(model, rows)
-    weakest = _weakest([(own, limit, peers, sensitivity(own, limit, peers)) for own, limit, peers in cases])
-    claims = [
-        _truthful(inner, model, rows, values),
-        *_feasible(rule),
-        _symmetric(model, inner),
-        _sensitive(inner, weakest),
-    ]
-    claims += _price(inner, cases)
+    weakest = _weakest([sensitivity(own, limit, peers) for own, limit, peers in cases])
+    truthful = _truthful(rule, model, rows, values)
+    exactly = truthful.verdict == "proved" and not truthful.margin
+    claims = [truthful, *_feasible(rule), _symmetric(model, rule), _sensitive(rule, weakest, exactly)]
+    claims += _price(_inner(rule), cases, exactly)
     if all(isinstance(own, models.Finite) for own, _, _ in cases):
         met = all(kruskal_condition(peers, len(own.prior)) for own, _, peers in cases)  # type: ignore[attr-defined]
         text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")
@@ -127,20 +123,26 @@ def certify(
     return Certificate(tuple(claims))
 
 
+def _inner(rule: Rule) -> Rule:
+    return _inner(rule.rule) if isinstance(rule, Bonded) else rule
+
+
+def _weaker(one: Claim, two: Claim) -> Claim:
+    order = {"refuted": 0, "undecided": 1, "proved": 2}
+    return two if order[two.verdict] < order[one.verdict] else one
+
+
 def _truthful(rule: Rule, model: Any, rows: Sequence[int], values: tuple[float, float] | None) -> Claim:
     under = "under the model no report has a higher expected payment than the truth"
+    if isinstance(rule, Bonded):
+        return _truthful(rule.rule, model, rows, values)
     if isinstance(rule, OneTime):
-        scale = rule.score_range
-        if scale.source == "clipped":
-            text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"
-            return Claim("truthful", "proved", text, "clipped log score", scale.epsilon_share)
-        if scale.source in ("exact", "paper"):
-            return Claim("truthful", "proved", under, "Theorem on Mechanism 1, with E5 and E9", 0.0)
-        return _declared_range(rule, model, rows, values, under)
+        return _range_holds(rule, model, rows, values, under)
     if isinstance(rule, MultiDay):
         sizes = "sizes are declared exchangeable" if rule.exchangeable else "peers have equally many rows on both days"
         text = f"{under}, if days are independent draws and {sizes}"
-        return Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
+        found = Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
+        return found if isinstance(rule.last, str) else _weaker(found, _truthful(rule.last, model, rows, values))
     if isinstance(rule, SyntheticPeers):
         text = f"{under}, in expectation over draws whose seed providers do not know"
         return Claim("truthful", "proved", text, "Lemma 1 of Nguyen et al., linear in the drawn peers", 0.0)
@@ -152,68 +154,79 @@ def _truthful(rule: Rule, model: Any, rows: Sequence[int], values: tuple[float, 
     return Claim("truthful", "undecided", text, "none")
 
 
-def _declared_range(
+def _range_holds(
     rule: OneTime, model: Any, rows: Sequence[int], values: tuple[float, float] | None, under: str
 ) -> Claim:
+    """Compare the rule's range with the exact one of this very campaign, wherever the former comes from."""
     scale = rule.score_range
+    clipped = scale.source == "clipped"
     try:
         exact = exact_range(model, rows, values)
     except UnboundedRangeError as error:
-        return Claim("truthful", "undecided", f"the declared range cannot be checked: {error}", "E9")
-    margin = min(exact.low - scale.low, scale.high - exact.high)
-    if margin >= 0:
-        return Claim(
-            "truthful", "proved", f"{under}: the range encloses the exact one", "Theorem on Mechanism 1", margin
-        )
-    text = f"the declared range is {-margin:.3g} nats too short; a score outside it stops the round"
-    return Claim("truthful", "undecided", text, "E5 and E9", margin)
+        return Claim("truthful", "undecided", f"the range cannot be checked: {error}", "E9")
+    room = scale.high - exact.high if clipped else min(exact.low - scale.low, scale.high - exact.high)
+    if room < -1e-9:
+        text = f"the range is {-room:.3g} nats too short for these rows; a score outside it stops the round"
+        return Claim("truthful", "undecided", text, "E5 and E9")
+    if clipped:
+        text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"
+        return Claim("truthful", "proved", text, "clipped log score", scale.epsilon_share)
+    return Claim(
+        "truthful", "proved", f"{under}: the range holds for all reports", "Theorem on Mechanism 1, E5, E9", 0.0
+    )
 
 
 def _feasible(rule: Rule) -> list[Claim]:
-    if isinstance(rule, LogPmiRule):
+    inner = _inner(rule)
+    if isinstance(inner, LogPmiRule):
         text = "payments are log PMI itself, unbounded on both sides"
         return [
             Claim(name, "refuted", text, "definition of the rule")
             for name in ("individually rational", "budget feasible")
         ]
-    rational = (
-        Claim(
-            "individually rational", "refuted", "a payment can be negative, down to the deposit", "definition of bonds"
+    if isinstance(inner, MultiDay) and not isinstance(inner.last, str):
+        rational, feasible = _feasible(inner.last)
+    elif isinstance(inner, OneTime | MultiDay | SyntheticPeers | Brier) or inner.individually_rational:
+        why = "shares lie in [0, 1], or the round stops"
+        rational = Claim("individually rational", "proved", "no payment is negative, whatever is reported", why)
+        feasible = Claim("budget feasible", "proved", "payments never exceed the budget in all", why)
+    else:
+        text = f"{type(inner).__name__} does not promise shares between 0 and 1"
+        rational, feasible = (
+            Claim(name, "undecided", text, "none") for name in ("individually rational", "budget feasible")
         )
-        if isinstance(rule, Bonded)
-        else Claim(
-            "individually rational", "proved", "no payment is negative, whatever is reported", "shares lie in [0, 1]"
-        )
-    )
-    feasible = Claim(
-        "budget feasible", "proved", "payments never exceed the budget in all", "shares are at most 1 of caps"
-    )
+    if isinstance(rule, Bonded):
+        text = "a payment can be negative, down to the deposit"
+        rational = Claim("individually rational", "refuted", text, "definition of bonds")
     return [rational, feasible]
 
 
 def _symmetric(model: Any, rule: Rule) -> Claim:
-    known = isinstance(rule, OneTime | MultiDay | SyntheticPeers | Brier | LogPmiRule)
-    if not known:
+    rule = _inner(rule)
+    last = rule.last if isinstance(rule, MultiDay) and not isinstance(rule.last, str) else rule
+    known = OneTime | MultiDay | SyntheticPeers | Brier | LogPmiRule
+    if not (isinstance(rule, known) and isinstance(_inner(last), known)):
         return Claim("symmetric", "undecided", f"nothing is known about {type(rule).__name__}", "none")
     different = not hasattr(model, "statistics") and len(set(model)) > 1
     whom = "providers of the same model and weight" if different else "providers of equal weight"
     return Claim("symmetric", "proved", f"permuting {whom} permutes payments, to the bit", "E13, exact sums", 0.0)
 
 
-def _weakest(found: list[tuple[Any, int, Any, Sensitivity]]) -> Sensitivity:
+def _weakest(found: list[Sensitivity]) -> Sensitivity:
     order = {"refuted": 0, "undecided": 1, "proved": 2}
-    return min((s for *_, s in found), key=lambda s: (order[s.verdict], s.margin or 0.0))
+    return min(found, key=lambda s: (order[s.verdict], s.margin or 0.0))
 
 
-def _sensitive(rule: Rule, found: Sensitivity) -> Claim:
-    strict = isinstance(rule, LogPmiRule | Brier) or (
-        isinstance(rule, OneTime) and rule.score_range.source != "clipped"
-    )
-    if isinstance(rule, MultiDay | SyntheticPeers):
-        strict = rule.divergence.strictly_convex
-    if found.verdict == "proved" and not strict:
-        text = "peers tell all posteriors apart, but this rule is not strict everywhere, so some lie may be free"
-        return Claim("sensitive", "undecided", text, "strict convexity", found.margin)
+def _sensitive(rule: Rule, found: Sensitivity, exactly: bool) -> Claim:
+    inner = _inner(rule)
+    strict = isinstance(inner, LogPmiRule | Brier | OneTime)
+    if isinstance(inner, MultiDay | SyntheticPeers):
+        strict = inner.divergence.strictly_convex
+    if found.verdict == "proved" and not (strict and exactly):
+        text = "peers tell all posteriors apart, but the rule is not strictly truthful, so some lie may be free"
+        return Claim("sensitive", "undecided", text, "strict properness", found.margin)
+    if isinstance(inner, MultiDay) and found.verdict == "proved":
+        found = Sensitivity(found.verdict, found.reason + ", on all days but the last", found.margin, found.witness)
     words = {
         "proved": "every report with another posterior earns strictly less",
         "refuted": "some lie is free",
@@ -229,18 +242,25 @@ def _sensitive(rule: Rule, found: Sensitivity) -> Claim:
     )
 
 
-def _price(rule: Rule, cases: list[Any]) -> list[Claim]:
-    """Say what a lie costs at least, for finite models under log scores."""
-    if not isinstance(rule, OneTime) or not all(isinstance(own, models.Finite) for own, _, _ in cases):
-        text = "what lies cost here is measured by audit"
-        return [Claim("price of lying", "undecided", text, "none")]
-    width = rule.score_range.high - rule.score_range.low
-    if rule.score_range.source == "clipped":
-        return [Claim("price of lying", "undecided", "clipped scores: what lies cost is measured by audit", "none")]
+def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
+    """Say what a lie costs at least, for finite models: in nats of log score, or under OneTime in shares of the cap."""
+    finite = all(isinstance(own, models.Finite) and own.normalised for own, _, _ in cases)
+    if not finite:
+        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
     squared = min(squared_singular_value(peers, len(own.prior)) for own, _, peers in cases)
-    linear = [exact_linear_price(own, limit, peers) for own, limit, peers in cases]
-    text = f"a lie that moves the posterior by Δ loses at least {squared / width:.3g}·‖Δ‖² of the cap"
-    if all(price is not None for price in linear):
-        text += f"; over all admissible reports at least {min(p for p in linear if p is not None) / width:.3g}·‖Δ‖"
+    low, width, unit = -np.inf, 1.0, "nats of log score"
+    if isinstance(rule, OneTime) and exactly:
+        low, width, unit = rule.score_range.low, rule.score_range.high - rule.score_range.low, "the cap"
+    elif isinstance(rule, OneTime):
+        return [Claim("price of lying", "undecided", "what lies cost under this range is measured by audit", "none")]
     verdict: Verdict = "proved" if squared > 0 else "undecided"
-    return [Claim("price of lying", verdict, text, "E4", float(np.float64(squared / width)))]
+    text = f"a lie that moves the posterior by Δ loses at least {squared / width:.3g}·‖Δ‖² of {unit}"
+    claims = [Claim("price of lying", verdict, text, "E4", squared / width)]
+    linear = [exact_linear_price(own, limit, peers, low=low) for own, limit, peers in cases]
+    if all(price is not None for price in linear):
+        least = min(price for price in linear if price is not None) / width
+        text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {unit}"
+        claims.append(
+            Claim("linear price of lying", "proved" if least > 0 else "undecided", text, "E4, enumeration", least)
+        )
+    return claims

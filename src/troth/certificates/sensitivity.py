@@ -81,6 +81,8 @@ def _beta(model: models.Bernoulli, rows: int, peers: Sequence[tuple[Any, int]]) 
         return nobody
     if sum(count for _, count in peers) >= 2:
         return Sensitivity("proved", "two peer rows determine both posterior counts")
+    if rows > _MOST_REPORTS:
+        return Sensitivity("undecided", "one peer row shows only ratios of counts, and reports are too many to compare")
     _, statistics, _ = enumerate_reports(model, range(rows + 1))
     return _proportional(np.array([model.alpha, model.beta]) + statistics, statistics)
 
@@ -208,6 +210,8 @@ def _finite(model: models.Finite, rows: int, peers: Sequence[tuple[Any, int]]) -
     least = float(np.linalg.eigvalsh(cosines)[0])
     if least > _FULL_RANK:
         return Sensitivity("proved", "Q of the peers has full rank (E15)", least)
+    if len(model.prior) <= 12 and kruskal_condition(peers, len(model.prior)):
+        return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", least)
     labels = len(model.likelihood[0])
     if comb(rows + labels, labels) > _MOST_REPORTS:
         return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
@@ -276,12 +280,18 @@ def squared_singular_value(peers: Sequence[tuple[Any, int]], states: int) -> flo
     log_gram = np.zeros((states, states))
     for model, rows in peers:
         log_gram = log_gram + log_same_type(np.array(model.likelihood), rows)
-    return max(0.0, float(np.linalg.eigvalsh(np.exp(log_gram))[0]))
+    values = np.linalg.eigvalsh(np.exp(log_gram))
+    return float(values[0]) if values[0] > 1e-12 * values[-1] else 0.0
 
 
-def exact_linear_price(model: Any, rows: int, peers: Sequence[tuple[Any, int]], most: int = 200_000) -> float | None:
-    """Return min KL(p(peers|truth) ‖ p(peers|report))/‖Δ‖ over all reports, in nats, or None if they are too many."""
-    size = comb(rows + len(model.likelihood[0]), rows)
+def exact_linear_price(
+    model: Any, rows: int, peers: Sequence[tuple[Any, int]], low: float = -np.inf, most: int = 2_000_000
+) -> float | None:
+    """Return the least expected loss over ‖Δ‖ of all reports, in nats of log PMI, or None if they are too many.
+
+    Where PMI = 0 the score is ``low``, as the rule pays it; without a rule the loss is a Kullback-Leibler divergence.
+    """
+    size = comb(rows + len(model.likelihood[0]), rows) ** 2
     for other, count in peers:
         size *= comb(count + len(other.likelihood[0]) - 1, count)
     if size > most:
@@ -292,12 +302,17 @@ def exact_linear_price(model: Any, rows: int, peers: Sequence[tuple[Any, int]], 
         _, t, log_orders = enumerate_reports(other, [count])
         pooled = (pooled[:, None] + t[None]).reshape(-1, pooled.shape[1])
         orders = (orders[:, None] + log_orders[None]).ravel()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        log_p = orders + model.log_evidence(own[:, None] + pooled[None]) - model.log_evidence(own)[:, None]
-        posterior = np.exp(np.log(np.array(model.prior)) + own - model.log_evidence(own)[:, None])
-        p = np.exp(log_p)
-        ratio = np.where(p[:, None] > 0, log_p[:, None] - log_p[None], 0.0)
-        divergence = (p[:, None] * np.where(p[:, None] > 0, ratio, 0.0)).sum(axis=-1)
-    distance = np.linalg.norm(posterior[:, None] - posterior[None], axis=-1)
-    apart = distance > 1e-9
-    return float((divergence[apart] / distance[apart]).min()) if apart.any() else None
+    possible = np.isfinite(model.log_evidence(pooled))
+    pooled, orders = pooled[possible], orders[possible]
+    log_p = model.log_evidence(own[:, None] + pooled[None]) - model.log_evidence(own)[:, None]
+    chance = np.exp(orders + log_p)
+    score = np.maximum(log_p - model.log_evidence(pooled), low)
+    posterior = np.exp(np.log(np.array(model.prior)) + own - model.log_evidence(own)[:, None])
+    least = np.inf
+    for i in range(len(own)):
+        seen = chance[i] > 0
+        loss = chance[i, seen] @ (score[i, seen][:, None] - score[:, seen].T)
+        distance = np.linalg.norm(posterior - posterior[i], axis=1)
+        apart = distance > 1e-9
+        least = min(least, float((loss[apart] / distance[apart]).min(initial=np.inf)))
+    return least if np.isfinite(least) else None

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from troth.model import Array, Generator, Model, Redrawable, Updating
 
@@ -27,7 +28,7 @@ class Twins:
     why
         What is alike.
     chance
-        Probability that honest data would be so alike, where it is known.
+        Probability that honest data of these two would be so alike, where it is known.
     """
 
     providers: tuple[int, int]
@@ -36,18 +37,20 @@ class Twins:
 
 
 def find_twins(
-    model: Model,
+    model: Model | Sequence[Model],
     statistics: Array,
     datasets: Sequence[Any] | None = None,
     *,
-    level: float = 1e-3,
+    level: float = 1e-2,
     rng: Generator | None = None,
-    draws: int = 4000,
+    draws: int = 20_000,
 ) -> list[Twins]:
     """Flag pairs of providers with identical or near-identical data.
 
-    From statistics: equal ones, and multiples of each other, unless that is likely by chance, as it is for few labels;
-    the chance is simulated from the model. From rows: more than half of the rows of the smaller dataset in common.
+    From statistics: pairs of the same design that are nearer to each other than chance allows, and multiples of each
+    other. Chance is simulated from the model and shared among all pairs, so that a round of honest providers is flagged
+    with probability ``level`` at most; few labels are alike as a matter of course and are not flagged. From rows: more
+    than half of the rows of the smaller dataset in common, to nine digits, where values are continuous.
 
     Examples
     --------
@@ -59,10 +62,55 @@ def find_twins(
     """
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
-    found = [*_equal(model, t, level, rng, draws), *_multiples(t)]
-    if datasets is not None:
-        found += _shared_rows(model, datasets)
-    return list({(twins.providers, twins.why): twins for twins in reversed(found)}.values())[::-1]
+    models = [model] * len(t) if isinstance(model, Model) else list(model)
+    found: list[Twins] = []
+    members: dict[Any, list[int]] = {}
+    for provider, one in enumerate(models):
+        members.setdefault(one, []).append(provider)
+    for one, places in members.items():
+        where = np.array(places, dtype=np.intp)
+        found += _near(one, t[where], where, level, rng, draws)
+        if _continuous(one):
+            found += _multiples(t[where], where)
+    if datasets is not None and all(_continuous(one) for one in members):
+        found += _shared_rows(datasets)
+    return sorted({(twins.providers, twins.why): twins for twins in found}.values(), key=lambda twins: twins.providers)
+
+
+def _continuous(model: Any) -> bool:
+    support = getattr(model, "support", None)
+    return support is None or not support.integer
+
+
+def _near(model: Any, t: Array, where: NDArray[np.intp], level: float, rng: Generator, draws: int) -> list[Twins]:
+    """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
+    if len(t) < 2 or not (isinstance(model, Updating) and isinstance(model, Redrawable)):
+        return []
+    try:
+        designs = model.design(t)
+    except TypeError:
+        return []  # a design that statistics do not tell
+    pairs = len(t) * (len(t) - 1) / 2
+    found = []
+    for group in _groups(np.round(designs, 6)):
+        first = np.nan_to_num(t[group[0]], neginf=-1e6)
+        theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
+        fresh = np.nan_to_num(model.draw_statistics(rng, theta, designs[group[0]][None]), neginf=-1e6)
+        spread = fresh.std(axis=0)
+        varying = spread > 1e-12 * (1 + np.abs(first))
+        if not varying.any():
+            continue  # empty reports are all alike
+        scaled = np.nan_to_num(t[group], neginf=-1e6)[:, varying] / spread[varying]
+        nearest = (np.abs(fresh[:, varying] - first[varying]) / spread[varying]).max(axis=1)
+        same = float((nearest < 1e-9).mean())
+        if same > level / pairs / 2:
+            continue  # discrete, and likely by chance
+        reach = max(level / pairs, 1e-9) if _continuous(model) else 1e-9
+        for i, j in sorted(cKDTree(scaled).query_pairs(reach, p=np.inf)):
+            one, two = sorted((int(where[group[i]]), int(where[group[j]])))
+            exact = np.array_equal(t[group[i]], t[group[j]])
+            found.append(Twins((one, two), "the same statistics" if exact else "nearly the same statistics", same))
+    return found
 
 
 def _groups(keys: Array) -> list[NDArray[np.intp]]:
@@ -71,59 +119,33 @@ def _groups(keys: Array) -> list[NDArray[np.intp]]:
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _equal(model: Any, t: Array, level: float, rng: Generator, draws: int) -> list[Twins]:
-    scale = np.abs(np.where(np.isfinite(t), t, 0.0)).max(axis=0, initial=0.0)
-    keys = np.round(np.where(np.isfinite(t), t, -1e300) / np.where(scale > 0, scale, 1.0), 9)
-    found = []
-    for group in _groups(keys):
-        if not np.where(np.isfinite(t[group[0]]), t[group[0]], 1.0).any():
-            continue  # empty reports are all alike
-        chance = _chance(model, t[group[0]], rng, draws)
-        if chance is None or chance <= level:
-            found += [Twins((int(group[0]), int(other)), "the same statistics", chance) for other in group[1:]]
-    return found
-
-
-def _chance(model: Any, t: Array, rng: Generator, draws: int) -> float | None:
-    """Probability that another dataset of the same design has the same statistics, given these."""
-    if not (isinstance(model, Updating) and isinstance(model, Redrawable)):
-        return None
-    theta = model.draw_posterior(rng, np.broadcast_to(t, (draws, *t.shape)))
-    fresh = model.draw_statistics(rng, theta, model.design(t)[None])
-    return float(np.isclose(fresh, t, rtol=1e-9, atol=1e-12).all(axis=-1).mean())
-
-
-def _multiples(t: Array) -> list[Twins]:
+def _multiples(t: Array, where: NDArray[np.intp]) -> list[Twins]:
     """Find reports that are whole multiples of others: the same rows, replicated."""
-    finite = np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0)
-    rows = np.flatnonzero(finite)
-    direction = t[rows] / np.linalg.norm(t[rows], axis=1, keepdims=True)
+    usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
+    if len(usable) < 2:
+        return []
+    size = np.linalg.norm(t[usable], axis=1)
     found = []
-    for group in _groups(np.round(direction, 12)):
-        members = rows[group]
-        size = np.linalg.norm(t[members], axis=1)
-        smallest = members[int(size.argmin())]
-        for other, ratio in zip(members, size / size.min(), strict=True):
-            whole = round(float(ratio))
-            if whole >= 2 and abs(ratio - whole) < 1e-9 and t.shape[1] > 2:
-                found.append(
-                    Twins((int(min(smallest, other)), int(max(smallest, other))), f"the same statistics {whole} times")
-                )
+    for group in _groups(np.round(t[usable] / size[:, None], 11)):
+        smallest = group[int(size[group].argmin())]
+        for other in group:
+            ratio = float(size[other] / size[smallest])
+            if round(ratio) >= 2 and abs(ratio - round(ratio)) < 1e-8:
+                one, two = sorted((int(where[usable[smallest]]), int(where[usable[other]])))
+                found.append(Twins((one, two), f"the same statistics {round(ratio)} times"))
     return found
 
 
-def _shared_rows(model: Any, datasets: Sequence[Any]) -> list[Twins]:
-    support = getattr(model, "support", None)
-    if support is not None and support.integer and np.isfinite(support.high) and not isinstance(datasets[0], tuple):
-        return []  # labels: rows of different providers are alike as a matter of course
+def _shared_rows(datasets: Sequence[Any]) -> list[Twins]:
     owners: dict[bytes, dict[int, int]] = {}
     sizes = []
     for provider, data in enumerate(datasets):
         parts = data if isinstance(data, tuple) else (data,)
-        table = np.column_stack([np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in parts])
+        columns = [np.asarray(part, dtype=np.float64) for part in parts]
+        table = np.column_stack([column[:, None] if column.ndim == 1 else column for column in columns])
         sizes.append(len(table))
         for row in table:
-            key = blake2b(row.tobytes(), digest_size=12).digest()
+            key = blake2b(np.array([float(f"{value:.9g}") for value in row]).tobytes(), digest_size=12).digest()
             counts = owners.setdefault(key, {})
             counts[provider] = counts.get(provider, 0) + 1
     shared: dict[tuple[int, int], int] = {}

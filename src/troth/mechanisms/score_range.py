@@ -17,6 +17,8 @@ from troth.model import Extremes, Model, PaperBounded, Ranged, shared_evidence
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_SAYS_NOTHING = 1e-12  # nats that are rounding, not information
+
 
 @dataclass(frozen=True)
 class ScoreRange:
@@ -87,7 +89,7 @@ def exact_range(
     extremes = _extremes(model, rows, values)
     margin = 1.0 if any(e.impossible for e in extremes) else 0.0
     low, high = min(e.low for e in extremes) - margin, max(e.high for e in extremes)
-    if not low < high:
+    if not high - low > _SAYS_NOTHING:
         raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
     return ScoreRange(low, high, source="exact")
 
@@ -113,7 +115,7 @@ def clipped_range(
     if not low < 0:
         raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
     high = max(e.high for e in _extremes(model, rows, values))
-    if not high > 0:
+    if not high > _SAYS_NOTHING:
         raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
     return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
 

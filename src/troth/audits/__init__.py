@@ -3,7 +3,8 @@
 from troth.audits import rivals, strategies
 from troth.audits.comparison import Comparison, compare
 from troth.audits.exact import BestResponse, best_response
-from troth.audits.simulate import Audit, Finding, audit
+from troth.audits.findings import Audit, Finding
+from troth.audits.simulate import audit
 
 __all__ = [
     "Audit",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from troth.audits.simulate import Audit, audit
+from troth.audits.simulate import audit
 from troth.audits.strategies import Lie, as_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.audits.findings import Audit
     from troth.mechanisms.rule import Rule
     from troth.model import Model
 

@@ -10,7 +10,7 @@ from troth.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from troth.audits.comparison import Comparison
-    from troth.audits.simulate import Audit
+    from troth.audits.findings import Audit
 
 _GAINS, _LOSES, _UNSURE = "#d55e00", "#0072b2", "#777777"  # Okabe and Ito's vermilion and blue
 

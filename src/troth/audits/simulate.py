@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.audits.findings import Audit, Total
 from troth.audits.progress import progress
 from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
 from troth.errors import DataError, MissingCapabilityError, ParameterError
@@ -20,88 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CHUNK = 1_000_000  # numbers drawn at a time
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one lie earns, in units of the cap of an honest provider.
-
-    Attributes
-    ----------
-    lie
-        What was done.
-    truth, earned
-        Expected payment of the honest report and of the lie.
-    gain, low, high
-        Their difference and its confidence interval, which misses the true gain with the false-alarm rate at most.
-    detectable
-        The smallest gain that the audit would have found with near certainty.
-    refused
-        Share of rounds in which the report fell outside the declared range, so that nothing was paid.
-    """
-
-    lie: str
-    truth: float
-    earned: float
-    gain: float
-    low: float
-    high: float
-    detectable: float
-    refused: float = 0.0
-
-    @property
-    def verdict(self) -> str:
-        """Whether the lie gains, loses, or cannot be told from the truth."""
-        return "GAINS" if self.low > 0 else "loses" if self.high < 0 else "no difference found"
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The findings of an audit, which print as a table and plot."""
-
-    rule: Rule
-    rounds: int
-    false_alarm: float
-    nothing: float
-    findings: tuple[Finding, ...]
-
-    def __str__(self) -> str:
-        head = f"{'lie':<34} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
-        lines = [
-            f"{type(self.rule).__name__}: {self.rounds:,} rounds, in units of the cap; the honest earn "
-            f"{self.findings[0].truth if self.findings else float('nan'):.3f}, nothing earns {self.nothing:.3f}",
-            head,
-            "-" * len(head),
-        ]
-        for f in self.findings:
-            refused = f", refused {f.refused:.0%}" if f.refused else ""
-            interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
-            numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
-            lines.append(f"{f.lie:<34} {numbers}  {f.verdict}{refused}")
-        return "\n".join(lines)
-
-    def __getitem__(self, lie: str) -> Finding:
-        return next(f for f in self.findings if f.lie == lie)
-
-    def gaining(self) -> list[Finding]:
-        """Return the lies that gain significantly."""
-        return [f for f in self.findings if f.low > 0]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "rule": repr(self.rule),
-            "rounds": self.rounds,
-            "false_alarm": self.false_alarm,
-            "nothing": self.nothing,
-            "findings": [{**asdict(f), "verdict": f.verdict} for f in self.findings],
-        }
-
-    def plot(self, path: Any = None) -> Any:
-        """Draw gains with their intervals; needs matplotlib (``pip install troth[plots]``)."""
-        from troth.audits.plots import plot_audit
-
-        return plot_audit(self, path)
 
 
 def audit(
@@ -168,7 +86,7 @@ def audit(
     chunk = max(1, min(rounds, _CHUNK // scene.width))
     sizes = [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
-    totals = [_Total() for _ in tried]
+    totals = [Total() for _ in tried]
 
     def work(job: tuple[int, Any]) -> list[tuple[Array, Array, Any]]:
         return scene.simulate(*job, tried)
@@ -322,33 +240,6 @@ def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) ->
         except DataError:
             pass
     return np.stack([model.statistics(model.draw_data(rng, theta, int(n))) for n in counts], axis=-2)
-
-
-class _Total:
-    """Sums over rounds from which a finding is made."""
-
-    def __init__(self) -> None:
-        self.rounds = 0
-        self.truth = self.earned = self.squares = self.refused = 0.0
-
-    def add(self, truth: Array, earned: Array, refused: Any) -> None:
-        gain = earned - truth
-        self.rounds += len(gain)
-        self.truth += float(truth.sum())
-        self.earned += float(earned.sum())
-        self.squares += float((gain * gain).sum())
-        self.refused += float(refused.sum())
-
-    def finding(self, name: str, rule: Rule, false_alarm: float, accounts: int) -> Finding:
-        n = self.rounds
-        gain = (self.earned - self.truth) / n
-        variance = max(self.squares / n - gain * gain, 0.0) * n / max(n - 1, 1)
-        odds = float(np.log(3 / false_alarm))
-        reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
-        margin = float(np.sqrt(2 * variance * odds / n) + 3 * reach * odds / n)
-        return Finding(
-            name, self.truth / n, self.earned / n, gain, gain - margin, gain + margin, 2 * margin, self.refused / n
-        )
 
 
 def _accounts(play: Strategy) -> int:

@@ -236,6 +236,14 @@ def test_lies_beyond_the_declared_rows_are_refused_and_earn_nothing() -> None:
     assert found.verdict == "loses"
 
 
+def test_a_finding_does_not_depend_on_the_lies_before_it() -> None:
+    alone, late = (
+        troth.audit(MODEL, troth.MultiDay(), [*before, strategies.FabricateFromPrior()], ROWS, rounds=500)
+        for before in ([], [strategies.Perturb()])
+    )
+    assert alone.findings[-1] == late.findings[-1]
+
+
 def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:
     one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=3000) for _ in range(2))
     assert one == two

@@ -151,13 +151,16 @@ class _Scene:
 
     def simulate(self, rounds: int, seed: Any, tried: list[tuple[Strategy, bool]]) -> list[tuple[Array, Array, Any]]:
         """Return, for each strategy, what truth and lie earn in each round and whether the lie was refused."""
-        draws, lies, secret = (np.random.default_rng(part) for part in seed.spawn(3))
-        data, honest, test = self.draw(draws, rounds)
-        key = int(secret.integers(2**63))  # the rule's own draws are the same for the truth and every lie
+        for_data, for_lies, secret = seed.spawn(3)
+        data, honest, test = self.draw(np.random.default_rng(for_data), rounds)
+        key = int(
+            np.random.default_rng(secret).integers(2**63)
+        )  # the rule's own draws are the same for the truth and every lie
         own: Any = self.models[self.liar]
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
         found = []
         for play, grouped in tried:
+            lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
             reported, accounts, sizes = play.play(lies, own, data, honest, self.liar)
             reported, refused = self._refuse_impossible(reported, accounts)
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])

@@ -73,14 +73,8 @@ class Gamma(Family):
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
         """Extremes over every report of up to so many rows within the declared values."""
-        bounds, others = self._declared(values), self._peer_rows(peers)
-        k, scale = self.known_shape, np.array([1 / self.known_shape, 1.0])
-        own, peer = ((count_ladder(n, k), bounds[0] / k, bounds[1] / k) for n in (rows, others))
-        return Extremes(
-            *ray_extremes(
-                lambda a, b: self.log_pmi(a * scale, b * scale), (self.shape, self.rate), own, peer, integer=False
-            )
-        )
+        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
+        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

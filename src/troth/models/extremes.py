@@ -3,7 +3,7 @@
 Two facts carry all of it. Adding a row d to a report changes log PMI by ln p(d|own, peers)/p(d|own), a ratio of two
 distributions over d, so where every d is admissible some row does not lower it and some row does not raise it: extremes
 are attained by full reports. And along each count log PMI rises, then falls, so a minimum lies at the ends of every
-range, and the best answer to given peers has a closed form.
+range, and the best answer to given peers is known.
 """
 
 from __future__ import annotations
@@ -97,43 +97,31 @@ def _neighbours(counts: Array) -> Array:
 
 
 def ray_extremes(
-    log_pmi: Callable[[Array, Array], Array],
-    prior: tuple[float, float],
-    own: tuple[Array, float, float],
-    peers: tuple[Array, float, float],
-    integer: bool,
+    log_pmi: Callable[[Array, Array], Array], own: tuple[Array, float, float], peers: tuple[Array, float, float]
 ) -> tuple[float, float]:
     """Least and greatest log PMI of statistics (n, s) with n among given counts and s between n·low and n·high.
+
+    In all families with such statistics there are P, Q ≥ 0 such that log PMI with peers (m, u) rises in s up to
+    u(P + n)/m − Q and falls from there, and likewise in u. So for given n and m a minimum lies at a corner. So does the
+    maximum: let s answer u in the best way; by the envelope theorem what is reached rises in u just where
+    u > mQ/P, falls below, and where the answer is cut off at an end its slope has the same sign. Hence only reports
+    whose rows all have the least or all the greatest value are tried, for every n and m or, if they are very many, for
+    a ladder of them that is refined around the best.
 
     Parameters
     ----------
     log_pmi
         Of two statistics ``(..., 2)``.
-    prior
-        (P, Q): log PMI with peers (m, u) rises in s up to u·(P + n)/m − Q and falls from there, in every such family.
     own, peers
         Possible counts (ascending, from 0), and the least and the greatest mean that a report may have.
-    integer
-        Whether sums are whole numbers.
     """
     low, high = 0.0, 0.0
-    (ns, a0, a1), (ms, b0, b1) = own, peers
+    (ns, *own_ends), (ms, *peer_ends) = own, peers
     n_tried, m_tried = _ladder(ns), _ladder(ms)
-
-    def turn(n: Array, m: Array, u: Array) -> Array:
-        return u * ((prior[0] + n) / np.where(m > 0, m, 1.0)) - prior[1]  # without peer rows any sum scores 0
-
     while True:
         n, m = (x.ravel() for x in np.meshgrid(n_tried, m_tried, indexing="ij"))
-        corners = [log_pmi(_pair(n, x * n), _pair(m, y * m)) for x in (a0, a1) for y in (b0, b1)]
-        s = _sums(n, a0, a1, integer)
-        n_wide, m_wide = (np.broadcast_to(x[:, None], s.shape) for x in (n, m))
-        tops = []
-        for _ in range(4):
-            u = _answer(turn(m_wide, n_wide, s), m_wide, b0, b1, integer)
-            tops.append(log_pmi(_pair(n_wide, s), _pair(m_wide, u)).max(axis=1))
-            s = _answer(turn(n_wide, m_wide, u), n_wide, a0, a1, integer)
-        lows, highs = np.min(corners, axis=0), np.max([*tops, *corners], axis=0)
+        corners = [log_pmi(_pair(n, x * n), _pair(m, y * m)) for x in own_ends for y in peer_ends]
+        lows, highs = np.min(corners, axis=0), np.max(corners, axis=0)
         better = lows.min() < low or highs.max() > high
         low, high = min(low, float(lows.min())), max(high, float(highs.max()))
         if not better or (len(n_tried) == len(ns) and len(m_tried) == len(ms)):
@@ -153,22 +141,6 @@ def count_ladder(limit: int, weight: float = 1.0) -> Array:
 
 def _pair(n: Array, s: Array) -> Array:
     return np.stack([n, s], axis=-1)
-
-
-def _answer(turn: Array, n: Array, low: float, high: float, integer: bool) -> Array:
-    """Return the admissible sum at which log PMI is greatest, given where it turns from rising to falling."""
-    bounds = (np.ceil(low * n - 1e-9), np.floor(high * n + 1e-9)) if integer else (low * n, high * n)
-    return np.clip(np.ceil(turn) if integer else turn, *bounds)
-
-
-def _sums(n: Array, low: float, high: float, integer: bool) -> Array:
-    """Return sums to start from: all of them if there are few, else a ladder from both ends, one row per n."""
-    if integer:
-        steps = np.concatenate([np.arange(_EXHAUSTIVE + 1), np.floor(np.geomspace(_EXHAUSTIVE + 1, 1e12, 24))])
-        steps = np.minimum(steps, ((high - low) * n.max()))
-        steps = np.unique(steps)
-        return np.concatenate([np.minimum(low * n[:, None] + steps, high * n[:, None]), high * n[:, None]], axis=1)
-    return n[:, None] * np.linspace(low, high, 9)
 
 
 def _ladder(counts: Array) -> Array:

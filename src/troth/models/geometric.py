@@ -69,14 +69,8 @@ class NegativeBinomial(Family):
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
         """Extremes over every report of up to so many rows with counts within the declared values."""
-        bounds, others = self._declared(values), self._peer_rows(peers)
-        scale = np.array([1 / self.r, 1.0])
-        own, peer = ((count_ladder(n, self.r), bounds[0] / self.r, bounds[1] / self.r) for n in (rows, others))
-        return Extremes(
-            *ray_extremes(
-                lambda a, b: self.log_pmi(a * scale, b * scale), (self.alpha, self.beta), own, peer, integer=True
-            )
-        )
+        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
+        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw success probabilities from the prior, shape ``(*shape, 1)``."""

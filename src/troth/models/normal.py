@@ -115,8 +115,7 @@ class Normal(Family):
         """Extremes over every report of up to so many rows within the declared values."""
         low, high = (value - self.mean for value in self._declared(values))
         own, peer = ((_effective_counts(part), low, high) for part in ([(self._weight, rows)], self._weights(peers)))
-        prior = (self._unit / self.scale) ** 2
-        return Extremes(*ray_extremes(self.log_pmi, (prior, 0.0), own, peer, integer=False))
+        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def paper_bounds(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /

@@ -71,9 +71,8 @@ class Poisson(Family):
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
         """Extremes over every report of up to so many rows with counts within the declared values."""
-        bounds, others = self._declared(values), self._peer_rows(peers)
-        own, peer = ((count_ladder(n), *bounds) for n in (rows, others))
-        return Extremes(*ray_extremes(self.log_pmi, (self.rate, self.shape), own, peer, integer=True))
+        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
+        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

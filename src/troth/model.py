@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 import numpy as np
 
 from troth.errors import IncompatibleModelsError
+from troth.sums import Sums  # noqa: TC001
 from troth.support import Array as Array  # noqa: TC001
 from troth.support import Support  # noqa: TC001
 
@@ -53,6 +54,24 @@ class Summarised(Model, Protocol):
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map one provider's summary to its statistics."""
+        ...
+
+
+@runtime_checkable
+class Summable(Summarised, Protocol):
+    """A summarised model that declares its sums over rows, so that any engine can reduce its data."""
+
+    @property
+    def sums(self) -> Sums:
+        """Which sums over rows the summary is made of."""
+        ...
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Map declared sums to the summary."""
+        ...
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Map a summary back to the declared sums."""
         ...
 
 

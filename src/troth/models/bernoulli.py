@@ -14,6 +14,7 @@ from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family, scalar_parameters
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
+from troth.sums import Sums, Tally
 from troth.support import Support
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ class Bernoulli(Family):
         x = self.support.check(data)
         ones = x.sum(axis=-1)
         return np.stack([ones, x.shape[-1] - ones], axis=-1)
+
+    @property
+    def sums(self) -> Sums:
+        """Zeros and ones are counted."""
+        return Tally(2)
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Zeros and ones to ones and zeros."""
+        return np.asarray(sums, dtype=np.float64)[..., ::-1]
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Ones and zeros to zeros and ones."""
+        return self.from_sums(summary)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + ones, β + zeros)."""

@@ -16,6 +16,7 @@ from troth.models.extremes import dirichlet_extremes
 from troth.models.family import Family
 from troth.models.predictive import expected_log_evidence_of_counts
 from troth.models.second_difference import dirichlet_log_pmi
+from troth.sums import Sums, Tally
 from troth.support import Support
 
 if TYPE_CHECKING:
@@ -64,6 +65,11 @@ class Categorical(Family):
         """Count each code along the last axis."""
         codes = self.support.check(data, "code")
         return count_codes(codes, len(self.alpha))
+
+    @property
+    def sums(self) -> Sums:
+        """Codes are counted."""
+        return Tally(len(self.alpha))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k))."""

@@ -11,12 +11,14 @@ import numpy as np
 
 from troth.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.information import check_generator as check_generator
+from troth.sums import Moments
 from troth.support import Support, as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from troth.model import Array, Model
+    from troth.sums import Sums
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
@@ -67,6 +69,19 @@ class Family:
     def from_summary(self, summary: Array, /) -> Array:
         """Map a summary to statistics: the identity, because rows are i.i.d. given θ."""
         return summary
+
+    @property
+    def sums(self) -> Sums:
+        """What an engine adds up over rows: the number of rows and the sum of the values."""
+        return Moments(support=self.support)
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Map declared sums to the summary: the identity for most families."""
+        return np.asarray(sums, dtype=np.float64)
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Map a summary back to the declared sums."""
+        return np.asarray(summary, dtype=np.float64)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""

@@ -19,6 +19,7 @@ from troth.models.extremes import datasets_by_type
 from troth.models.family import Family
 from troth.models.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.recovery import recover_counts
+from troth.sums import Sums, Tally
 from troth.support import Support
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ class Finite(Family):
         """Log p(symbol|θ) as ``[symbol, θ]``."""
         with np.errstate(divide="ignore"):
             return np.ascontiguousarray(np.log(np.array(self.likelihood, dtype=np.float64)).T)
+
+    @property
+    def sums(self) -> Sums:
+        """Symbols are counted."""
+        return Tally(len(self.likelihood[0]))
 
     def summary(self, data: Any, /) -> Array:
         """Count each symbol along the last axis."""

@@ -70,6 +70,14 @@ class LinearRegression(Regression):
         """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
         return self._weight * self._moments(data)
 
+    def from_sums(self, sums: Array, /) -> Array:
+        """Unpack the products, weighted by what a row is worth."""
+        return self._weight * super().from_sums(sums)
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Take the weight off, and pack the products."""
+        return super().to_sums(np.asarray(summary, dtype=np.float64) / self._weight)
+
     def log_evidence(self, statistics: Array, /) -> Array:
         """½ hᵀΛ⁻¹h − ½ ln det Λ."""
         t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2

@@ -15,6 +15,7 @@ from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
 from troth.models.predictive import log_gamma_excess
 from troth.models.second_difference import minus_product
+from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from troth.model import Array, Generator, Model
     from troth.models.family import Matrix, Vector
     from troth.models.predictive import Exact
+    from troth.sums import Sums
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 
@@ -81,6 +83,19 @@ class MultivariateNormal(Family):
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
         return self._weight * moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows, the sums of deviations from the prior mean and their products."""
+        return Moments(tuple(self.mean), squares=True)
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Weight the sums by what a row is worth."""
+        return self._weight * np.asarray(sums, dtype=np.float64)
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Take the weight off."""
+        return np.asarray(summary, dtype=np.float64) / self._weight
 
     def _scalar(self, statistics: Array) -> tuple[Array, Array]:
         """Precision and precision-weighted deviation of the data in each independent coordinate."""
@@ -197,6 +212,11 @@ class MultivariateNormalUnknownCovariance(Family):
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
         return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows, the sums of deviations from the prior mean and their products."""
+        return Moments(tuple(self.mean), squares=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ."""

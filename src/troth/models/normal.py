@@ -16,12 +16,14 @@ from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.predictive import log_gamma_excess
 from troth.models.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
+from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.model import Array, Generator, Model
     from troth.models.predictive import Exact
+    from troth.sums import Sums
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,19 @@ class Normal(Family):
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the deviations from the prior mean along the last axis."""
         return self._weight * moments(count_and_sum, self.support.check(data), self.mean)
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows and the sum of deviations from the prior mean."""
+        return Moments((self.mean,))
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Weight the sums by what a row is worth."""
+        return self._weight * np.asarray(sums, dtype=np.float64)
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Take the weight off."""
+        return np.asarray(summary, dtype=np.float64) / self._weight
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
@@ -200,6 +215,11 @@ class NormalUnknownVariance(Family):
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
         return moments(_count_sum_and_square, self.support.check(data), self.mean)
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows, the sum of deviations from the prior mean and of their squares."""
+        return Moments((self.mean,), squares=True)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""

@@ -12,6 +12,7 @@ from troth.errors import DataError
 from troth.models.family import Family, moments
 from troth.models.normal import zero_where_empty
 from troth.models.second_difference import in_chunks, peak_of, residual
+from troth.sums import Moments
 from troth.support import Support
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from troth.model import Array, Generator
     from troth.models.family import Matrix, Vector
+    from troth.sums import Sums
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
@@ -75,6 +77,27 @@ class Regression(Family):
         transposed = np.swapaxes(features, -1, -2)
         gram = transposed @ features
         return self._pack(gram, (transposed @ r[..., None])[..., 0], (r * r).sum(axis=-1), answers.shape[-1])
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows, and the products of features and of what the prior mean leaves unexplained."""
+        d = len(self.mean)
+        return Moments((0.0,) * (d + 1), linear=False, squares=True, prediction=tuple(self.mean))
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Unpack the matrix of products of (z, r)."""
+        s, d = np.asarray(sums, dtype=np.float64), len(self.mean)
+        matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
+        return self._pack(matrix[..., :d, :d], matrix[..., :d, d], matrix[..., d, d], s[..., 0])
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Pack the matrix of products of (z, r)."""
+        t, d = np.asarray(summary, dtype=np.float64), len(self.mean)
+        matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
+        matrix[..., :d, :d] = self._gram(t)
+        matrix[..., :d, d] = matrix[..., d, :d] = self._product(t)
+        matrix[..., d, d] = t[..., -2]
+        return np.concatenate([t[..., -1:], matrix.reshape(*t.shape[:-1], -1)], axis=-1)
 
     @property
     def _nothing(self) -> Any:

@@ -1,0 +1,102 @@
+"""What is proved about a campaign, and what lies would earn in it: certificates and audits of a campaign file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from troth.audits import Audit, audit
+from troth.certificates import Certificate, certify
+from troth.errors import DataError
+from troth.mechanisms import SyntheticPeers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.campaigns.spec import Campaign
+    from troth.campaigns.tables import Report
+    from troth.model import Model
+
+MOST_PROVIDERS, MOST_ROWS = 12, 200
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Providers and their rows, as an audit or a certificate takes them."""
+
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+    reduced: bool = False
+
+    def __str__(self) -> str:
+        sizes = (
+            f"{min(self.rows):,}" if min(self.rows) == max(self.rows) else f"{min(self.rows):,} to {max(self.rows):,}"
+        )
+        smaller = " (a smaller setting than the campaign's, to be quick)" if self.reduced else ""
+        return f"{len(self.names)} providers with {sizes} rows{smaller}"
+
+
+def setting_of(
+    campaign: Campaign, reports: Sequence[Report], providers: int | None = None, rows: int | None = None
+) -> Setting:
+    """Return the sizes of a campaign: those of its reports, or those that are asked for."""
+    first: dict[str, int] = {}
+    for report in reports:
+        first.setdefault(report.provider, report.rows)
+    if not first and (providers is None or rows is None):
+        if campaign.rows is None or not campaign.providers:
+            raise DataError("there are no reports to take sizes from: say how many providers and rows")
+        first = dict.fromkeys(campaign.providers, campaign.rows)
+    names = (
+        list(first)
+        if providers is None
+        else (list(first) + [f"provider {i + 1}" for i in range(providers)])[:providers]
+    )
+    counts = [first.get(name, rows or 1) if rows is None else rows for name in names]
+    if len(names) < 2:
+        raise DataError("there must be at least two providers")
+    return Setting(tuple(names), tuple(counts))
+
+
+def reduced(setting: Setting) -> Setting:
+    """Return a setting that is quick to simulate: some of the providers, evenly chosen, with some of their rows."""
+    step = max(1, len(setting.names) / MOST_PROVIDERS)
+    some = [int(i * step) for i in range(min(len(setting.names), MOST_PROVIDERS))]
+    rows = tuple(min(setting.rows[i], MOST_ROWS) for i in some)
+    smaller = len(some) < len(setting.names) or rows != tuple(setting.rows[i] for i in some)
+    return Setting(tuple(setting.names[i] for i in some), rows, smaller)
+
+
+def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:
+    """Simulate what the known lies of one provider earn under the campaign's model and rule.
+
+    Peers are drawn a few times only, which changes no expected payment.
+    """
+    models = audited_model(campaign, setting)
+    rule = campaign.rule_for(models, len(setting.names))
+    if isinstance(rule, SyntheticPeers):
+        rule = replace(rule, draws=min(int(rule.draws), 8))
+    liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
+    return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
+
+
+def audited_model(campaign: Campaign, setting: Setting) -> Model | list[Model]:
+    """Return the campaign's model or models, without what campaigns wrapped around one's own."""
+    models: Any = campaign.models_for(setting.names)
+    found: Model | list[Model] = getattr(models, "model", models)
+    return found
+
+
+def certify_campaign(campaign: Campaign, setting: Setting) -> Certificate:
+    """Say what is proved about the campaign, for reports of up to the declared or the actual rows."""
+    models = audited_model(campaign, setting)
+    rows = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
+    rule = campaign.rule_for(models, len(setting.names))
+    return certify(models, rows, rule, campaign.values)
+
+
+def can_audit(campaign: Campaign) -> bool:
+    """Tell whether the model can draw data, so that lies can be simulated."""
+    from troth.model import Generative
+
+    return isinstance(getattr(campaign.model, "model", campaign.model), Generative)

@@ -1,0 +1,302 @@
+"""Example campaigns: one for every family, and the dozen clinics of the demonstration, two of which lie."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from troth import models
+from troth.campaigns.commit import commit
+from troth.campaigns.ledger import write_whole
+from troth.campaigns.mechanism import RULES
+from troth.campaigns.section import closest
+from troth.campaigns.seed import Secret, save_secret, secret_path
+from troth.campaigns.spec import Campaign
+from troth.errors import DataError, ParameterError
+
+CLINICS = ("Ashgrove", "Birchwood", "Cedar Hill", "Dogwood", "Eastgate", "Fairview", "Glenside", "Harbour", "Ivybridge",
+           "Juniper", "Kingsway", "Lakeside")  # fmt: skip
+INVENTS, EMBELLISHES = "Juniper", "Glenside"
+DEMO_SECRET = Secret(sha256(b"the demonstration's secret is no secret").hexdigest(), 1)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A family's example: its parameters as TOML has them, the columns it reads, and a story."""
+
+    story: str
+    columns: tuple[str, ...]
+    prior: dict[str, Any]
+    others: dict[str, Any] = field(default_factory=dict)
+    target: str | None = None
+    labels: tuple[str, ...] | None = None
+    providers: str = "clinic"
+
+
+EXAMPLES: dict[str, Example] = {
+    "Bernoulli": Example("did the patient improve?", ("improved",), {"alpha": 1.0, "beta": 1.0}),
+    "Categorical": Example(
+        "how annotators label pictures",
+        ("label",),
+        {"alpha": [1.0, 1.0, 1.0]},
+        labels=("cat", "dog", "other"),
+        providers="annotator",
+    ),
+    "Finite": Example(
+        "a test whose accuracy is known, in a season that is calm, usual or epidemic",
+        ("result",),
+        {"prior": [0.5, 0.3, 0.2]},
+        {"likelihood": [[0.95, 0.05], [0.85, 0.15], [0.6, 0.4]]},
+        labels=("negative", "positive"),
+        providers="laboratory",
+    ),
+    "Geometric": Example(
+        "failed attempts before the first success", ("failures",), {"alpha": 3.0, "beta": 2.0}, providers="site"
+    ),
+    "NegativeBinomial": Example(
+        "failures before the third success", ("failures",), {"alpha": 3.0, "beta": 2.0}, {"r": 3.0}, providers="site"
+    ),
+    "Poisson": Example("cars counted in a minute", ("cars",), {"shape": 4.0, "rate": 0.5}, providers="sensor"),
+    "Exponential": Example("minutes between two calls", ("minutes",), {"shape": 3.0, "rate": 6.0}, providers="desk"),
+    "Gamma": Example(
+        "millimetres of rain on a wet day",
+        ("rain",),
+        {"shape": 3.0, "rate": 8.0},
+        {"known_shape": 2.0},
+        providers="station",
+    ),
+    "Normal": Example(
+        "a price that shops report", ("price",), {"mean": 20.0, "scale": 5.0}, {"noise": 2.0}, providers="shop"
+    ),
+    "NormalUnknownVariance": Example(
+        "a length whose spread is unknown too",
+        ("length",),
+        {"mean": 10.0, "strength": 0.5, "shape": 3.0, "scale": 4.0},
+        providers="bench",
+    ),
+    "MultivariateNormal": Example(
+        "height and weight of a species",
+        ("height", "weight"),
+        {"mean": [50.0, 8.0], "covariance": [[25.0, 3.0], [3.0, 4.0]]},
+        {"noise": [[9.0, 1.0], [1.0, 1.0]]},
+        providers="station",
+    ),
+    "MultivariateNormalUnknownCovariance": Example(
+        "height and weight, whose spread is unknown too",
+        ("height", "weight"),
+        {"mean": [50.0, 8.0], "strength": 0.5, "dof": 6.0, "scale": [[27.0, 3.0], [3.0, 3.0]]},
+        providers="station",
+    ),
+    "LinearRegression": Example(
+        "what a dose and age do to a response",
+        ("dose", "age"),
+        {"mean": [0.0, 0.0], "precision": [[1.0, 0.0], [0.0, 1.0]]},
+        {"noise": 1.0},
+        target="response",
+    ),
+    "LinearRegressionUnknownNoise": Example(
+        "what a dose and age do to a response that scatters we do not know how much",
+        ("dose", "age"),
+        {"mean": [0.0, 0.0], "precision": [[1.0, 0.0], [0.0, 1.0]], "shape": 3.0, "scale": 2.0},
+        target="response",
+    ),
+}
+
+
+def init(directory: str | Path, family: str = "Bernoulli", rule: str | None = None, *, daily: bool = False) -> Path:
+    """Write a commented campaign with a small example dataset, and return the campaign file.
+
+    Parameters
+    ----------
+    directory
+        A new or empty folder.
+    family
+        Any of `troth.models`.
+    rule
+        The payment rule; `SyntheticPeers` by default, `MultiDay` for daily campaigns.
+    daily
+        Make it a campaign of five days.
+    """
+    chosen = closest(family, tuple(EXAMPLES))
+    if chosen is None:
+        raise ParameterError(f"there is no family {family!r}; there are {', '.join(EXAMPLES)}")
+    rule = closest(rule, RULES) if rule is not None else "MultiDay" if daily else "SyntheticPeers"
+    if rule is None:
+        raise ParameterError(f"there is no such rule; there are {', '.join(RULES)}")
+    daily = daily or rule == "MultiDay"
+    folder = Path(directory)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists and is not empty; name a new folder")
+    example = EXAMPLES[chosen]
+    names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
+    data = _draw(chosen, example, names, days=5 if daily else 0)
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    for name, rows in data.items():
+        _write_csv(folder / "data" / f"{name}.csv", rows)
+    path = folder / "campaign.toml"
+    write_whole(path, campaign_text(chosen, example, rule, daily).encode())
+    if Campaign.load(path).draws:
+        commit(path)
+    return path
+
+
+def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
+    """Return a commented campaign file."""
+    options = {
+        "SyntheticPeers": "draws = 64                # peers are drawn so often; more makes payments less random\n"
+        'divergence = "logistic"   # or le_cam, total_variation, power',
+        "MultiDay": 'divergence = "logistic"   # or le_cam, total_variation, power\n'
+        'last = "equal"            # the last day has no next: everybody gets the cap; or the name of a rule\n'
+        "exchangeable = false      # true if numbers of rows vary from day to day and nobody can foresee them",
+        "OneTime": 'range = "clipped"         # or exact, paper, or a pair [low, high] in nats\nlow = -8.0                # no lie gains more than ln(1 + e^low) nats',
+        "Brier": 'form = "types"            # or paper',
+    }[rule]
+    days = 'budget_per = "campaign"   # or "day"\ndays = 5                  # they share the budget; the last is paid by its own rule\n'
+    columns = ", ".join(f'"{name}"' for name in example.columns)
+    model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]
+    if example.target is not None:
+        model += [
+            f'target = "{example.target}"       # what it explains',
+            "# intercept = true       # put a constant 1 before the columns",
+        ]
+    if example.labels is not None:
+        model.append(
+            "categories = [" + ", ".join(f'"{label}"' for label in example.labels) + "]   # labels of the codes 0, 1, …"
+        )
+    model += [f"{key} = {value}" for key, value in example.others.items()]
+    if family == "Finite":
+        model.append(f"prior = {example.prior['prior']}     # chances of the states; likelihood has a row for each")
+        prior = ""
+    else:
+        prior = "\n[model.prior]             # what is known before anybody reports\n" + "".join(
+            f"{key} = {value}\n" for key, value in example.prior.items()
+        )
+    nl = "\n"
+    limit = "rows = 60                 # the most rows that a report may have"
+    values = "# values = [0, 100]       # the least and the greatest value of a row"
+    if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal"):
+        values = "values = [0, 200]         # the least and the greatest value of a row"
+    return f"""# A campaign: {example.story}. Pay it with `troth pay campaign.toml`.
+
+[campaign]
+name = "Example: {example.story}"
+budget = "1000.00"        # a decimal string; the sum of payments never exceeds it
+{days if daily else ""}currency = "EUR"
+decimals = 2
+
+[model]
+{nl.join(model)}
+{prior}
+# Providers that differ share the prior, not the rest:
+# [model.providers."{example.providers} B"]
+
+[mechanism]
+rule = "{rule}"
+{options}
+
+[data]
+source = "data"           # a file, a folder or a pattern: CSV, Parquet, JSON lines, Arrow, statistics
+# provider = "{example.providers}"     # the column of providers; without it each file is a provider's and bears its name
+{'day = "day"               # dates or whole numbers' if daily else '# day = "day"             # the column of days, for a daily campaign'}
+# providers = ["…"]       # everybody who is invited, if some may not report
+# engine = "spark"        # where files are read: threads (here) or spark
+
+[limits]
+{limit}
+{values}
+
+# [groups]                # related accounts: never each other's peers, one cap between them
+# "one owner" = ["{example.providers} A", "{example.providers} B"]
+"""
+
+
+def _draw(family: str, example: Example, names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
+    """Draw everybody's rows: the same θ for all, and a fresh one each day."""
+    rng = np.random.default_rng(20201206)
+    model: Any = models.from_dict({"family": family, **example.prior, **example.others})
+    data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    start = date(2026, 5, 4)
+    for day in range(max(1, days)):
+        theta = model.draw_parameters(rng)
+        for name in names:
+            rows = model.draw_data(rng, theta, 24)
+            table = np.column_stack([rows[0], rows[1]]) if isinstance(rows, tuple) else np.reshape(rows, (24, -1))
+            columns = [*example.columns, *([example.target] if example.target is not None else [])]
+            for row in table:
+                stamp = {"day": (start + timedelta(days=day)).isoformat()} if days else {}
+                data[name].append(
+                    {**stamp, **{c: _entry(x, example.labels, model) for c, x in zip(columns, row, strict=True)}}
+                )
+    return data
+
+
+def _entry(value: float, labels: tuple[str, ...] | None, model: Any) -> Any:
+    if labels is not None:
+        return labels[int(value)]
+    return int(value) if model.support.integer else round(float(value), 6)
+
+
+def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
+
+
+def write_demo(directory: str | Path) -> tuple[Path, Path]:
+    """Write the demonstration: twelve clinics of which two lie, and the same with everybody honest; return both files."""
+    rng = np.random.default_rng(7)
+    folder = Path(directory)
+    honest = {
+        name: (rng.random(int(size)) < 0.72).astype(int)
+        for name, size in zip(CLINICS, rng.integers(45, 90, 12), strict=True)
+    }
+    told = dict(honest)
+    told[INVENTS] = (rng.random(len(honest[INVENTS])) < 0.45).astype(int)
+    told[EMBELLISHES] = np.where(rng.random(len(honest[EMBELLISHES])) < 0.85, 1, honest[EMBELLISHES])
+    paths = []
+    for place, data in ((folder, told), (folder / "honest", honest)):
+        (place / "data").mkdir(parents=True, exist_ok=True)
+        for name, rows in data.items():
+            _write_csv(
+                place / "data" / f"{name}.csv", [{"patient": i + 1, "improved": int(x)} for i, x in enumerate(rows)]
+            )
+        path = place / "campaign.toml"
+        write_whole(path, _DEMO.encode())
+        if not secret_path(path).exists():
+            save_secret(DEMO_SECRET, secret_path(path))
+        paths.append(path)
+    return paths[0], paths[1]
+
+
+_DEMO = f"""# Twelve clinics report which patients improved under a treatment. Nobody knows the true rate.
+
+[campaign]
+name = "Twelve clinics"
+budget = "6000.00"
+currency = "EUR"
+
+[model]
+family = "Bernoulli"
+columns = ["improved"]
+
+[model.prior]
+alpha = 1
+beta = 1
+
+[mechanism]
+rule = "SyntheticPeers"
+draws = 256
+commitment = "{DEMO_SECRET.commitment}"
+
+[data]
+source = "data"           # one CSV file per clinic
+"""

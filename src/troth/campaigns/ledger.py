@@ -1,0 +1,159 @@
+"""The ledger: one line of JSON per fact, each with the hash of the one before, so that no byte can change unseen.
+
+A line's hash covers the hash before it and the line itself. The last line counts the others: whoever removes lines,
+swaps them or changes a byte breaks the chain. A file is written beside the old one and then renamed: it is always
+either the old ledger or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.canonical import canonical
+from troth.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+FORMAT = 1
+_START = "0" * 64
+
+
+class LedgerError(DataError):
+    """A ledger that was changed, or that does not belong to the campaign."""
+
+
+class Ledger:
+    """Entries in order; `append` adds to them, `to_bytes` spells them out with their hashes.
+
+    Examples
+    --------
+    >>> ledger = Ledger()
+    >>> ledger.append({"entry": "campaign", "name": "clinics"})
+    >>> Ledger.from_bytes(ledger.to_bytes()).entries == ledger.entries
+    True
+    """
+
+    def __init__(self, entries: Sequence[dict[str, Any]] = ()) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self._lines: list[bytes] = []
+        self._of: dict[str, list[dict[str, Any]]] = {}
+        self._head = _START
+        for entry in entries:
+            self.append(entry)
+
+    @property
+    def head(self) -> str:
+        """Hash of the last line, the closing one included: it stands for the whole ledger."""
+        return _sealed(self._end(), self._head)[1]
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Add an entry."""
+        plain = json.loads(canonical(entry))
+        line, self._head = _sealed(plain, self._head)
+        self.entries.append(plain)
+        self._lines.append(line)
+        self._of.setdefault(str(plain.get("entry")), []).append(plain)
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """Return the entries of a kind."""
+        return list(self._of.get(kind, ()))
+
+    def to_bytes(self) -> bytes:
+        """Spell out all lines, and the closing one."""
+        return b"".join([*self._lines, _sealed(self._end(), self._head)[0]])
+
+    @classmethod
+    def from_bytes(cls, raw: bytes, place: str = "ledger") -> Ledger:
+        """Read a ledger and check every byte of it; errors name the line."""
+        if not raw.endswith(b"\n"):
+            raise LedgerError(f"{place}: the last line is cut off")
+        lines = raw[:-1].split(b"\n")
+        ledger = cls()
+        for number, line in enumerate(lines, 1):
+            entry = _parsed(line, f"{place}, line {number}")
+            last = entry.get("entry") == "end"
+            if last != (number == len(lines)):
+                what = "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
+                raise LedgerError(f"{place}, line {number}: {what}")
+            plain = {key: value for key, value in entry.items() if key not in ("previous", "hash")}
+            if last and plain != ledger._end():
+                raise LedgerError(
+                    f"{place}, line {number}: it counts {plain.get('lines')} lines, and there are {number - 1}"
+                )
+            if _sealed(plain, ledger._head)[0] != line + b"\n":
+                raise LedgerError(
+                    f"{place}, line {number}: the chain of hashes breaks here; this line was changed, or others "
+                    "before it were changed, removed or swapped"
+                )
+            if not last:
+                ledger.append(plain)
+        return ledger
+
+    def _end(self) -> dict[str, Any]:
+        return {"entry": "end", "lines": len(self.entries)}
+
+
+def read_ledger(path: str | Path) -> Ledger:
+    """Read and check a ledger file."""
+    path = Path(path)
+    try:
+        return Ledger.from_bytes(path.read_bytes(), path.name)
+    except (FileNotFoundError, IsADirectoryError):
+        raise LedgerError(f"{path}: there is no such ledger") from None
+    except OSError as error:
+        raise LedgerError(f"{path.name}: cannot be read: {error.strerror}") from None
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is always either the old one or the new one, even if the power fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sweep(path: Path) -> None:
+    """Remove what an interrupted run left behind while writing this file; only while holding the lock."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a campaign for oneself: two runs of the same one take turns. The lock dies with its process."""
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sealed(plain: dict[str, Any], previous: str) -> tuple[bytes, str]:
+    digest = sha256(previous.encode() + b"\n" + canonical(plain)).hexdigest()
+    return canonical({**plain, "previous": previous, "hash": digest}) + b"\n", digest
+
+
+def _parsed(line: bytes, place: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise LedgerError(f"{place}: this is no JSON; the line was changed") from None
+    if not isinstance(entry, dict):
+        raise LedgerError(f"{place}: this is no entry of a ledger")
+    return entry

@@ -1,0 +1,63 @@
+"""Money in whole minor units: parsed, printed, and shared out so that nothing is ever overspent."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from math import floor
+from typing import Any
+
+from troth.errors import ParameterError
+
+_MOST_DIGITS = 18
+
+
+def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
+    """Return an amount of money, a decimal string such as ``"1000.00"``, in minor units.
+
+    Examples
+    --------
+    >>> to_minor("1000.5", 2)
+    100050
+    """
+    if isinstance(amount, bool) or not isinstance(amount, str | int | Decimal):
+        raise ParameterError(f'{what}: write the amount as a decimal string such as "1000.00", not {amount!r}')
+    text = str(amount).strip()
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise ParameterError(f'{what}: {text!r} is no amount of money; write "1000.00"') from None
+    if not number.is_finite() or number < 0:
+        raise ParameterError(f"{what}: an amount must be at least 0, not {text}")
+    if number.adjusted() + decimals >= _MOST_DIGITS:
+        raise ParameterError(f"{what}: {text} is too large")
+    minor = number.scaleb(decimals)
+    if minor != minor.to_integral_value():
+        raise ParameterError(f"{what}: {text} has more than {decimals} decimals; round it, or set decimals")
+    return int(minor)
+
+
+def to_text(minor: int, decimals: int) -> str:
+    """Return minor units as a decimal string.
+
+    Examples
+    --------
+    >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0)
+    ('1000.50', '-0.07', '3')
+    """
+    sign, digits = "-" if minor < 0 else "", str(abs(minor)).rjust(decimals + 1, "0")
+    return sign + (digits if decimals == 0 else f"{digits[:-decimals]}.{digits[-decimals:]}")
+
+
+def portion(share: float, cap: Fraction) -> int:
+    """Return the minor units of a share of a cap, rounded **down** by themselves.
+
+    The float is taken as the exact fraction it is, so that shares of at most 1 of caps that add up to the budget never
+    add up to more. Nobody's cents depend on another's remainder; what is left goes back to the buyer.
+
+    Examples
+    --------
+    >>> portion(0.999, Fraction(1000, 3))
+    333
+    """
+    return floor(Fraction(share) * cap)

@@ -1,0 +1,360 @@
+"""From reports to a ledger, and from a ledger back: paying and verifying are the same computation.
+
+A round is paid when its reports are in (under `MultiDay`, when the next day's are, or when there is no next day). What
+is in the ledger is never paid again: a run after an interruption, or with a new day, adds what is missing.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.canonical import as_number, canonical
+from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
+from troth.campaigns.money import to_minor
+from troth.campaigns.seed import Secret, draw_secret, follows
+from troth.campaigns.settle import Payment, settle
+from troth.campaigns.spec import Campaign
+from troth.campaigns.tables.read import days_of
+from troth.campaigns.tables.request import Day, Report, day_order
+from troth.errors import DataError, TrothError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from troth.mechanisms import Rule
+    from troth.model import Model
+
+_SAME = 1e-9  # how far sums of the same data may differ between engines
+_MONEY = ("cap", "payment", "deposit")
+
+
+def pay_rounds(
+    campaign: Campaign,
+    reports: Sequence[Report],
+    ledger: Ledger,
+    *,
+    final: bool = False,
+    secret: Secret | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> list[Day]:
+    """Add to the ledger what has become payable, and return the days that were paid now.
+
+    Parameters
+    ----------
+    reports
+        All reports that are in, those that were paid before included.
+    final
+        Say that no day follows the last one.
+    secret
+        What the campaign is committed to, for rules that draw.
+    watch
+        Called with the number of rounds done and in all.
+    """
+    if not reports and not ledger.entries:
+        raise DataError("there are no reports: the data have no rows")
+    begin(campaign, ledger)
+    known = {report.key: report for report in recorded_reports(campaign, ledger)}
+    paid = [entry["day"] for entry in ledger.of("close")]
+    _refuse_changes(reports, known, paid)
+    every = list({**{report.key: report for report in reports}, **known}.values())
+    campaign.check_providers(sorted({report.provider for report in every}))
+    _check_limits(campaign, every)
+    by_day: dict[Day, list[Report]] = {}
+    for report in sorted(every, key=lambda report: report.provider):
+        by_day.setdefault(report.day, []).append(report)
+    days = days_of(every)
+    _check_days(campaign, days, paid)
+    payable = _payable(campaign, days, paid, final)
+    for done, day in enumerate(payable, 1):
+        later = [other for other in days if day_order(other) > day_order(day)]
+        following = by_day[later[0]] if campaign.waits and later else None
+        seed = _seed(campaign, secret, len(ledger.of("round")) + 1)
+        stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
+        _write_round(campaign, ledger, by_day[day], following, known, seed, stamp)
+        if watch is not None:
+            watch(done, len(payable))
+    return payable
+
+
+def begin(campaign: Campaign, ledger: Ledger) -> None:
+    """Open the ledger with the campaign's terms, or check that it is this campaign's."""
+    if not ledger.entries:
+        ledger.append(
+            {
+                "entry": "campaign",
+                "format": FORMAT,
+                "terms": campaign.terms,
+                "digest": campaign.digest,
+                "commitment": campaign.commitment,
+                "versions": versions(),
+                "time": now(),
+            }
+        )
+    elif ledger.entries[0].get("digest") != campaign.digest:
+        theirs = ledger.entries[0].get("terms", {}).get("campaign", {}).get("name")
+        raise LedgerError(
+            f"the ledger is of campaign {theirs!r} with other terms than this file has; terms do not change once "
+            "payments have begun: restore the file, or start a new campaign with a ledger of its own"
+        )
+
+
+def _write_round(
+    campaign: Campaign,
+    ledger: Ledger,
+    reports: Sequence[Report],
+    following: Sequence[Report] | None,
+    known: dict[Any, Report],
+    seed: str | None,
+    stamp: dict[str, Any],
+) -> None:
+    """Write a round: reports that the ledger does not have yet, the round's head, payments and the close."""
+    for report in [*reports, *(following or ())]:
+        if report.key not in known:
+            known[report.key] = report
+            ledger.append(report_entry(campaign, report))
+    payments = settle(campaign, reports, following, seed)
+    day, number = reports[0].day, len(ledger.of("round")) + 1
+    budget = campaign.round_budget
+    following_day = following[0].day if following else None
+    head = {"entry": "round", "day": day, "number": number, "budget": campaign.text(budget), "seed": seed}
+    ledger.append({**head, "next": following_day, **stamp})
+    for payment in payments:
+        ledger.append(payment_entry(campaign, day, payment))
+    total = sum(payment.payment for payment in payments)
+    close = {"entry": "close", "day": day, "number": number}
+    ledger.append({**close, "paid": campaign.text(total), "left": campaign.text(budget - total)})
+
+
+def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
+    if not campaign.draws:
+        return None
+    if campaign.commitment is None:
+        return (secret or draw_secret()).seed(1 if secret is None else number)
+    if secret is None or secret.commitment != campaign.commitment:
+        raise DataError("the secret is not the one that the campaign's commitment was made of; find the right file")
+    return secret.seed(number)
+
+
+def report_entry(campaign: Campaign, report: Report) -> dict[str, Any]:
+    """Return a report as the ledger has it: the summary that its provider's model makes of its rows, and a digest."""
+    model: Any = campaign.model_of(report.provider)
+    core = {
+        "provider": report.provider,
+        "day": report.day,
+        "rows": report.rows,
+        "statistics": [float(value) for value in np.atleast_1d(model.from_sums(report.sums))],
+    }
+    entry = {"entry": "report", **core, "digest": "sha256:" + sha256(canonical(core)).hexdigest()}
+    entry["source"] = report.source
+    if report.data_digest is not None:
+        entry["data_digest"] = report.data_digest
+    return entry
+
+
+def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
+    """Return a payment as the ledger has it, money as decimal strings."""
+    plain = asdict(payment)
+    for key in _MONEY:
+        plain[key] = campaign.text(plain[key])
+    if not payment.deposit:
+        del plain["deposit"]
+    return {"entry": "payment", "day": day, **plain}
+
+
+def _recorded(campaign: Campaign, entry: dict[str, Any]) -> Report:
+    """Return the report that an entry of the ledger records: payments are made of what was recorded."""
+    model: Any = campaign.model_of(entry["provider"])
+    sums = model.to_sums(np.array([float(value) for value in entry["statistics"]]))
+    return Report(
+        entry["provider"], entry["day"], entry["rows"], sums, entry.get("source", ""), entry.get("data_digest")
+    )
+
+
+def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
+    """Refuse data that differ from what was recorded: what was used once stands, and need not be sent again."""
+    days = {day for _, day in known}
+    for new in reports:
+        old = known.get(new.key)
+        who = f"provider {new.provider!r}" + ("" if new.day is None else f", day {new.day}")
+        state = "paid for" if new.day in paid else "used for payments"
+        if old is None and new.day in days:
+            raise DataError(
+                f"{who}: this report came after the others were {state}; remove it, or start a new campaign"
+            )
+        if old is None:
+            continue
+        scale = np.maximum(np.abs(old.sums), np.abs(new.sums)).max(initial=0.0)
+        if old.rows != new.rows or not np.allclose(old.sums, new.sums, rtol=_SAME, atol=_SAME * scale):
+            raise DataError(
+                f"{who}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
+                "restore them, or start a new campaign"
+            )
+
+
+def _check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
+    for report in reports:
+        where = "" if report.day is None else f", day {report.day}"
+        if report.rows < 1:
+            raise DataError(f"provider {report.provider!r}{where}: the report has no rows")
+        if campaign.rows is not None and report.rows > campaign.rows:
+            raise DataError(
+                f"provider {report.provider!r}{where}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}"
+            )
+
+
+def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day]) -> None:
+    if campaign.days is not None and len(days) > campaign.days:
+        raise DataError(f"the data have {len(days)} days, but [campaign] days is {campaign.days}")
+    latest = max(paid, key=day_order, default=None)
+    early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
+    if early:
+        raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
+
+
+def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:
+    closed = final or (campaign.days is not None and len(days) == campaign.days)
+    return day == days[-1] and (closed or not campaign.daily)
+
+
+def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final: bool) -> list[Day]:
+    ready = [day for day in days if not campaign.waits or day != days[-1] or _is_last(campaign, days, day, final)]
+    return [day for day in ready if day not in paid]
+
+
+def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+    """Read a payment back from the ledger."""
+
+    def minor(text: str) -> int:
+        sign = -1 if text.startswith("-") else 1
+        return sign * to_minor(text.lstrip("-"), campaign.decimals)
+
+    return Payment(
+        provider=entry["provider"],
+        rows=entry["rows"],
+        log_pmi=as_number(entry["log_pmi"]),
+        score=as_number(entry["score"]),
+        low=as_number(entry["low"]),
+        high=as_number(entry["high"]),
+        terms={term: float(value) for term, value in entry["terms"].items()},
+        share=float(entry["share"]),
+        nothing=float(entry["nothing"]),
+        cap=minor(entry["cap"]),
+        payment=minor(entry["payment"]),
+        deposit=minor(entry.get("deposit", "0")),
+        note=entry["note"],
+    )
+
+
+def recorded_reports(campaign: Campaign, ledger: Ledger) -> list[Report]:
+    """Read all reports back from the ledger."""
+    return [_recorded(campaign, entry) for entry in ledger.of("report")]
+
+
+def campaign_of(
+    ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
+) -> Campaign:
+    """Read the terms back from the ledger."""
+    first = ledger.entries[0] if ledger.entries else {}
+    if first.get("entry") != "campaign" or first.get("format") != FORMAT:
+        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign in format {FORMAT}")
+    try:
+        campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
+    except (TrothError, KeyError) as error:
+        raise LedgerError(f"{place}, line 1: the terms cannot be read: {error}") from None
+    if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
+        raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
+    return campaign
+
+
+def check_ledger(
+    ledger: Ledger,
+    place: str = "ledger",
+    *,
+    model: Model | None = None,
+    rule: Rule | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Campaign:
+    """Recompute every round of a ledger whose chain of hashes is whole, and return its campaign.
+
+    Raises
+    ------
+    LedgerError
+        At the first entry that is not what the reports, the terms and the seed make it.
+    """
+    campaign = campaign_of(ledger, place, model=model, rule=rule)
+    fresh = Ledger([ledger.entries[0]])
+    by_day: dict[Day, list[Report]] = {}
+    for report in recorded_reports(campaign, ledger):
+        by_day.setdefault(report.day, []).append(report)
+    known: dict[Any, Report] = {}
+    before = campaign.commitment
+    rounds = ledger.of("round")
+    for done, head in enumerate(rounds, 1):
+        seed, following = head.get("seed"), head.get("next")
+        _check_seed(campaign, seed, before, done, place)
+        before = seed if before is not None else None
+        if head["day"] not in by_day or (following is not None and following not in by_day):
+            raise LedgerError(f"{place}: the reports of round {done} are missing")
+        stamp = {key: head.get(key) for key in ("last", "versions", "time")}
+        try:
+            _write_round(
+                campaign, fresh, by_day[head["day"]], by_day.get(following) if following else None, known, seed, stamp
+            )
+        except TrothError as error:
+            raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
+        if watch is not None:
+            watch(done, len(rounds))
+    _compare(fresh, ledger, place)
+    return campaign
+
+
+def _check_seed(campaign: Campaign, seed: str | None, before: str | None, number: int, place: str) -> None:
+    if (seed is not None) != campaign.draws:
+        raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if seed else 'has no seed'}")
+    if seed is not None and before is not None and not follows(seed, before):
+        raise LedgerError(f"{place}: the seed of round {number} is not the one that was committed to")
+
+
+def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
+    """Compare what was recomputed with what is written, bit for bit; versions may differ in last digits."""
+    same = all(entry.get("versions") == versions() for entry in ledger.of("round"))
+    for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
+        if mine != theirs and (same or not _close(mine, theirs)):
+            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")
+    if len(fresh.entries) != len(ledger.entries):
+        raise LedgerError(
+            f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
+        )
+
+
+def _close(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(_close(mine[key], theirs[key]) for key in mine)
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return abs(mine - theirs) <= _SAME * max(1.0, abs(mine), abs(theirs))
+    return bool(mine == theirs)
+
+
+def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
+    for key in {**mine, **theirs}:
+        if mine.get(key) != theirs.get(key):
+            return f"{who}: {key} is {theirs.get(key)!r}, and recomputed it is {mine.get(key)!r}"
+    return who
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a payment was computed with."""
+    return {"python": platform.python_version(), **{name: version(name) for name in ("troth", "numpy", "scipy")}}
+
+
+def now() -> str:
+    """Return the time, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,68 @@
+"""Who executes a plan: threads here, or Spark tasks there. Both map the same function over the same fragments."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import TYPE_CHECKING, Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from troth.errors import MissingCapabilityError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from troth.campaigns.tables.request import Part, Request
+
+
+class Summarising(Protocol):
+    """A fragment of any kind."""
+
+    def summarise(self, request: Request, /) -> Part:
+        """Read it and add it up."""
+        ...
+
+
+def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+    """Yield parts in plan order, with only a few of them in memory at a time; each worker has one BLAS thread."""
+    workers = cpu_count() or 1
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Any] = deque()
+        left = iter(fragments)
+        for fragment in left:
+            waiting.append(pool.submit(fragment.summarise, request))
+            if len(waiting) >= 3 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+    """Yield parts in plan order, made by Spark tasks that read the fragments themselves: rows never pass the JVM."""
+    context = spark_session().sparkContext
+    tasks = context.parallelize(list(fragments), max(1, len(fragments)))
+    yield from tasks.map(_Task(request)).collect()
+
+
+class _Task:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def __call__(self, fragment: Summarising) -> Part:
+        with threadpool_limits(1):
+            return fragment.summarise(self.request)
+
+
+def spark_session() -> Any:
+    """Return the active Spark session, or start one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingCapabilityError("Spark needs its extra: pip install 'troth[spark]'") from None
+    active = SparkSession.getActiveSession()
+    return active if active is not None else SparkSession.builder.appName("troth").getOrCreate()
+
+
+ENGINES = {"threads": in_threads, "spark": in_spark}

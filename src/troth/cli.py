@@ -1,0 +1,404 @@
+"""The command line, a twin of the library: every command calls one function that Python has too.
+
+Results go to standard output, as text or with ``--json``; progress and complaints go to standard error. Exit codes: 0
+for done, 1 for a failure that was handled, 2 for a command that was not understood.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from troth.errors import TrothError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+app = typer.Typer(
+    name="troth",
+    help="Pays for data so that telling the truth pays best.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+CampaignFile = Annotated[Path, typer.Argument(metavar="CAMPAIGN.toml", help="The campaign file.", show_default=False)]
+LedgerFile = Annotated[Path, typer.Argument(metavar="LEDGER", help="The ledger file.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", help="Where the report goes.", show_default="report.html beside")
+]
+PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw a picture too (needs troth[plots]).")]
+
+
+def main() -> None:
+    """Run the command line; failures that are understood become one message and exit code 1."""
+    try:
+        app()
+    except TrothError as error:
+        _complain(str(error))
+    except (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        _complain(f"{error.filename}: {(error.strerror or 'cannot be used').lower()}")
+    except OSError as error:
+        _complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+    except MemoryError:
+        _complain("this does not fit into memory")
+    except KeyboardInterrupt:
+        _complain("interrupted; nothing was left half-done", code=130)
+
+
+def _complain(message: str, code: int = 1) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from troth import __version__
+
+        typer.echo(f"troth {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def demo(
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where its files go.")] = Path("troth-demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Pay the bundled example: a dozen clinics, two of which lie."""
+    from troth.campaigns.examples import EMBELLISHES, INVENTS, write_demo
+    from troth.campaigns.pay import pay
+
+    told, honest = write_demo(directory)
+    with _progress() as watch:
+        result = pay(told, ledger=told.parent / "ledger.jsonl", watch=watch)
+        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch)
+        report = result.write_report(told.parent / "report.html", watch=watch)
+    lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
+    if as_json:
+        _print_json(
+            {
+                **result.to_dict(),
+                "lost_by_lying": {who: result.campaign.text(x) for who, x in lost.items()},
+                "report": str(report),
+            }
+        )
+        return
+    show = result.campaign.show
+    typer.echo("Twelve clinics report which patients improved. Nobody knows the true rate, and there is no test set.\n")
+    _print_result(result)
+    typer.echo(
+        f"\nTwo of them lied. {INVENTS} made its data up; {EMBELLISHES} turned most of its failures into successes."
+    )
+    for name in (INVENTS, EMBELLISHES):
+        typer.echo(
+            f"  {name:<10} was paid {show(result.totals[name]):>10}, and would have been paid "
+            f"{show(truth.totals[name]):>10} for the truth: lying cost {show(lost[name])}"
+        )
+    nothing = result.rounds[0].payments[0].nothing
+    typer.echo(
+        f"\nAn empty report would have been paid {nothing:.0%} of the cap: the price of never paying less than nothing."
+    )
+    typer.echo("Proved: under the model no report has a higher expected payment than the truth.")
+    typer.echo("Assumed: given the true rate, clinics are independent and patients alike; the prior is right.")
+    typer.echo(f"\nreport   {report}\nledger   {told.parent / 'ledger.jsonl'}")
+
+
+@app.command()
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    family: Annotated[
+        str, typer.Option(help="The model's family, such as Bernoulli or LinearRegression.")
+    ] = "Bernoulli",
+    rule: Annotated[
+        str | None, typer.Option(help="SyntheticPeers, MultiDay, OneTime or Brier.", show_default="SyntheticPeers")
+    ] = None,
+    daily: Annotated[bool, typer.Option("--daily", help="A campaign of five days.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented campaign file and a small example dataset."""
+    from troth.campaigns.examples import init as write
+
+    path = write(directory, family, rule, daily=daily)
+    if as_json:
+        _print_json({"campaign": str(path)})
+        return
+    typer.echo(f"wrote {path} and {path.parent / 'data'}\nnext: troth pay {path}")
+
+
+@app.command()
+def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
+    """Fix the secret seed and publish its hash in the campaign file, before anybody reports."""
+    from troth.campaigns.commit import commit as fix
+    from troth.campaigns.seed import secret_path
+
+    commitment = fix(campaign)
+    if as_json:
+        _print_json({"commitment": commitment, "secret": str(secret_path(campaign))})
+        return
+    typer.echo(
+        f"{campaign} now says {commitment}\n"
+        f"keep {secret_path(campaign)} to yourself until the round is paid: the ledger reveals it"
+    )
+
+
+@app.command()
+def pay(
+    campaign: CampaignFile,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
+    ] = None,
+    report: ReportFile = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
+    final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pay what has become payable: payments, ledger, report."""
+    from troth.campaigns.pay import pay_campaign
+    from troth.campaigns.spec import Campaign
+
+    terms = Campaign.load(campaign)
+    book = ledger or campaign.parent / "ledger.jsonl"
+    page = report or campaign.parent / "report.html"
+    with _progress() as watch:
+        result = pay_campaign(terms, ledger=book, final=final, watch=watch)
+        if result.rounds and not no_report:
+            result.write_report(page, watch=watch)
+        if csv is not None:
+            result.write_csv(csv)
+    if as_json:
+        _print_json(result.to_dict())
+        return
+    _print_result(result)
+    if not result.paid_now:
+        waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
+        typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
+    if terms.draws and terms.commitment is None:
+        _warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
+    if result.rounds:
+        typer.echo(
+            f"\nledger   {book}   (head {result.ledger.head[:16]}…)" + ("" if no_report else f"\nreport   {page}")
+        )
+
+
+@app.command()
+def audit(
+    campaign: CampaignFile,
+    rounds: Annotated[int, typer.Option(help="Rounds to simulate.", min=2)] = 20_000,
+    providers: Annotated[
+        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data, up to 200")
+    ] = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate what honest and dishonest providers would earn."""
+    from troth.campaigns.check import audit_campaign, reduced, setting_of
+    from troth.campaigns.spec import Campaign
+
+    terms = Campaign.load(campaign)
+    setting = setting_of(terms, _reports(terms, providers, rows), providers, rows)
+    setting = setting if providers is not None or rows is not None else reduced(setting)
+    found = audit_campaign(terms, setting, rounds=rounds)
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        _print_json({**found.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)})
+        return
+    typer.echo(f"{setting}; one of them lies, the others are honest\n{found}")
+    if plot is not None:
+        typer.echo(f"\npicture  {plot}")
+
+
+@app.command()
+def certify(
+    campaign: CampaignFile,
+    providers: Annotated[
+        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is proved about a campaign, and what is not."""
+    from troth.campaigns.check import certify_campaign, setting_of
+    from troth.campaigns.report import ASSUMED
+    from troth.campaigns.spec import Campaign
+
+    terms = Campaign.load(campaign)
+    setting = setting_of(terms, _reports(terms, providers, rows), providers, rows)
+    found = certify_campaign(terms, setting)
+    if as_json:
+        _print_json({"claims": found.to_dict(), "assumed": list(ASSUMED)})
+        return
+    typer.echo(f"{setting}\n{found}\n\nassumed, not proved:")
+    for line in ASSUMED:
+        typer.echo(f"  – {line}")
+
+
+@app.command()
+def statistics(
+    campaign: CampaignFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
+    provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="beside FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the statistics that a provider submits instead of rows."""
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.spec import Campaign
+    from troth.campaigns.statistics import make_statistics
+
+    made = make_statistics(Campaign.load(campaign), file, provider)
+    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    target = output or file.with_name(f"{file.name.split('.')[0]}.statistics.json")
+    write_whole(target, text.encode())
+    if as_json:
+        typer.echo(text, nl=False)
+        return
+    typer.echo(f"wrote {target}: submit it instead of {file}, whose rows stay with you")
+
+
+@app.command()
+def verify(
+    ledger: LedgerFile,
+    head: Annotated[str | None, typer.Option(help="The hash of the last line, as noted earlier.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every byte of a ledger and recompute every payment in it."""
+    from troth.campaigns.pay import verify as check
+
+    with _progress() as watch:
+        result = check(ledger, head=head, watch=watch)
+    payments = sum(len(paid.payments) for paid in result.rounds)
+    if as_json:
+        plain = {"valid": True, "head": result.ledger.head, "rounds": len(result.rounds), "payments": payments}
+        _print_json({**plain, "paid": result.campaign.text(result.paid), "currency": result.campaign.currency})
+        return
+    committed = " and seeds" if result.campaign.commitment is not None else ""
+    typer.echo(
+        f"{ledger}: whole and right. {len(result.rounds)} rounds, {payments:,} payments recomputed bit for bit, "
+        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked\nhead {result.ledger.head}"
+    )
+
+
+@app.command()
+def report(
+    ledger: LedgerFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where it goes.", show_default="report.html beside")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a ledger anew."""
+    from troth.campaigns.pay import open_ledger
+
+    page = output or ledger.parent / "report.html"
+    with _progress() as watch:
+        open_ledger(ledger).write_report(page, watch=watch)
+    if as_json:
+        _print_json({"report": str(page)})
+        return
+    typer.echo(f"wrote {page}")
+
+
+@app.command()
+def explain(
+    ledger: LedgerFile,
+    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default=False)],
+    day: Annotated[str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="all")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a payment with its own numbers."""
+    from dataclasses import asdict
+
+    from troth.campaigns.explain import explain as words
+    from troth.campaigns.pay import open_ledger
+    from troth.errors import DataError
+
+    result = open_ledger(ledger)
+    found = [
+        (paid.day, payment)
+        for paid in result.rounds
+        for payment in paid.payments
+        if payment.provider == provider and (day is None or str(paid.day) == day)
+    ]
+    if not found:
+        some = ", ".join(repr(name) for name in list(result.totals)[:12])
+        raise DataError(
+            f"{ledger}: nothing was paid to {provider!r}"
+            + ("" if day is None else f" on day {day}")
+            + f"; providers are {some}"
+        )
+    if as_json:
+        _print_json([{"day": on, **asdict(payment)} for on, payment in found])
+        return
+    for on, payment in found:
+        typer.echo(("" if on is None else f"day {on}  ") + words(result.campaign, payment))
+
+
+def _reports(terms: Any, providers: int | None, rows: int | None) -> list[Any]:
+    from troth.campaigns.pay import read_campaign
+
+    if (providers is not None and rows is not None) or (terms.source is None and terms.providers):
+        return []
+    with _progress() as watch:
+        return read_campaign(terms, watch)
+
+
+def _print_json(plain: Any) -> None:
+    from troth.campaigns.canonical import as_json
+
+    typer.echo(as_json(plain))
+
+
+def _warn(message: str) -> None:
+    typer.echo(f"warning: {message}", err=True)
+
+
+def _print_result(result: Any) -> None:
+    """Print payments: with colours and bars for people, plainly for pipes."""
+    if not sys.stdout.isatty():
+        typer.echo(str(result))
+        return
+    from troth.campaigns.terminal import print_result
+
+    print_result(result)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Show a bar on the terminal's error stream, and nothing at all elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from troth.campaigns.terminal import progress_bar
+
+    with progress_bar() as watch:
+        yield watch
+
+
+if __name__ == "__main__":
+    main()

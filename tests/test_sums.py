@@ -1,0 +1,89 @@
+"""Declared sums: every family's statistics come out of them, and impossible ones are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from registry import EXAMPLES, generator
+from troth.errors import DataError
+from troth.model import Summable
+from troth.models import Family
+from troth.sums import Moments, Tally, add_by_code
+from troth.support import Array
+
+
+def table_of(model: Family, data: object) -> Array:
+    """Rows as a table ``(row, column)``: features, then answers."""
+    parts = data if isinstance(data, tuple) else (data,)
+    arrays = [np.asarray(part, dtype=np.float64) for part in parts]
+    return np.column_stack([a[:, None] if a.ndim == 1 else a for a in arrays])
+
+
+def draw(model: Family, rows: int, seed: int = 1) -> object:
+    rng = generator(seed)
+    theta = model.draw_parameters(rng)  # type: ignore[attr-defined]
+    return model.draw_data(rng, theta, rows)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_statistics_come_out_of_declared_sums(name: str) -> None:
+    model = EXAMPLES[name]
+    assert isinstance(model, Summable)
+    data = draw(model, 57)
+    table = table_of(model, data)
+    sums = model.sums.of_rows(table)
+    assert sums.shape == (model.sums.width,)
+    assert table.shape[1] == model.sums.columns
+    assert model.sums.rows(sums) == 57
+    np.testing.assert_allclose(
+        model.from_summary(model.from_sums(sums)), model.statistics(data), rtol=1e-12, atol=1e-12
+    )
+    np.testing.assert_allclose(model.to_sums(model.from_sums(sums)), sums, rtol=1e-15)
+    model.sums.check(sums)
+    model.sums.check(np.zeros_like(sums))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("in_order", [True, False])
+def test_rows_are_added_up_by_code(name: str, in_order: bool) -> None:
+    model = EXAMPLES[name]
+    table = table_of(model, draw(model, 300, seed=2))
+    codes = generator(3).integers(0, 7, 300)
+    codes[codes == 4] = 5
+    codes = np.sort(codes) if in_order else codes
+    found = add_by_code(model.sums, list(np.ascontiguousarray(table.T)), codes, 7)
+    expected = np.stack([model.sums.of_rows(table[codes == code]) for code in range(7)])
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+    np.testing.assert_allclose(
+        found[:4].sum(axis=0) + found[4:].sum(axis=0), model.sums.of_rows(table), rtol=1e-11, atol=1e-11
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "sums", "message"),
+    [
+        (Tally(2), [3, -1], "count of code 1 is -1"),
+        (Tally(3), [3, 1.5, 0], "count of code 1 is 1.5"),
+        (Moments(), [-1, 0], "number of rows is -1"),
+        (Moments(), [0, 3], "no rows"),
+        (Moments(support=EXAMPLES["poisson"].support), [3, -1], "sum of column 0 is -1"),
+        (Moments(support=EXAMPLES["poisson"].support), [3, 1.5], "whole"),
+        (Moments(support=EXAMPLES["gamma"].support), [3, 0], "cannot have"),
+        (Moments(squares=True), [4, 10, 20], "too small for the sum"),
+        (Moments(squares=True), [4, 10, -20], "below 0"),
+        (Moments(squares=True), [1, 2, 7], "rank 2"),
+        (Moments((0.0, 0.0), linear=False, squares=True), [9, 1, 2, 2, 1], "positive semi-definite"),
+        (Moments((0.0, 0.0), linear=False, squares=True), [9, 1, 0.5, 0.2, 1], "not symmetric"),
+    ],
+)
+def test_impossible_sums_are_refused(declared: Tally | Moments, sums: list[float], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        declared.check(np.array(sums, dtype=np.float64))
+
+
+def test_declared_values_bound_sums() -> None:
+    declared = Moments((10.0,))
+    declared.check(np.array([4.0, 8.0]), (8, 12))
+    with pytest.raises(DataError, match="sum of column 0 is 8.1"):
+        declared.check(np.array([4.0, 8.1]), (8, 12))

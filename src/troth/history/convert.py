@@ -6,11 +6,15 @@ of z = x − c become sums of x − c′ without the rows, and so do the product
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from troth.errors import DataError
-from troth.model import Array, Summable
 from troth.sums import Moments, Sums, Tally
+
+if TYPE_CHECKING:
+    from troth.model import Array, Summable
 
 
 def convert(sums: Array, given: Sums, wanted: Sums) -> Array:

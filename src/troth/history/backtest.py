@@ -1,0 +1,239 @@
+"""Replay the known lies on past days, under models that never saw them, before a cent is spent.
+
+Days are cut into blocks. For each block a model is fitted to the other days, and the block is paid as if the round were
+held then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
+and a confidence interval over days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.history.convert import statistics_of
+from troth.history.findings import Backtest, findings_of
+from troth.history.lies import PastLie, Scene, check_lies
+from troth.history.past import PastDays, select
+from troth.history.priors import log_marginal
+from troth.mechanisms.rule import Round, Rule
+from troth.model import Array, Model, Summable, shared_evidence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Fitted: TypeAlias = Any
+"""A model, one model per provider, or anything with such a ``models`` or ``model``."""
+
+Candidate: TypeAlias = Fitted | Callable[[PastDays], Fitted]
+"""A fixed model, or a function that fits one to past days."""
+
+Payer: TypeAlias = Rule | Callable[[Any], Rule]
+"""A rule, or a function from the fitted model to a rule, for rules with a range that depends on the model."""
+
+
+def backtest(
+    history: PastDays,
+    model: Candidate,
+    rule: Payer,
+    lies: PastLie | Sequence[PastLie] | None = None,
+    *,
+    name: str = "the model",
+    folds: int = 5,
+    gap: int = 0,
+    false_alarm: float = 0.05,
+    seed: int = 0,
+) -> Backtest:
+    """Ask what the known lies would have gained on past days, one provider lying and the others honest.
+
+    Parameters
+    ----------
+    history
+        Past reports as sums by day and provider; reports may be missing.
+    model
+        How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
+    rule
+        Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
+        as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
+    lies
+        By default all that can be told in such sums, `troth.history.lies.known_lies`.
+    name
+        What the model is called in tables.
+    folds
+        Number of blocks of consecutive days; a block is paid under a model that was fitted to the others.
+    gap
+        Days on both sides of a block that are not used for fitting either, if neighbouring days resemble each other.
+    false_alarm
+        Largest probability that any lie is said to gain although none does, over all lies and providers.
+    seed
+        Of lies and rules that draw: the same seed gives the same backtest.
+
+    Examples
+    --------
+    >>> import troth
+    >>> from troth.history.past import Past
+    >>> from troth.sums import Tally
+    >>> rng = np.random.default_rng(1)
+    >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
+    >>> past = Past(Tally(2), np.stack([20 - ones, ones], axis=-1))
+    >>> found = backtest(past, troth.models.Bernoulli(2, 6), troth.MultiDay())
+    >>> found.gaining(), found["report the usual mean"].verdict
+    ([], 'loses')
+    """
+    days, providers = history.sums.shape[:2]
+    told = check_lies(lies, history.declared)
+    blocks = _blocks(days, folds, gap)
+    if not 0 < false_alarm < 1:
+        raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
+    truth = np.full((days, providers), np.nan)
+    gains = np.full((days, providers, len(told)), np.nan)
+    refused, scores = gains.copy(), np.full(days, np.nan)
+    used: Rule | None = None
+    for fold, (block, others) in enumerate(blocks):
+        fitted = _models(model, select(history, others), providers)
+        used = rule if isinstance(rule, Rule) else rule(fitted)
+        replay = _Replay(history, fitted, used, block, others, (seed, fold))
+        truth[block], paid = replay.honest()
+        scores[block] = log_marginal(fitted, history, block)
+        for k, lie in enumerate(told):
+            earned, out = replay.lying(lie, k)
+            gains[block, :, k] = np.where(paid, earned - truth[block], np.nan)
+            refused[block, :, k] = np.where(paid, out, np.nan)
+    names = tuple(lie.name for lie in told)
+    overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm)
+    assert used is not None  # noqa: S101 (there is at least one fold)
+    return Backtest(
+        name=name,
+        rule=used,
+        providers=tuple(history.providers),
+        lies=names,
+        days=int((~np.isnan(truth)).any(axis=1).sum()),
+        folds=folds,
+        false_alarm=false_alarm,
+        truth=overall[0].truth,
+        log_score=float(np.mean(scores[np.asarray(history.present).any(axis=1)])),
+        overall=overall,
+        findings=found,
+        gains=gains,
+    )
+
+
+class _Replay:
+    """A block of days, paid under a model that was fitted to others."""
+
+    def __init__(
+        self,
+        history: PastDays,
+        model: Any,
+        rule: Rule,
+        block: NDArray[np.intp],
+        others: NDArray[np.intp],
+        seed: tuple[int, int],
+    ) -> None:
+        self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
+        self.model = model
+        self.models: list[Any] = [model] * history.sums.shape[1] if isinstance(model, Model) else list(model)
+        self.evidence = shared_evidence(model)
+        self.sums = np.asarray(history.sums, dtype=np.float64)
+        self.present = np.asarray(history.present, dtype=bool)[block]
+        self.reported = self._statistics(self.sums[block])
+        self.rows = history.declared.rows(self.sums[block])
+
+    def honest(self) -> tuple[Array, NDArray[np.bool_]]:
+        """Return what was earned by what was reported, and where anything was to be earned."""
+        share = self._shares(self.reported)
+        paid = self.present.copy()
+        if self.rule.days > 1:
+            paid[-1] = False  # the last day of a block has no next one
+        if np.isnan(share[paid]).any():
+            day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
+            raise DataError(
+                f"day {self.history.days[self.block[day]]}, provider {self.history.providers[provider]}: the report "
+                "itself falls outside the rule's range, so the round could not have been paid; declare a wider range"
+            )
+        return np.where(paid, share, np.nan), paid
+
+    def lying(self, lie: PastLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
+        """Return what everybody would have earned by a lie, and where it would have been refused."""
+        told = np.empty_like(self.sums[self.block])
+        for provider in range(told.shape[1]):
+            told[:, provider] = lie.tell(self._scene(provider, number))
+        own = self._statistics(told, np.ones_like(self.present))
+        impossible = (
+            np.isneginf(self.evidence.log_evidence(own)) if np.isneginf(own).any() else np.zeros_like(self.present)
+        )
+        share = self._shares(np.where(impossible[..., None], 0.0, own))
+        refused = impossible | np.isnan(share)
+        return np.where(refused, 0.0, share), refused
+
+    def _scene(self, provider: int, number: int) -> Scene:
+        declared, sums = self.history.declared, self.sums
+        own = sums[:, provider]
+        reported = declared.rows(own) > 0
+        past = own[self.others][reported[self.others]]
+        everyone = sums[self.others].reshape(-1, sums.shape[-1])
+        if not len(past):
+            raise DataError(
+                f"provider {self.history.providers[provider]}: no reports outside a block of days, so nothing is known "
+                "about it; leave it out, or take fewer folds"
+            )
+        numbers = np.where(reported, np.arange(len(own)), -1)
+        latest = np.concatenate([[-1], np.maximum.accumulate(numbers)[:-1]])[self.block]
+        yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
+        rng = np.random.default_rng([*self.seed, provider, number])
+        return Scene(declared, own[self.block], yesterday, past, everyone[declared.rows(everyone) > 0], rng)
+
+    def _statistics(self, sums: Array, present: NDArray[np.bool_] | None = None) -> Array:
+        """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
+        here = self.present if present is None else present
+        if isinstance(self.model, Model):
+            t = statistics_of(self.model, sums, self.history.declared)  # type: ignore[arg-type]
+        else:
+            parts = [statistics_of(m, sums[:, i], self.history.declared) for i, m in enumerate(self.models)]
+            t = np.stack(parts, axis=1)
+        return np.where(here[..., None], t, 0.0)
+
+    def _shares(self, own: Array) -> Array:
+        key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
+        round_ = Round(self.model, self.reported, None, self.rows, key, lenient=True)
+        return self.rule.evaluate(round_ if own is self.reported else round_.with_own(own)).share
+
+
+def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Cut days into blocks; with each come the days to fit on."""
+    if not 2 <= folds <= days // 3 or gap < 0:
+        raise DataError(
+            f"{days} days cannot be cut into {folds} blocks with a gap of {gap}: a backtest needs at least 2 blocks of "
+            "3 days, so ask for fewer blocks or give it a longer history"
+        )
+    every = np.arange(days)
+    found = []
+    for block in np.array_split(every, folds):
+        others = every[(every < block[0] - gap) | (every > block[-1] + gap)]
+        if not len(others):
+            raise DataError(f"a gap of {gap} days leaves nothing to fit on")
+        found.append((block, others))
+    return found
+
+
+def _models(candidate: Candidate, past: PastDays, providers: int) -> Any:
+    """Fit, and return one model or one per provider, all of which can take sums."""
+    fitted = candidate
+    if not isinstance(candidate, Model) and not isinstance(candidate, list | tuple) and callable(candidate):
+        fitted = candidate(past)
+    for name in ("models", "model"):
+        if not isinstance(fitted, Model | list | tuple) and hasattr(fitted, name):
+            fitted = getattr(fitted, name)
+    if isinstance(fitted, dict):
+        fitted = [fitted[provider] for provider in past.providers]
+    models = [fitted] if isinstance(fitted, Model) else list(fitted)
+    if not isinstance(fitted, Model) and len(models) != providers:
+        raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
+    for each in models:
+        if not isinstance(each, Summable):
+            raise MissingCapabilityError(
+                f"{type(each).__name__} does not declare its sums, so past sums cannot be mapped to its statistics"
+            )
+    return fitted if isinstance(fitted, Model) else models

@@ -1,0 +1,127 @@
+"""Which model should pay? Backtests of several candidates, and a recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from troth.errors import ParameterError
+from troth.history.backtest import Candidate, Payer, backtest
+from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.history.past import PastDays
+
+
+@dataclass(frozen=True, eq=False)
+class ModelComparison:
+    """Backtests of several models on the same days with the same lies.
+
+    A model under which no lie gains significantly comes first; among those, the one under which lies cost most; and
+    among equals, the one that foretells held-out days best. If lies gain under every model, the one whose worst
+    significant gain is least is named, and that it is not good enough.
+    """
+
+    backtests: Mapping[str, Backtest]
+
+    @property
+    def recommended(self) -> str:
+        """The name of the model to pay with."""
+
+        def order(name: str) -> tuple[float, float, float]:
+            found = self.backtests[name]
+            worst = max((f.gain for f in found.gaining()), default=0.0)
+            return (-worst, round(found.incentive, 3), found.log_score)
+
+        return max(self.backtests, key=order)
+
+    @property
+    def verdict(self) -> str:
+        """Which model to pay with, and why, in a sentence or two."""
+        name = self.recommended
+        found = self.backtests[name]
+        gaining = found.gaining()
+        if gaining:
+            worst = max(gaining, key=lambda f: f.gain)
+            who = "all providers" if worst.provider is None else worst.provider
+            return (
+                f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
+                f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved."
+            )
+        others = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
+        without = f"; lies gain under {', '.join(others)}" if others else ""
+        return (
+            f"Pay with {name}: no lie gains significantly, and a lie costs {100 * found.incentive:.1f}% of the cap on "
+            f"average{without}."
+        )
+
+    def __str__(self) -> str:
+        width = max(24, *(len(name) + 2 for name in self.backtests))
+        first = next(iter(self.backtests.values()))
+        head = f"{'gain, percent of the cap':<32}" + "".join(f"{name:>{width}}" for name in self.backtests)
+        lines = [
+            f"{type(first.rule).__name__}: {first.days} held-out days, {len(first.providers)} providers; * gains "
+            "significantly, in brackets the worst provider",
+            head,
+            "-" * len(head),
+        ]
+        for lie in first.lies:
+            cells = []
+            for found in self.backtests.values():
+                worst = max((f for f in found.findings if f.lie == lie), key=lambda f: f.gain)
+                mean = f"{100 * found[lie].gain:+.1f}{_star(found[lie].verdict)}"
+                cells.append(f"{mean} ({100 * worst.gain:+.1f}{_star(worst.verdict)})")
+            lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
+        lines.append(f"{'a lie costs':<32}" + self._row(width, lambda b: f"{100 * b.incentive:.1f}"))
+        lines.append(f"{'the reported earns':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
+        lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: f"{b.log_score:.3f}"))
+        lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
+        return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    def _row(self, width: int, cell: Any) -> str:
+        return "".join(f"{cell(found):>{width}}" for found in self.backtests.values())
+
+    def __getitem__(self, name: str) -> Backtest:
+        return self.backtests[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "recommended": self.recommended,
+            "verdict": self.verdict,
+            "models": {name: found.to_dict() for name, found in self.backtests.items()},
+        }
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw models against lies; needs matplotlib (``pip install troth[plots]``)."""
+        from troth.history.plots import plot_models
+
+        return plot_models(self, path)
+
+
+def compare_models(
+    history: PastDays, candidates: Mapping[str, Candidate], rule: Payer, lies: Any = None, **options: Any
+) -> ModelComparison:
+    """Backtest several models on the same days with the same lies, and recommend one.
+
+    Parameters
+    ----------
+    candidates
+        Models, or functions that fit them to past days, by the name they shall have.
+    history, rule, lies, options
+        As for `backtest`; the false-alarm rate is shared among the candidates.
+    """
+    if not candidates:
+        raise ParameterError("there are no models to compare")
+    rate = options.pop("false_alarm", 0.05) / len(candidates)
+    found = {
+        name: backtest(history, model, rule, lies, name=name, false_alarm=rate, **options)
+        for name, model in candidates.items()
+    }
+    return ModelComparison(found)
+
+
+def _star(verdict: str) -> str:
+    return "*" if verdict == "GAINS" else ""

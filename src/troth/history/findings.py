@@ -1,0 +1,223 @@
+"""What a backtest found: what each lie would have gained, for each provider and overall, and a plain verdict."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.history.intervals import holm, over_days
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.mechanisms.rule import Rule
+    from troth.model import Array
+
+HONEST_PAST = (
+    "The past reports are taken as honest: what a lie gains is measured against them, and a provider that lied then "
+    "passes for its own truth."
+)
+INDEPENDENT_PAST = (
+    "The history must be public or already paid for: it must not depend on the reports of the round it is used for, "
+    "or a provider could lie today to be paid by a better model tomorrow."
+)
+
+
+@dataclass(frozen=True)
+class PastFinding:
+    """What one lie would have gained on past days, in units of the cap.
+
+    Attributes
+    ----------
+    lie
+        What was done.
+    provider
+        Who did it, or None for the average over providers.
+    truth, earned
+        Mean payment of what was reported, and of the lie.
+    gain, low, high
+        Their difference and its confidence interval over days, each at the stated level by itself.
+    verdict
+        ``"GAINS"`` or ``"loses"`` if that is significant among all comparisons together, else
+        ``"no difference found"``.
+    days
+        On how many days.
+    refused
+        Share of days on which the lie could not have been paid: impossible, or out of the declared range.
+    """
+
+    lie: str
+    provider: Any
+    truth: float
+    earned: float
+    gain: float
+    low: float
+    high: float
+    verdict: str
+    days: int
+    refused: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What the known lies would have earned on past days; prints as a table and plots as a picture.
+
+    Attributes
+    ----------
+    name
+        What the model is called.
+    rule
+        The payment rule.
+    overall
+        One finding per lie, averaged over the providers of each day.
+    findings
+        One finding per lie and provider.
+    false_alarm
+        Largest probability that any lie is said to gain, of any provider, although none does.
+    log_score
+        Mean log probability of a held-out day under the fitted model, up to a constant that models of the same sums
+        share.
+    gains
+        Daily gains ``(day, provider, lie)``, NaN where there was no report.
+    """
+
+    name: str
+    rule: Rule
+    providers: tuple[Any, ...]
+    lies: tuple[str, ...]
+    days: int
+    folds: int
+    false_alarm: float
+    truth: float
+    log_score: float
+    overall: tuple[PastFinding, ...]
+    findings: tuple[PastFinding, ...]
+    gains: Array = field(repr=False)
+
+    def __getitem__(self, lie: str) -> PastFinding:
+        return next(f for f in self.overall if f.lie == lie)
+
+    def of(self, provider: Any, lie: str) -> PastFinding:
+        """Return the finding of one provider and one lie."""
+        return next(f for f in self.findings if f.provider == provider and f.lie == lie)
+
+    def gaining(self) -> list[PastFinding]:
+        """Return what gains significantly: lies on average over providers, and of single providers."""
+        return [f for f in (*self.overall, *self.findings) if f.verdict == "GAINS"]
+
+    @property
+    def incentive(self) -> float:
+        """How much of the cap a lie costs on average over lies and providers."""
+        return -float(np.mean([f.gain for f in self.overall]))
+
+    @property
+    def verdict(self) -> str:
+        """What was found, in a sentence or two."""
+        gaining = self.gaining()
+        if not gaining:
+            worst = max(self.findings, key=lambda f: f.gain)
+            return (
+                f"No lie gains significantly under {self.name}; the most that any gained is {100 * worst.gain:+.1f}% "
+                f"of the cap ({worst.lie}, {worst.provider}), which chance explains."
+            )
+        return (
+            f"Under {self.name} lies gain: "
+            + "; ".join(
+                f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
+                for f in sorted(gaining, key=lambda f: -f.gain)
+            )
+            + "."
+        )
+
+    def __str__(self) -> str:
+        head = f"{'lie':<30} {'gain':>7} {'interval':>17}  {'verdict':<20} worst provider"
+        lines = [
+            f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {self.folds} blocks, "
+            f"{len(self.providers)} providers; percent of the cap",
+            f"the reported earns {100 * self.truth:.1f}, log score {self.log_score:.4f} per day",
+            head,
+            "-" * len(head),
+        ]
+        for f in self.overall:
+            worst = max((g for g in self.findings if g.lie == f.lie), key=lambda g: g.gain)
+            interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
+            mark = " GAINS" if worst.verdict == "GAINS" else ""
+            lines.append(
+                f"{f.lie:<30} {100 * f.gain:>+7.2f} {interval:>17}  {f.verdict:<20} "
+                f"{worst.provider} {100 * worst.gain:+.2f}{mark}"
+            )
+        return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "model": self.name,
+            "rule": repr(self.rule),
+            "providers": list(self.providers),
+            "days": self.days,
+            "folds": self.folds,
+            "false_alarm": self.false_alarm,
+            "truth": self.truth,
+            "log_score": self.log_score,
+            "incentive": self.incentive,
+            "verdict": self.verdict,
+            "assumes": [HONEST_PAST, INDEPENDENT_PAST],
+            "overall": [asdict(f) for f in self.overall],
+            "findings": [asdict(f) for f in self.findings],
+        }
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw providers against lies; needs matplotlib (``pip install troth[plots]``)."""
+        from troth.history.plots import plot_backtest
+
+        return plot_backtest(self, path)
+
+
+def findings_of(
+    lies: Sequence[str], providers: Sequence[Any], truth: Array, gains: Array, refused: Array, false_alarm: float
+) -> tuple[tuple[PastFinding, ...], tuple[PastFinding, ...]]:
+    """Return findings overall and by provider from daily numbers ``(day, provider[, lie])``.
+
+    Significance is by Holm's method over all lies, overall and of every provider, one-sided for gains and for losses.
+    """
+    columns: list[tuple[str, Any, Array, Array, Array]] = []
+    for k, lie in enumerate(lies):
+        columns.append((lie, None, *(_daily(x) for x in (truth, gains[..., k], refused[..., k]))))
+    for k, lie in enumerate(lies):
+        for i, provider in enumerate(providers):
+            columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))
+    intervals = [over_days(gain, false_alarm) for _, _, _, gain, _ in columns]
+    above = holm(np.array([found.above for found in intervals]), false_alarm)
+    below = holm(np.array([found.below for found in intervals]), false_alarm)
+    found = []
+    for (lie, provider, honest, _, out), interval, gains_, loses in zip(columns, intervals, above, below, strict=True):
+        verdict = "GAINS" if gains_ else "loses" if loses else "no difference found"
+        mean = _mean(honest)
+        found.append(
+            PastFinding(
+                lie,
+                provider,
+                mean,
+                mean + interval.mean,
+                interval.mean,
+                interval.low,
+                interval.high,
+                verdict,
+                interval.days,
+                _mean(out),
+            )
+        )
+    return tuple(found[: len(lies)]), tuple(found[len(lies) :])
+
+
+def _daily(numbers: Array) -> Array:
+    """Mean over the providers who reported, for each day; NaN if nobody did."""
+    count = (~np.isnan(numbers)).sum(axis=1)
+    return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
+
+
+def _mean(numbers: Array) -> float:
+    kept = numbers[~np.isnan(numbers)]
+    return float(kept.mean()) if len(kept) else float("nan")

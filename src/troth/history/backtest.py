@@ -220,7 +220,7 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
 
 def _models(candidate: Candidate, past: PastDays, providers: int) -> Any:
     """Fit, and return one model or one per provider, all of which can take sums."""
-    fitted = candidate
+    fitted: Any = candidate
     if not isinstance(candidate, Model) and not isinstance(candidate, list | tuple) and callable(candidate):
         fitted = candidate(past)
     for name in ("models", "model"):

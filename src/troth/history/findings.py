@@ -24,6 +24,8 @@ INDEPENDENT_PAST = (
     "or a provider could lie today to be paid by a better model tomorrow."
 )
 
+_NAMED = 6  # lies that gain are named in a verdict, so many at most
+
 
 @dataclass(frozen=True)
 class PastFinding:
@@ -118,18 +120,19 @@ class Backtest:
         gaining = self.gaining()
         if not gaining:
             worst = max(self.findings, key=lambda f: f.gain)
+            if worst.gain <= 0:
+                return f"No lie gains under {self.name}: every one would have cost every provider."
             return (
                 f"No lie gains significantly under {self.name}; the most that any gained is {100 * worst.gain:+.1f}% "
                 f"of the cap ({worst.lie}, {worst.provider}), which chance explains."
             )
-        return (
-            f"Under {self.name} lies gain: "
-            + "; ".join(
-                f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
-                for f in sorted(gaining, key=lambda f: -f.gain)
-            )
-            + "."
+        named = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
+        listing = "; ".join(
+            f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
+            for f in named[:_NAMED]
         )
+        more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        return f"Under {self.name} lies gain: {listing}{more}."
 
     def __str__(self) -> str:
         head = f"{'lie':<30} {'gain':>7} {'interval':>17}  {'verdict':<20} worst provider"
@@ -184,7 +187,7 @@ def findings_of(
     """
     columns: list[tuple[str, Any, Array, Array, Array]] = []
     for k, lie in enumerate(lies):
-        columns.append((lie, None, *(_daily(x) for x in (truth, gains[..., k], refused[..., k]))))
+        columns.append((lie, None, _daily(truth), _daily(gains[..., k]), _daily(refused[..., k])))
     for k, lie in enumerate(lies):
         for i, provider in enumerate(providers):
             columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))

@@ -58,7 +58,7 @@ class Scene:
     @cached_property
     def mean(self) -> Array:
         """Frequencies of codes, or means of the columns, over its own past, ``(code or column,)``."""
-        return rates(self.past.sum(axis=0)[None], self.declared)[0]
+        return np.asarray(rates(self.past.sum(axis=0)[None], self.declared)[0])
 
     @cached_property
     def spread(self) -> Array:
@@ -116,6 +116,8 @@ class Withhold(PastLie):
         kept = np.round(scene.rows * (1 - self.share))
         if isinstance(scene.declared, Tally):
             return _draw_rows(scene.rng, scene.own, kept)
+        if scene.declared.squares:  # fewer rows than columns cannot have such products
+            kept = np.maximum(kept, np.minimum(scene.rows, scene.declared.columns + 1))
         ratio = np.divide(kept, scene.rows, out=np.zeros_like(kept), where=scene.rows > 0)
         reported = scene.own * ratio[:, None]
         if scene.declared.support.integer and not any(scene.declared.centre) and scene.declared.columns == 1:

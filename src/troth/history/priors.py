@@ -171,7 +171,7 @@ def left_out(model: Any, sums: Array, declared: Sums) -> Array:
         return np.asarray(own(convert(sums, declared, model.sums)))
     if isinstance(model, Normal):
         rows, square, log_rows = _squares(sums, declared, model.mean)
-        return -rows / 2 * np.log(2 * np.pi * model.noise**2) + log_rows - square / (2 * model.noise**2)
+        return np.asarray(-rows / 2 * np.log(2 * np.pi * model.noise**2) + log_rows - square / (2 * model.noise**2))
     if isinstance(model, MultivariateNormal):
         s, d = convert(sums, declared, model.sums), len(model.mean)
         noise = np.array(model.noise)
@@ -271,6 +271,7 @@ class _Problem:
                 "better to hundreds; its parameters are the spread of days"
             )
         self.sums = np.asarray(history.sums, dtype=np.float64)[self.used]
+        self.totals = self.sums.sum(axis=1)
         self.declared = history.declared
         self.guess, size = _start(law, self.sums, self.declared, self.fixed)
         self.parameters = {
@@ -298,8 +299,7 @@ class _Problem:
     def log_likelihood(self, free: Array) -> float:
         """Σ_t log p(day t)."""
         model: Any = self.model(free)
-        t = statistics_of(model, self.sums, self.declared)
-        total = t.sum(axis=-2)
+        total = statistics_of(model, self.totals, self.declared)  # statistics of these families add over rows
         evidence = model.log_evidence(total) - model.log_evidence(np.zeros(total.shape[-1]))
         return float(evidence.sum() + left_out(model, self.sums, self.declared).sum())
 
@@ -317,6 +317,7 @@ class _Problem:
             return -value if np.isfinite(value) else 1e300
 
         bounds = [(-_WIDEST, _WIDEST)] * free
+        self.log_likelihood(np.zeros(free))  # refuses sums that lack what the family needs
         best = None
         for start in self._starts(free):
             found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
@@ -325,11 +326,11 @@ class _Problem:
         assert best is not None  # noqa: S101 (there is at least one start)
         if best.fun >= 1e300:
             raise DataError(f"{self.law.__name__}: no prior makes this history possible")
-        polished = minimize(
-            loss, best.x, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9, "maxiter": 200 * free}
+        curvature = _hessian(loss, best.x)
+        x = _newton(loss, best.x, curvature)
+        return FittedPrior(
+            self.model(x), -float(loss(x)), self._errors(curvature, x), len(self.used), self._at_bound(x)
         )
-        x = polished.x if polished.fun < best.fun and (np.abs(polished.x) <= _WIDEST).all() else best.x
-        return FittedPrior(self.model(x), -float(loss(x)), self._errors(loss, x), len(self.used), self._at_bound(x))
 
     def _starts(self, free: int) -> list[Array]:
         """Start at the guess by moments, and with each positive number ten times larger or smaller."""
@@ -343,9 +344,8 @@ class _Problem:
             starts.append(start)
         return starts
 
-    def _errors(self, loss: Callable[[Array], float], x: Array) -> dict[str, Any]:
+    def _errors(self, curvature: Array, x: Array) -> dict[str, Any]:
         """Return standard errors of the parameters themselves, by the delta method."""
-        curvature = _hessian(loss, x)
         try:
             values, vectors = np.linalg.eigh(curvature)
         except np.linalg.LinAlgError:
@@ -384,6 +384,17 @@ class _Problem:
             if parameter.kind != "real" and (np.abs(part) > 0.5 * _WIDEST).any():
                 names.append(name)
         return tuple(names)
+
+
+def _newton(loss: Callable[[Array], float], x: Array, curvature: Array) -> Array:
+    """Take the last step that a search by slopes alone leaves, if it leads up."""
+    step = 1e-4
+    slope = np.array([(loss(x + move) - loss(x - move)) / (2 * step) for move in step * np.eye(len(x))])
+    try:
+        found = x - np.linalg.solve(curvature, slope)
+    except np.linalg.LinAlgError:
+        return x
+    return found if np.abs(found).max() <= _WIDEST and loss(found) < loss(x) else x
 
 
 def _hessian(loss: Callable[[Array], float], x: Array) -> Array:

@@ -1,0 +1,195 @@
+"""Backtests on simulated histories: silent under the right law, loud under the textbook one.
+
+Declared error: a backtest names a lie that does not gain with probability 0.05 at most; a few dozen histories are
+checked against binomial bounds that hold but for 1 in 10,000, and single histories have fixed seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import troth
+from history.worlds import binary_days, past_of, right_models
+from registry import EXAMPLES
+from troth import models
+from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.history import lies
+from troth.history.backtest import backtest
+from troth.history.comparison import compare_models
+from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
+from troth.history.past import Past, PastDays
+from troth.history.priors import FittedPrior, fit_prior
+from troth.information import log_pmi
+from troth.sums import Tally
+
+RULES: dict[str, Any] = {
+    "multi-day": troth.MultiDay(exchangeable=True),
+    "synthetic peers": troth.SyntheticPeers(draws=16),
+}
+
+
+def textbook(past: PastDays) -> FittedPrior:
+    return fit_prior("Bernoulli", past)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> None:
+    past = binary_days(1, days=200)
+    found = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule])
+    assert found["right"].gaining() == []
+    assert found["textbook"].gaining()
+    assert found["right"].log_score > found["textbook"].log_score + 1
+    assert found["right"].incentive > found["textbook"].incentive
+    assert found.recommended == "right"
+    assert "Pay with right" in found.verdict
+    assert "textbook" in found.verdict
+
+
+def test_the_right_law_raises_few_false_alarms() -> None:
+    runs = 40
+    alarms = 0
+    for seed in range(runs):
+        past = binary_days(1000 + seed, days=60, providers=3, sizes=(5, 20))
+        alarms += bool(backtest(past, right_models(3), RULES["multi-day"], folds=3).gaining())
+    assert alarms <= stats.binom.isf(1e-4, runs, 0.05)
+
+
+def test_gains_are_what_the_rule_pays() -> None:
+    """One lie of one provider on one day, computed by hand from the rule's definition."""
+    past = binary_days(3, days=12, providers=3)
+    model = models.Bernoulli(2, 4)
+    found = backtest(past, model, RULES["multi-day"], lies.Replicate(2), folds=3)
+    f = troth.divergences.logistic
+    t = past.sums[..., ::-1]
+    day, provider = 5, 1
+    peers = t.sum(axis=1) - t[:, provider]
+
+    def share(own: Any) -> float:
+        score = f.mismatched(log_pmi(model, own, peers[day + 1])) + f.matched(log_pmi(model, own, peers[day]))
+        return float((score - f.low) / (f.high - f.low))
+
+    expected = share(2 * t[day, provider]) - share(t[day, provider])
+    assert found.gains[day, provider, 0] == pytest.approx(expected, abs=1e-12)
+    assert np.isnan(found.gains[[3, 7, 11]]).all()  # the last days of blocks of four
+    assert found.days == 9
+
+
+def test_models_never_see_the_days_they_pay() -> None:
+    past = binary_days(4, days=30)
+    seen: list[set[Any]] = []
+
+    def spy(train: PastDays) -> Any:
+        seen.append(set(train.days))
+        return models.Bernoulli(1, 1)
+
+    backtest(past, spy, RULES["multi-day"], lies.Nothing(), folds=3, gap=2)
+    assert seen == [set(range(12, 30)), set(range(8)) | set(range(22, 30)), set(range(18))]
+
+
+def test_missing_reports_are_neither_paid_nor_peers() -> None:
+    """A provider who never comes changes nothing for the others."""
+    past = binary_days(5, days=40, providers=4)
+    sums = past.sums.copy()
+    sums[::2, 3] = 0
+    found = backtest(Past(Tally(2), sums), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    assert np.isnan(found.gains[::2, 3]).all()
+    assert found.of(3, "report nothing").days == 20 - 2
+    three = backtest(Past(Tally(2), sums[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", [n for n, m in EXAMPLES.items() if getattr(m, "reference", None) is None])
+def test_every_family_can_be_replayed(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    past = past_of(model, 11, days=14, rows=8)
+    found = backtest(past, model, RULES["synthetic peers"], folds=2)
+    assert np.isfinite(found.gains).all()
+    assert len(found.lies) >= 6
+
+
+def test_a_rule_may_depend_on_the_fitted_model() -> None:
+    past = binary_days(6, days=60, sizes=(10, 20))
+
+    def rule(model: Any) -> troth.Rule:
+        return troth.OneTime(troth.exact_range(model, rows=[40] * 5))
+
+    found = backtest(past, models.Bernoulli(2, 4), rule, folds=2)
+    assert isinstance(found.rule, troth.OneTime)
+    assert found["fabricate from own past"].gain < 0
+    narrow = troth.OneTime(troth.ScoreRange(-0.01, 0.01))
+    with pytest.raises(DataError, match="provider .*: the report itself falls outside"):
+        backtest(past, models.Bernoulli(2, 4), narrow, folds=2)
+
+
+def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None:
+    model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
+    never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
+    past = Past(Tally(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
+    found = backtest(past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), folds=2)
+    assert found.of(1, "flip 40%").refused == 1.0
+    assert found.of(1, "flip 40%").earned == 0.0
+    assert found.of(0, "flip 40%").refused == 0.0
+
+
+def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
+    past = Past(Tally(2), binary_days(7, days=60, providers=3).sums, providers=["Ash", "Birch", "Cedar"])
+    comparison = compare_models(past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], folds=3)
+    for text in (str(comparison), str(comparison["right"])):
+        assert HONEST_PAST in text
+        assert INDEPENDENT_PAST in text
+        assert "withhold 50%" in text
+    plain = json.loads(json.dumps(comparison.to_dict()))
+    assert plain["recommended"] == comparison.recommended
+    assert {f["provider"] for f in plain["models"]["right"]["findings"]} == {"Ash", "Birch", "Cedar"}
+    comparison["textbook"].plot(tmp_path / "backtest.png")
+    comparison.plot(tmp_path / "models.png")
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.iterdir())
+
+
+def test_the_same_seed_gives_the_same_backtest() -> None:
+    past = binary_days(8, days=30)
+    first, again, other = (
+        backtest(past, models.Bernoulli(2, 4), RULES["synthetic peers"], folds=2, seed=seed) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first.gains, again.gains)
+    assert not np.array_equal(first.gains, other.gains)
+
+
+def test_where_lies_gain_under_every_model_that_is_said() -> None:
+    past = binary_days(1, days=200)
+    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"])
+    assert "Lies gain under every model" in found.verdict
+    assert "do not pay" in found.verdict
+
+
+def test_what_cannot_be_replayed_is_refused() -> None:
+    past = binary_days(9, days=12, providers=3)
+    model = models.Bernoulli(1, 1)
+    with pytest.raises(DataError, match="12 days cannot be cut into 5 blocks"):
+        backtest(past, model, RULES["multi-day"])
+    with pytest.raises(DataError, match="2 models for 3 providers"):
+        backtest(past, [model] * 2, RULES["multi-day"], folds=2)
+    with pytest.raises(ParameterError, match="false_alarm"):
+        backtest(past, model, RULES["multi-day"], folds=2, false_alarm=0.0)
+    with pytest.raises(ParameterError, match="no models"):
+        compare_models(past, {}, RULES["multi-day"])
+    gone = past.sums.copy()
+    gone[4:, 1] = 0
+    with pytest.raises(DataError, match="provider 1: no reports outside a block"):
+        backtest(Past(Tally(2), gone), model, RULES["multi-day"], folds=3)
+
+    class Bare:
+        def statistics(self, data: Any, /) -> Any:
+            return model.statistics(data)
+
+        def log_evidence(self, statistics: Any, /) -> Any:
+            return model.log_evidence(statistics)
+
+    with pytest.raises(MissingCapabilityError, match="Bare does not declare its sums"):
+        backtest(past, Bare(), RULES["multi-day"], folds=2)

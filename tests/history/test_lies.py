@@ -1,0 +1,115 @@
+"""Lies told in sums: each is what it says, keeps to what data can have, and knows only what a liar knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from registry import generator
+from troth.errors import ParameterError
+from troth.history import lies
+from troth.history.lies import Scene, check_lies, known_lies, rates, whole_counts
+from troth.sums import Moments, Sums, Tally
+from troth.support import Support
+
+KINDS: dict[str, Sums] = {
+    "codes": Tally(3),
+    "counts": Moments(support=Support(0, integer=True)),
+    "numbers": Moments((2.0,), squares=True),
+    "waits": Moments(support=Support(0)),
+    "vectors": Moments((1.0, -1.0), squares=True),
+    "regression": Moments((0.0, 0.0, 0.0), linear=False, squares=True),
+}
+
+
+def scene(declared: Sums, seed: int = 1) -> Scene:
+    rng = generator(seed, 71)
+
+    def report() -> Any:
+        n = int(rng.integers(1, 20))
+        if isinstance(declared, Tally):
+            return declared.of_rows(rng.integers(0, declared.size, (n, 1)))
+        table = rng.gamma(3.0, size=(n, declared.columns))
+        return declared.of_rows(np.round(table) if declared.support.integer else table)
+
+    own, yesterday, past, everyone = (np.array([report() for _ in range(k)]) for k in (6, 6, 30, 80))
+    return Scene(declared, own, yesterday, past, everyone, generator(seed, 72))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lies_are_sums_that_data_can_have(kind: str) -> None:
+    declared = KINDS[kind]
+    for lie in known_lies(declared):
+        here = scene(declared)
+        told = lie.tell(here)
+        assert told.shape == here.own.shape
+        for report in told:
+            declared.check(report)
+        assert np.array_equal(told, lie.tell(scene(declared)))  # deterministic given the seed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_truth_is_left_alone(kind: str) -> None:
+    here = scene(KINDS[kind])
+    before = here.own.copy()
+    for lie in known_lies(KINDS[kind]):
+        lie.tell(here)
+    assert np.array_equal(before, here.own)
+
+
+def test_each_lie_is_what_it_says() -> None:
+    for declared in (KINDS["codes"], KINDS["numbers"]):
+        here = scene(declared)
+        n, own = here.rows, rates(here.own, declared)
+        assert np.array_equal(declared.rows(lies.Replicate(3).tell(here)), 3 * n)
+        least = 0 if isinstance(declared, Tally) else np.minimum(n, 2)
+        assert np.array_equal(declared.rows(lies.Withhold(0.5).tell(here)), np.maximum(np.round(n / 2), least))
+        assert not lies.Nothing().tell(here).any()
+        assert np.array_equal(lies.Yesterday().tell(here), here.yesterday)
+        usual = rates(lies.ShrinkToMean(1.0).tell(here), declared)
+        half = rates(lies.ShrinkToMean(0.5).tell(here), declared)
+        slack = 1 / n[:, None] if isinstance(declared, Tally) else 1e-9
+        assert (np.abs(usual - here.mean) <= slack).all()
+        assert (np.abs(half - (own + here.mean) / 2) <= slack).all()
+        fabricated = lies.Fabricate().tell(here)
+        assert all((report == here.past).all(axis=1).any() for report in fabricated)
+
+
+def test_withheld_rows_are_rows() -> None:
+    here = scene(Tally(3))
+    kept = lies.Withhold(0.5).tell(here)
+    assert (kept <= here.own).all()
+    flipped = lies.Flip(0.3).tell(here)
+    assert np.array_equal(flipped.sum(axis=1), here.own.sum(axis=1))
+    assert np.abs(flipped - here.own).sum() > 0
+
+
+def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
+    declared = KINDS["numbers"]
+    here = scene(declared)
+    told = lies.Shift(1.0).tell(here)
+    assert np.allclose(rates(told, declared) - rates(here.own, declared), here.spread)
+
+    def scatter(sums: Any) -> Any:
+        return sums[:, 2] - sums[:, 1] ** 2 / sums[:, 0]
+
+    assert np.allclose(scatter(told), scatter(here.own))
+
+
+def test_whole_counts_sum_to_the_rows() -> None:
+    rng = generator(6)
+    weights, rows = rng.random((50, 4)), rng.integers(0, 30, 50).astype(float)
+    counts = whole_counts(weights, rows)
+    assert np.array_equal(counts.sum(axis=1), rows)
+    assert (np.abs(counts - rows[:, None] * weights / weights.sum(axis=1, keepdims=True)) < 1).all()
+
+
+def test_lies_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ParameterError, match="'flip 10%' cannot be told in sums of Moments"):
+        check_lies(lies.Flip(), Moments())
+    with pytest.raises(ParameterError, match="no lie"):
+        check_lies(["replicate"], Tally(2))
+    with pytest.raises(ParameterError, match="no lies"):
+        check_lies([], Tally(2))

@@ -1,0 +1,70 @@
+"""Sums of past days: taken from rows, moved to another centre, and refused where they say nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from registry import EXAMPLES, generator
+from troth import models
+from troth.errors import DataError
+from troth.history.convert import convert, statistics_of
+from troth.history.past import Past, PastDays, select
+from troth.sums import Moments, Tally
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_statistics_of_converted_sums_are_those_of_the_rows(name: str) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(3)
+    data = model.draw_data(rng, model.draw_parameters(rng), 7)
+    if hasattr(model, "precision"):
+        table, given = np.column_stack(data), Moments((0.5, -0.2, 0.1), squares=True)
+    elif isinstance(model.sums, Tally):
+        table, given = np.asarray(data)[:, None], model.sums
+    else:
+        table = np.asarray(data).reshape(7, -1)
+        given = Moments((0.7,) * model.sums.columns, squares=True)
+    t = statistics_of(model, given.of_rows(table), given)
+    assert np.allclose(t, model.from_summary(model.summary(data)), rtol=1e-9, atol=1e-9)
+
+
+def test_what_was_never_added_up_is_refused() -> None:
+    with pytest.raises(DataError, match="squares=True"):
+        convert(np.ones(2), Moments(), Moments(squares=True))
+    with pytest.raises(DataError, match="2 columns of numbers|3 codes"):
+        convert(np.ones(3), Tally(3), Moments((0.0, 0.0)))
+    with pytest.raises(DataError, match="linear=True"):
+        convert(np.ones(2), Moments(linear=False, squares=True), Moments((1.0,)))
+    with pytest.raises(DataError, match="1 columns, but the model wants 2"):
+        convert(np.ones(2), Moments(), Moments((0.0, 0.0)))
+
+
+def test_rows_are_added_up_by_day_and_provider() -> None:
+    rng = generator(5)
+    provider, day = rng.integers(0, 3, 200), rng.integers(0, 4, 200)
+    values = rng.normal(size=200)
+    past = Past.of_rows(provider, day, values)
+    assert isinstance(past, PastDays)
+    assert isinstance(past.declared, Moments)
+    model = models.Normal(0.5, 1, 2)
+    t = statistics_of(model, past.sums, past.declared)
+    for i in range(3):
+        for d in range(4):
+            assert np.allclose(t[d, i], model.statistics(values[(provider == i) & (day == d)]))
+    some = select(past, np.array([1, 3]))
+    assert some.days == (1, 3)
+    assert np.array_equal(some.sums, past.sums[[1, 3]])
+
+
+def test_bad_histories_are_refused() -> None:
+    with pytest.raises(DataError, match="shape"):
+        Past(Tally(2), np.ones((3, 2)))
+    with pytest.raises(DataError, match="day 1, provider 0"):
+        Past(Tally(2), np.array([[[1.0, 2.0]], [[np.nan, 1.0]]]))
+    with pytest.raises(DataError, match="3 names for 2 days"):
+        Past(Tally(2), np.ones((2, 1, 2)), days=[1, 2, 3])
+    with pytest.raises(DataError, match="one of each per row"):
+        Past.of_rows(["a", "b"], [1, 2, 3], [1.0, 2.0])

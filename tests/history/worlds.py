@@ -1,0 +1,57 @@
+"""Simulated histories whose law is known: day types, providers that differ, sizes that vary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from registry import generator
+from troth import models
+from troth.history.past import Past
+from troth.sums import Moments, Tally
+
+PRIOR = np.array([0.5, 0.3, 0.2])
+RATES = np.array([0.15, 0.35, 0.65])
+OFFSETS = np.array([0.15, -1.0, 0.9, 0.3, -0.5])
+
+
+def rates(providers: int) -> Any:
+    """Each provider's own rate on each type of day, ``(type, provider)``."""
+    return 1 / (1 + np.exp(-(np.log(RATES / (1 - RATES))[:, None] + OFFSETS[:providers])))
+
+
+def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int] = (10, 40)) -> Past:
+    """Binary reports of random sizes: day types, and a rate of its own for each provider and type."""
+    rng = generator(seed, 61)
+    types = rng.choice(3, p=PRIOR, size=days)
+    rows = rng.integers(*sizes, size=(days, providers))
+    ones = rng.binomial(rows, rates(providers)[types])
+    return Past(Tally(2), np.stack([rows - ones, ones], axis=-1))
+
+
+def right_models(providers: int = 5) -> list[Any]:
+    """The law that `binary_days` are drawn from, one model per provider."""
+    return [models.Finite(PRIOR, np.stack([1 - p, p], axis=-1)) for p in rates(providers).T]
+
+
+def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12) -> Past:
+    """A history that is drawn from a model, all of whose rows are i.i.d. given the day's θ."""
+    rng = generator(seed, 62)
+    theta = model.draw_parameters(rng, (days,))
+    regression = hasattr(model, "precision")
+    if regression:
+        declared: Any = Moments((0.0,) * (len(model.mean) + 1), linear=False, squares=True)
+    elif isinstance(model.sums, Tally):
+        declared = model.sums
+    else:
+        integer = model.support.integer
+        centre = (0.0 if integer else 1.0,) * model.sums.columns
+        declared = Moments(centre, squares=not integer, support=model.support)
+    sums = np.zeros((days, providers, declared.width))
+    for day in range(days):
+        for provider in range(providers):
+            data = model.draw_data(rng, theta[day], rows)
+            table = np.column_stack([data[0], data[1]]) if regression else np.asarray(data).reshape(rows, -1)
+            sums[day, provider] = declared.of_rows(table)
+    return Past(declared, sums)

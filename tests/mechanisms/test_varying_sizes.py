@@ -1,0 +1,142 @@
+"""Erratum E10 revisited: numbers of rows that vary from day to day, exactly, by enumerating every size and dataset.
+
+Peers have few rows on some days and many on others. `SyntheticPeers` draws peers of the day's own sizes, so it is
+truthful whatever a provider knows about sizes. `MultiDay(exchangeable=True)` compares with the next day's sizes, so it
+is truthful if, given all that the provider knows, sizes of the two days have the same law, and not if it foresees them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+import troth
+from registry import generator
+from troth import divergences, models
+from troth.information import log_pmi
+from troth.mechanisms.rule import normalise
+from troth.models.extremes import datasets_by_type
+
+SIZES = (1, 6)  # rows of all peers on a quiet and on a busy day
+OWN = 2
+LARGEST_FAKE = 8
+TOLERANCE = 1e-12
+MODELS: dict[str, Any] = {
+    "bernoulli": models.Bernoulli(1, 1),
+    "skewed bernoulli": models.Bernoulli(0.6, 2),
+    "finite": models.Finite([0.3, 0.7], [[0.2, 0.8], [0.7, 0.3]]),
+    "finite, three states": models.Finite(
+        generator(4).dirichlet(np.ones(3)), generator(5).dirichlet(np.ones(2), size=3)
+    ),
+}
+
+
+def datasets(model: Any, rows: int) -> tuple[Any, Any]:
+    """All datasets of so many rows up to their order: statistics and log numbers of orders."""
+    types = datasets_by_type(rows, 2)
+    t = types[:, ::-1] if isinstance(model, models.Bernoulli) else model.from_summary(types)
+    return t, gammaln(rows + 1) - gammaln(types + 1).sum(axis=1)
+
+
+def beliefs(model: Any, rows: int, truths: Any) -> tuple[Any, Any, Any]:
+    """Peers' datasets of so many rows, their probabilities, and those given each true dataset."""
+    peers, orders = datasets(model, rows)
+    nothing = model.log_evidence(np.zeros(peers.shape[-1]))
+    marginal = np.exp(orders + model.log_evidence(peers) - nothing)
+    conditional = np.exp(orders + model.log_evidence(truths[:, None] + peers) - model.log_evidence(truths)[:, None])
+    return peers, marginal, conditional
+
+
+def every_report(model: Any) -> Any:
+    """All that a provider could send: of any size, also larger than what it has, and nothing."""
+    return np.concatenate([datasets(model, rows)[0] for rows in range(LARGEST_FAKE + 1)])
+
+
+def over_two_days(model: Any, today: Any, tomorrow: Any) -> tuple[Any, Any]:
+    """Expected share of every report given every true dataset, and of the truth, under the rule itself.
+
+    ``today`` and ``tomorrow`` are the probabilities, for the provider, of a quiet and a busy day.
+    """
+    rule = troth.MultiDay(exchangeable=True)
+    truths, _ = datasets(model, OWN)
+
+    def expected(own: Any) -> Any:
+        total = np.zeros((len(truths), len(own)))
+        for p_today, now in zip(today, SIZES, strict=True):
+            peers, _, conditional = beliefs(model, now, truths)
+            for p_tomorrow, later in zip(tomorrow, SIZES, strict=True):
+                others, marginal, _ = beliefs(model, later, truths)
+                shape = (len(own), len(peers), len(others), own.shape[-1])
+                first = np.stack(
+                    [np.broadcast_to(own[:, None, None], shape), np.broadcast_to(peers[:, None], shape)], -2
+                )
+                second = np.stack([np.zeros(shape), np.broadcast_to(others, shape)], -2)
+                shares = rule.explain(model, np.stack([first, second], axis=-3)).share[..., 0, 0]
+                total += p_today * p_tomorrow * conditional @ (shares @ marginal).T
+        return total
+
+    return expected(every_report(model)), np.diagonal(expected(truths))
+
+
+def with_synthetic_peers(model: Any, size: int) -> tuple[Any, Any]:
+    """Return the same for peers drawn from the model with the day's size; the draws' expectation is a sum."""
+    f = divergences.logistic
+    truths, _ = datasets(model, OWN)
+    peers, marginal, conditional = beliefs(model, size, truths)
+
+    def expected(own: Any) -> Any:
+        s = log_pmi(model, own[:, None], peers[None])
+        return conditional @ normalise((f.mismatched(s) @ marginal)[:, None] + f.matched(s), f.low, f.high).T
+
+    return expected(every_report(model)), np.diagonal(expected(truths))
+
+
+def worst(found: tuple[Any, Any]) -> float:
+    reports, truth = found
+    return float((reports - truth[:, None]).max())
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("busy", [0.1, 0.5, 0.8])
+def test_multi_day_is_truthful_where_sizes_are_exchangeable(model: Any, busy: float) -> None:
+    assert worst(over_two_days(model, (1 - busy, busy), (1 - busy, busy))) <= TOLERANCE
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("tomorrow", [(0.0, 1.0), (0.3, 0.7)], ids=["foreseen", "half foreseen"])
+def test_multi_day_is_not_truthful_where_a_provider_foresees_the_sizes(model: Any, tomorrow: Any) -> None:
+    """A quiet day before a busy one, known or likely, as a Sunday before a Monday: some fake gains."""
+    assert worst(over_two_days(model, (1.0, 0.0), tomorrow)) > 1e-3
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_synthetic_peers_are_truthful_whatever_is_known_about_sizes(model: Any) -> None:
+    """For each size by itself, and so for a provider who knows it as for one who knows only its law."""
+    for size in SIZES:
+        assert worst(with_synthetic_peers(model, size)) <= TOLERANCE
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_the_truth_earns_more_than_nothing_on_busy_and_on_quiet_days(model: Any) -> None:
+    """Truthful is not enough: an honest report must also be worth more than an empty one, which is report 0."""
+    for size in SIZES:
+        reports, truth = with_synthetic_peers(model, size)
+        _, orders = datasets(model, OWN)
+        weights = np.exp(
+            orders
+            + model.log_evidence(datasets(model, OWN)[0])
+            - model.log_evidence(np.zeros(2 if isinstance(model, models.Bernoulli) else len(model.prior)))
+        )
+        assert weights @ truth > weights @ reports[:, 0] + 1e-6
+
+
+def test_synthetic_peers_take_the_sizes_of_the_day() -> None:
+    """The rule draws as many rows as peers reported: with no peer rows, drawn and true peers are both empty."""
+    model = models.Bernoulli(1, 1)
+    rule = troth.SyntheticPeers(draws=8)
+    quiet = np.array([[3.0, 1.0], [0.0, 0.0]])
+    share = rule.explain(model, quiet, rng=np.random.default_rng(1)).share[0]
+    assert share == pytest.approx(divergences.logistic.empty_share)

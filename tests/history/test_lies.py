@@ -30,7 +30,7 @@ def scene(declared: Sums, seed: int = 1) -> Scene:
     def report() -> Any:
         n = int(rng.integers(1, 20))
         if isinstance(declared, Tally):
-            return declared.of_rows(rng.integers(0, declared.size, (n, 1)))
+            return declared.of_rows(rng.integers(0, declared.size, (n, 1)).astype(float))
         table = rng.gamma(3.0, size=(n, declared.columns))
         return declared.of_rows(np.round(table) if declared.support.integer else table)
 

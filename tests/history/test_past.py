@@ -20,6 +20,7 @@ def test_statistics_of_converted_sums_are_those_of_the_rows(name: str) -> None:
     model: Any = EXAMPLES[name]
     rng = generator(3)
     data = model.draw_data(rng, model.draw_parameters(rng), 7)
+    given: Any
     if hasattr(model, "precision"):
         table, given = np.column_stack(data), Moments((0.5, -0.2, 0.1), squares=True)
     elif isinstance(model.sums, Tally):

@@ -17,8 +17,9 @@ from history.worlds import past_of
 from registry import EXAMPLES, generator
 from troth import models
 from troth.errors import DataError, ParameterError
+from troth.history.likelihood import log_marginal
 from troth.history.past import Past
-from troth.history.priors import fit_prior, log_marginal
+from troth.history.priors import fit_prior
 from troth.sums import Moments, Tally
 
 GIVEN = {

@@ -16,8 +16,8 @@ from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
+from troth.history.likelihood import log_marginal
 from troth.history.past import PastDays, select
-from troth.history.priors import log_marginal
 from troth.mechanisms.rule import Round, Rule
 from troth.model import Array, Model, Summable, shared_evidence
 
@@ -117,6 +117,7 @@ def backtest(
         overall=overall,
         findings=found,
         gains=gains,
+        scores=np.where(np.asarray(history.present).any(axis=1), scores, np.nan),
     )
 
 

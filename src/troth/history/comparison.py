@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from troth.errors import ParameterError
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
+from troth.history.intervals import over_days
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
 class ModelComparison:
     """Backtests of several models on the same days with the same lies.
 
-    A model under which no lie gains significantly comes first; among those, the one under which lies cost most; and
-    among equals, the one that foretells held-out days best. If lies gain under every model, the one whose worst
-    significant gain is least is named, and that it is not good enough.
+    A model under which no lie gains significantly comes first. Among those, models that foretell held-out days
+    significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
+    truth, and that is what the log score measures. Of the rest, the one under which lies cost most is recommended. If
+    lies gain under every model, the one whose worst significant gain is least is named, and that it will not do.
     """
 
     backtests: Mapping[str, Backtest]
@@ -30,12 +32,18 @@ class ModelComparison:
     def recommended(self) -> str:
         """The name of the model to pay with."""
 
-        def order(name: str) -> tuple[float, float, float]:
+        def order(name: str) -> tuple[float, bool, float, float]:
             found = self.backtests[name]
             worst = max((f.gain for f in found.gaining()), default=0.0)
-            return (-worst, round(found.incentive, 3), found.log_score)
+            return (-worst, not self.outdone(name), round(found.incentive, 3), found.log_score)
 
         return max(self.backtests, key=order)
+
+    def outdone(self, name: str) -> bool:
+        """Tell whether another model foretells held-out days significantly better, one without gaining lies if any."""
+        own = self.backtests[name]
+        sound = [found for found in self.backtests.values() if not found.gaining()] or list(self.backtests.values())
+        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in sound)
 
     @property
     def verdict(self) -> str:

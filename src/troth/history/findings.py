@@ -83,6 +83,8 @@ class Backtest:
         share.
     gains
         Daily gains ``(day, provider, lie)``, NaN where there was no report.
+    scores
+        Log probability of each held-out day, ``(day,)``.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Backtest:
     overall: tuple[PastFinding, ...]
     findings: tuple[PastFinding, ...]
     gains: Array = field(repr=False)
+    scores: Array = field(repr=False)
 
     def __getitem__(self, lie: str) -> PastFinding:
         return next(f for f in self.overall if f.lie == lie)

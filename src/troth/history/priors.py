@@ -19,7 +19,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from troth.errors import DataError, ParameterError
-from troth.history.convert import convert, statistics_of
+from troth.history.convert import statistics_of
+from troth.history.likelihood import left_out
 from troth.models import (
     Bernoulli,
     Categorical,
@@ -41,8 +42,6 @@ from troth.sums import Moments, Sums, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
 
     from troth.history.past import PastDays
     from troth.model import Array
@@ -139,67 +138,6 @@ def fit_prior(family: type[Family] | str, history: PastDays, **fixed: Any) -> Fi
     if missing:
         raise ParameterError(f"{law.__name__}: the history does not tell {missing[0]}: give {missing[0]}=")
     return _Problem(law, history, fixed).solve()
-
-
-def log_marginal(model: Any, history: PastDays, days: NDArray[np.intp] | None = None) -> Array:
-    """Log p of everything reported on each day, up to terms that are the same for every model of the same sums.
-
-    Parameters
-    ----------
-    model
-        One model, or one per provider.
-    """
-    sums = history.sums if days is None else history.sums[days]
-    models = [model] * sums.shape[1] if not isinstance(model, list | tuple) else list(model)
-    one = all(each is models[0] for each in models)
-    if one:
-        total = statistics_of(models[0], sums, history.declared).sum(axis=-2)
-    else:
-        total = np.zeros(())
-        for provider, each in enumerate(models):
-            total = total + statistics_of(each, sums[:, provider], history.declared)
-    evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
-    for provider, each in enumerate(models):
-        evidence = evidence + left_out(each, sums[:, provider], history.declared)
-    return np.asarray(evidence)
-
-
-def left_out(model: Any, sums: Array, declared: Sums) -> Array:
-    """Return the part of a report's log-likelihood that depends on the model's parameters but not on θ."""
-    own = getattr(model, "log_left_out", None)
-    if own is not None:  # a model that knows it itself
-        return np.asarray(own(convert(sums, declared, model.sums)))
-    if isinstance(model, Normal):
-        rows, square, log_rows = _squares(sums, declared, model.mean)
-        return np.asarray(-rows / 2 * np.log(2 * np.pi * model.noise**2) + log_rows - square / (2 * model.noise**2))
-    if isinstance(model, MultivariateNormal):
-        s, d = convert(sums, declared, model.sums), len(model.mean)
-        noise = np.array(model.noise)
-        scatter = s[..., d + 1 :].reshape(*s.shape[:-1], d, d)
-        spread = np.einsum("ij,...ji->...", np.linalg.inv(noise), scatter)
-        return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
-    if isinstance(model, LinearRegression):
-        s = convert(sums, declared, model.sums)
-        return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * model.noise**2) - s[..., -1] / (2 * model.noise**2))
-    if isinstance(model, NormalUnknownVariance | LinearRegressionUnknownNoise):
-        return np.asarray(-sums[..., 0] / 2 * np.log(2 * np.pi))
-    if isinstance(model, MultivariateNormalUnknownCovariance):
-        return np.asarray(-sums[..., 0] * len(model.mean) / 2 * np.log(np.pi))
-    return np.zeros(sums.shape[:-1])
-
-
-def _squares(sums: Array, declared: Sums, mean: float) -> tuple[Array, Array, Array]:
-    """Return numbers of values, Σ(x − mean)² and a constant; without squares a report is one value, its mean.
-
-    The mean of n rows has variance noise²/n, so that it counts as one value with the square n·(x̄ − mean)².
-    """
-    if not isinstance(declared, Moments):
-        raise DataError("a normal model needs numbers, not codes")
-    s = convert(sums, declared, Moments((mean,), squares=declared.squares))
-    if declared.squares:
-        return s[..., 0], s[..., 2], np.zeros(s.shape[:-1])
-    n = np.maximum(s[..., 0], 1.0)
-    return np.minimum(s[..., 0], 1.0), s[..., 1] ** 2 / n, 0.5 * np.log(n)
 
 
 class _Parameter(NamedTuple):

@@ -11,7 +11,7 @@ from registry import EXAMPLES, generator
 from troth import models
 from troth.errors import DataError
 from troth.history.convert import convert, statistics_of
-from troth.history.past import Past, PastDays, select
+from troth.history.past import Past, PastDays
 from troth.sums import Moments, Tally
 
 
@@ -55,9 +55,12 @@ def test_rows_are_added_up_by_day_and_provider() -> None:
     for i in range(3):
         for d in range(4):
             assert np.allclose(t[d, i], model.statistics(values[(provider == i) & (day == d)]))
-    some = select(past, np.array([1, 3]))
+    assert np.allclose(past.rows.sum(), 200)
+    some = past.select(days=[3, 1], providers=[2])
     assert some.days == (1, 3)
-    assert np.array_equal(some.sums, past.sums[[1, 3]])
+    assert np.array_equal(some.sums, past.sums[[1, 3], 2:])
+    with pytest.raises(DataError, match="provider 7 is not in the history"):
+        past.select(providers=[7])
 
 
 def test_bad_histories_are_refused() -> None:

@@ -17,7 +17,7 @@ from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal
-from troth.history.past import PastDays, select
+from troth.history.past import PastDays
 from troth.mechanisms.rule import Round, Rule
 from troth.model import Array, Model, Summable, shared_evidence
 
@@ -92,7 +92,7 @@ def backtest(
     refused, scores = gains.copy(), np.full(days, np.nan)
     used: Rule | None = None
     for fold, (block, others) in enumerate(blocks):
-        fitted = _models(model, select(history, others), providers)
+        fitted = _models(model, history.select(days=[history.days[day] for day in others]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
         replay = _Replay(history, fitted, used, block, others, (seed, fold))
         truth[block], paid = replay.honest()

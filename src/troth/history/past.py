@@ -47,6 +47,10 @@ class PastDays(Protocol):
         """Names of the days, in their order."""
         ...
 
+    def select(self, days: Sequence[Any] | None = None, providers: Sequence[Any] | None = None) -> PastDays:
+        """Return the history of some days and some providers, by their names."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Past:
@@ -95,6 +99,21 @@ class Past:
         """Who reported on which day."""
         return np.asarray(self.declared.rows(self.sums) > 0)
 
+    @property
+    def rows(self) -> Array:
+        """How many rows each provider reported on each day, ``(day, provider)``."""
+        return self.declared.rows(self.sums)
+
+    def select(self, days: Sequence[Any] | None = None, providers: Sequence[Any] | None = None) -> Past:
+        """Return the history of some days and some providers, by their labels and in their order here."""
+        rows, columns = _places("day", self.days, days), _places("provider", self.providers, providers)
+        return Past(
+            self.declared,
+            self.sums[np.ix_(rows, columns)],
+            tuple(self.providers[i] for i in columns),
+            tuple(self.days[i] for i in rows),
+        )
+
     @classmethod
     def of_rows(
         cls, provider: Any, day: Any, values: Any, declared: Sums | None = None, *, squares: bool = True
@@ -133,6 +152,10 @@ class Past:
         return cls(declared, sums, tuple(providers.tolist()), tuple(days.tolist()))
 
 
-def select(past: PastDays, days: NDArray[np.intp]) -> Past:
-    """Return some of the days, by their numbers."""
-    return Past(past.declared, past.sums[days], tuple(past.providers), tuple(np.array(past.days, dtype=object)[days]))
+def _places(what: str, labels: Sequence[Any], chosen: Sequence[Any] | None) -> list[int]:
+    if chosen is None:
+        return list(range(len(labels)))
+    unknown = [label for label in chosen if label not in set(labels)]
+    if unknown:
+        raise DataError(f"{what} {unknown[0]!r} is not in the history")
+    return [i for i, label in enumerate(labels) if label in set(chosen)]

@@ -161,6 +161,15 @@ def test_the_same_seed_gives_the_same_backtest() -> None:
     assert not np.array_equal(first.gains, other.gains)
 
 
+def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
+    past = binary_days(1, days=200)
+    gains = {
+        least: len(backtest(past, textbook, RULES["multi-day"], negligible=least).gaining())
+        for least in (0.0, 0.08, 0.5)
+    }
+    assert gains[0.0] > gains[0.08] >= gains[0.5] == 0
+
+
 def test_where_lies_gain_under_every_model_that_is_said() -> None:
     past = binary_days(1, days=200)
     found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"])

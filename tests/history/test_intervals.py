@@ -35,6 +35,8 @@ def test_missing_days_and_constant_gains() -> None:
     constant = over_days(np.full(10, 0.2), 0.05)
     assert constant.above == 0.0
     assert constant.below == 1.0
+    assert over_days(np.full(10, 0.2), 0.05, negligible=0.3).above == 1.0
+    assert over_days(gains, 0.05, negligible=0.1).above > over_days(gains, 0.05).above
     nobody = over_days(np.full(3, np.nan), 0.05)
     assert nobody.days == 0
     assert nobody.above == 1.0

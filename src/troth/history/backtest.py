@@ -7,7 +7,7 @@ and a confidence interval over days.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -44,6 +44,7 @@ def backtest(
     folds: int = 5,
     gap: int = 0,
     false_alarm: float = 0.05,
+    negligible: float = 0.001,
     seed: int = 0,
 ) -> Backtest:
     """Ask what the known lies would have gained on past days, one provider lying and the others honest.
@@ -67,6 +68,8 @@ def backtest(
         Days on both sides of a block that are not used for fitting either, if neighbouring days resemble each other.
     false_alarm
         Largest probability that any lie is said to gain although none does, over all lies and providers.
+    negligible
+        Share of the cap up to which a gain is not worth a lie, and is not counted as one: no fitted model is exact.
     seed
         Of lies and rules that draw: the same seed gives the same backtest.
 
@@ -102,7 +105,7 @@ def backtest(
             gains[block, :, k] = np.where(paid, earned - truth[block], np.nan)
             refused[block, :, k] = np.where(paid, out, np.nan)
     names = tuple(lie.name for lie in told)
-    overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm)
+    overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one fold)
     return Backtest(
         name=name,
@@ -112,6 +115,7 @@ def backtest(
         days=int((~np.isnan(truth)).any(axis=1).sum()),
         folds=folds,
         false_alarm=false_alarm,
+        negligible=negligible,
         truth=overall[0].truth,
         log_score=float(np.mean(scores[np.asarray(history.present).any(axis=1)])),
         overall=overall,
@@ -227,7 +231,7 @@ def _models(candidate: Candidate, past: PastDays, providers: int) -> Any:
     for name in ("models", "model"):
         if not isinstance(fitted, Model | list | tuple) and hasattr(fitted, name):
             fitted = getattr(fitted, name)
-    if isinstance(fitted, dict):
+    if isinstance(fitted, Mapping):
         fitted = [fitted[provider] for provider in past.providers]
     models = [fitted] if isinstance(fitted, Model) else list(fitted)
     if not isinstance(fitted, Model) and len(models) != providers:

@@ -78,6 +78,8 @@ class Backtest:
         One finding per lie and provider.
     false_alarm
         Largest probability that any lie is said to gain, of any provider, although none does.
+    negligible
+        Gains up to this share of the cap are not counted as gains.
     log_score
         Mean log probability of a held-out day under the fitted model, up to a constant that models of the same sums
         share.
@@ -94,6 +96,7 @@ class Backtest:
     days: int
     folds: int
     false_alarm: float
+    negligible: float
     truth: float
     log_score: float
     overall: tuple[PastFinding, ...]
@@ -142,7 +145,8 @@ class Backtest:
         lines = [
             f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {self.folds} blocks, "
             f"{len(self.providers)} providers; percent of the cap",
-            f"the reported earns {100 * self.truth:.1f}, log score {self.log_score:.4f} per day",
+            f"the reported earns {100 * self.truth:.1f}, log score {self.log_score:.4f} per day; a gain of up to "
+            f"{100 * self.negligible:g} is not counted",
             head,
             "-" * len(head),
         ]
@@ -165,6 +169,7 @@ class Backtest:
             "days": self.days,
             "folds": self.folds,
             "false_alarm": self.false_alarm,
+            "negligible": self.negligible,
             "truth": self.truth,
             "log_score": self.log_score,
             "incentive": self.incentive,
@@ -182,7 +187,13 @@ class Backtest:
 
 
 def findings_of(
-    lies: Sequence[str], providers: Sequence[Any], truth: Array, gains: Array, refused: Array, false_alarm: float
+    lies: Sequence[str],
+    providers: Sequence[Any],
+    truth: Array,
+    gains: Array,
+    refused: Array,
+    false_alarm: float,
+    negligible: float,
 ) -> tuple[tuple[PastFinding, ...], tuple[PastFinding, ...]]:
     """Return findings overall and by provider from daily numbers ``(day, provider[, lie])``.
 
@@ -194,7 +205,7 @@ def findings_of(
     for k, lie in enumerate(lies):
         for i, provider in enumerate(providers):
             columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))
-    intervals = [over_days(gain, false_alarm) for _, _, _, gain, _ in columns]
+    intervals = [over_days(gain, false_alarm, negligible) for _, _, _, gain, _ in columns]
     above = holm(np.array([found.above for found in intervals]), false_alarm)
     below = holm(np.array([found.below for found in intervals]), false_alarm)
     found = []

@@ -24,11 +24,12 @@ class Interval(NamedTuple):
     days: int
 
 
-def over_days(daily: Array, false_alarm: float) -> Interval:
+def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Interval:
     """Mean of daily numbers with a Newey–West interval, wide enough for days that resemble their neighbours.
 
     The variance adds autocovariances up to lag L = ⌊4(T/100)^{2/9}⌋ with Bartlett's weights, and Student's t has
-    T/(1 + L) − 1 degrees of freedom, as many as there are separate stretches of days. Missing days are left out.
+    T/(1 + L) − 1 degrees of freedom, as many as there are separate stretches of days. Missing days are left out. The
+    p-value of a mean above 0 is that of a mean above ``negligible``.
 
     Examples
     --------
@@ -52,10 +53,10 @@ def over_days(daily: Array, false_alarm: float) -> Interval:
     freedom = max(days / (1 + lags) - 1, 1.0)
     error = float(np.sqrt(variance))
     if error <= 1e-15 * max(abs(mean), 1e-300) or error == 0:
-        side = float(mean <= 0), float(mean >= 0)
-        return Interval(mean, mean, mean, *side, days) if mean else Interval(0.0, 0.0, 0.0, 1.0, 1.0, days)
+        return Interval(mean, mean, mean, float(mean <= negligible), float(mean >= 0), days)
     margin = float(student.isf(false_alarm / 2, freedom)) * error
-    above, below = float(student.sf(mean / error, freedom)), float(student.cdf(mean / error, freedom))
+    above = float(student.sf((mean - negligible) / error, freedom))
+    below = float(student.cdf(mean / error, freedom))
     return Interval(mean, mean - margin, mean + margin, above, below, days)
 
 

@@ -198,7 +198,7 @@ def _twins(campaign: Campaign, reports: list[Report]) -> list[tuple[Any, str, st
         model = campaign.models_for(names)
         t = _statistics(model, some)
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
-        for pair in find_twins(model, t, draws=draws):
+        for pair in find_twins(model, t, rows=[report.rows for report in some], draws=draws):
             one, two = (names[place] for place in pair.providers)
             found.append((day, one, two, pair.why))
     return found

@@ -42,7 +42,8 @@ class SeparatePeers:
         kinds = np.full((*leading, providers), -1, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
-            keys = np.broadcast_to(designs @ np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1])), (*leading, len(members)))
+            weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys
+            keys = np.broadcast_to(np.einsum("...q,q->...", designs, weights), (*leading, len(members)))
             order = np.argsort(keys, axis=-1, kind="stable")
             ordered = np.take_along_axis(keys, order, axis=-1)
             last = np.ones(ordered.shape, dtype=bool)

@@ -30,6 +30,14 @@ EXAMPLES: dict[str, models.Family] = {
     ),
     "regression": models.LinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
     "regression, unknown noise": models.LinearRegressionUnknownNoise([1, -2], [[2, 0.5], [0.5, 1]], 3, 2),
+    "day types, binary": models.LatentClass([0.3, 0.3, 0.4], "binary", [0.15, 0.45, 0.8], 0.08),
+    "day types, binary, no dispersion": models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6]),
+    "day types, categorical": models.LatentClass(
+        [0.2, 0.5, 0.3], "categorical", [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]], 0.15
+    ),
+    "day types, count": models.LatentClass([0.5, 0.3, 0.2], "count", [1.5, 4.0, 9.0], 0.2),
+    "day types, real": models.LatentClass([0.3, 0.5, 0.2], "real", [2.0, 3.5, 6.0], 0.6, 1.2, centre=3.0),
+    "provider normal": models.ProviderNormal(3, 2, 1.5, offset=0.4, dispersion=0.7),
 }
 
 

@@ -19,8 +19,9 @@ from troth.model import Array
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_obeys_every_law_that_applies(name: str) -> None:
     check = troth.check_model(EXAMPLES[name], rng=generator(1))
-    assert len(check.held) >= 13
-    assert set(check.skipped) <= {"the closed log PMI is the second difference"}
+    untold = {"rows are counted", "fresh statistics keep their design"} if name.startswith("day types") else set()
+    assert len(check.held) >= 13 - len(untold)
+    assert set(check.skipped) <= {"the closed log PMI is the second difference"} | untold
 
 
 class Mutant:
@@ -118,6 +119,18 @@ PLANTED: dict[str, dict[str, Callable[[Any], Callable[[Array], Array]]]] = {
         "dropped log-determinant": plus(lambda m, t: _log_determinant(m, t, 1.0) / 2),
         "dropped gamma function": plus(lambda m, t: -gammaln(m.shape + t[..., -1] / 2)),
     },
+    "day types, binary": {
+        "forgotten prior": other_prior(prior=(1 / 3, 1 / 3, 1 / 3)),
+        "maximum for sum": lambda m: lambda t: (np.log(m.prior) + t).max(-1),
+    },
+    "day types, binary, no dispersion": {"forgotten prior": other_prior(prior=(0.5, 0.5))},
+    "day types, categorical": {"forgotten prior": other_prior(prior=(1 / 3, 1 / 3, 1 / 3))},
+    "day types, count": {"forgotten prior": other_prior(prior=(0.3, 0.3, 0.4))},
+    "day types, real": {"forgotten prior": other_prior(prior=(1 / 3, 1 / 3, 1 / 3))},
+    "provider normal": {
+        "forgotten prior": other_prior(scale=100.0),
+        "dropped log-determinant": plus(lambda m, t: 0.5 * np.log(m.scale**-2 + t[..., 0])),
+    },
 }
 
 
@@ -134,6 +147,27 @@ def test_bugs_are_planted_in_every_family() -> None:
 @pytest.mark.parametrize(("name", "bug"), [(name, bug) for name, bugs in PLANTED.items() for bug in bugs])
 def test_a_planted_bug_is_caught(name: str, bug: str) -> None:
     mutant = Mutant(EXAMPLES[name], PLANTED[name][bug](EXAMPLES[name]))
+    with pytest.raises(troth.LawBrokenError, match="the mean of PMI over independent datasets is 1"):
+        troth.check_model(mutant, rng=generator(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("day types, binary", {"dispersion": 0.0}),
+        ("day types, categorical", {"dispersion": 0.0}),
+        ("day types, count", {"dispersion": 0.0}),
+        ("day types, count", {"means": (2.5, 4.0, 9.0)}),
+        ("day types, real", {"dispersion": 0.0}),
+        ("day types, real", {"centre": 3.5}),
+        ("provider normal", {"dispersion": 0.0}),
+        ("provider normal", {"offset": 0.0}),
+    ],
+)
+def test_statistics_of_another_law_than_the_data_are_caught(name: str, changes: dict[str, Any]) -> None:
+    model: Any = EXAMPLES[name]
+    mutant = Mutant(model, model.log_evidence)
+    mutant.statistics = lambda data: dataclasses.replace(model, **changes).from_summary(model.summary(data))
     with pytest.raises(troth.LawBrokenError, match="the mean of PMI over independent datasets is 1"):
         troth.check_model(mutant, rng=generator(2))
 

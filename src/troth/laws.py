@@ -313,7 +313,7 @@ def _fresh(simulation: Simulation) -> Failures:
     for own, peers in SIZES:
         parameters = model.draw_parameters(rng, (simulation.draws,))
         real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
-        fresh = model.draw_statistics(rng, parameters, model.design(other))
+        fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
         for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
             drawn, redrawn = (logistic(log_pmi(model, t, against)) for t in (real, fresh))
             pairs = (drawn - redrawn)[: len(drawn) // 2 * 2].reshape(-1, 2)
@@ -335,6 +335,14 @@ def _draw_examples(model: Model, rng: Generator) -> list[Any]:
         return [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (3, 4, 7, 5)]
     except MissingCapabilityError as error:
         raise MissingCapabilityError(f"{error}; or pass datasets=") from None
+
+
+def _design_of(model: Any, statistics: Array, rows: int) -> Array:
+    """Return the design of statistics of so many rows, by plan where statistics do not tell."""
+    try:
+        return np.asarray(model.design(statistics))
+    except MissingCapabilityError:
+        return np.asarray(model.plan(rows))
 
 
 def _rows_planned(model: Any, rows: int) -> Any:

@@ -240,6 +240,14 @@ class Combinable(Model, Protocol):
         ...
 
 
+def has_independent_rows(model: Model) -> bool:
+    """Tell whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
+
+    A model says so by an attribute ``independent_rows``; without one they are taken to be.
+    """
+    return bool(getattr(model, "independent_rows", True))
+
+
 def combine(models: Sequence[Model]) -> list[Model]:
     """Put the models of different providers into one space of statistics.
 

@@ -20,11 +20,12 @@ from registry import EXAMPLES
 from troth import models
 from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history import lies
+from troth.history.arrange import from_sums
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
-from troth.history.past import Past, PastDays
 from troth.history.priors import FittedPrior, fit_prior
+from troth.history.record import History
 from troth.information import log_pmi
 from troth.sums import Tally
 
@@ -34,7 +35,7 @@ RULES: dict[str, Any] = {
 }
 
 
-def textbook(past: PastDays) -> FittedPrior:
+def textbook(past: History) -> FittedPrior:
     return fit_prior("Bernoulli", past)
 
 
@@ -84,7 +85,7 @@ def test_models_never_see_the_days_they_pay() -> None:
     past = binary_days(4, days=30)
     seen: list[set[Any]] = []
 
-    def spy(train: PastDays) -> Any:
+    def spy(train: History) -> Any:
         seen.append(set(train.days))
         return models.Bernoulli(1, 1)
 
@@ -97,10 +98,10 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
     past = binary_days(5, days=40, providers=4)
     sums = past.sums.copy()
     sums[::2, 3] = 0
-    found = backtest(Past(Tally(2), sums), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    found = backtest(from_sums(Tally(2), sums), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
     assert np.isnan(found.gains[::2, 3]).all()
-    assert found.of(3, "report nothing").days == 20 - 2
-    three = backtest(Past(Tally(2), sums[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    assert found.of("3", "report nothing").days == 20 - 2
+    three = backtest(from_sums(Tally(2), sums[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
     assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
 
 
@@ -130,15 +131,15 @@ def test_a_rule_may_depend_on_the_fitted_model() -> None:
 def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None:
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
     never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
-    past = Past(Tally(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
+    past = from_sums(Tally(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
     found = backtest(past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), folds=2)
-    assert found.of(1, "flip 40%").refused == 1.0
-    assert found.of(1, "flip 40%").earned == 0.0
-    assert found.of(0, "flip 40%").refused == 0.0
+    assert found.of("1", "flip 40%").refused == 1.0
+    assert found.of("1", "flip 40%").earned == 0.0
+    assert found.of("0", "flip 40%").refused == 0.0
 
 
 def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
-    past = Past(Tally(2), binary_days(7, days=60, providers=3).sums, providers=["Ash", "Birch", "Cedar"])
+    past = from_sums(Tally(2), binary_days(7, days=60, providers=3).sums, providers=["Ash", "Birch", "Cedar"])
     comparison = compare_models(past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], folds=3)
     for text in (str(comparison), str(comparison["right"])):
         assert HONEST_PAST in text
@@ -191,7 +192,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     gone = past.sums.copy()
     gone[4:, 1] = 0
     with pytest.raises(DataError, match="provider 1: no reports outside a block"):
-        backtest(Past(Tally(2), gone), model, RULES["multi-day"], folds=3)
+        backtest(from_sums(Tally(2), gone), model, RULES["multi-day"], folds=3)
 
     class Bare:
         def statistics(self, data: Any, /) -> Any:

@@ -10,8 +10,8 @@ import pytest
 from registry import EXAMPLES, generator
 from troth import models
 from troth.errors import DataError
+from troth.history.arrange import from_rows, from_sums
 from troth.history.convert import convert, statistics_of
-from troth.history.past import Past, PastDays
 from troth.sums import Moments, Tally
 
 
@@ -47,8 +47,7 @@ def test_rows_are_added_up_by_day_and_provider() -> None:
     rng = generator(5)
     provider, day = rng.integers(0, 3, 200), rng.integers(0, 4, 200)
     values = rng.normal(size=200)
-    past = Past.of_rows(provider, day, values)
-    assert isinstance(past, PastDays)
+    past = from_rows(provider, day, values)
     assert isinstance(past.declared, Moments)
     model = models.Normal(0.5, 1, 2)
     t = statistics_of(model, past.sums, past.declared)
@@ -56,19 +55,17 @@ def test_rows_are_added_up_by_day_and_provider() -> None:
         for d in range(4):
             assert np.allclose(t[d, i], model.statistics(values[(provider == i) & (day == d)]))
     assert np.allclose(past.rows.sum(), 200)
-    some = past.select(days=[3, 1], providers=[2])
+    some = past.select(days=[3, 1], providers=["2"])
     assert some.days == (1, 3)
     assert np.array_equal(some.sums, past.sums[[1, 3], 2:])
-    with pytest.raises(DataError, match="provider 7 is not in the history"):
-        past.select(providers=[7])
+    with pytest.raises(DataError, match="provider '7' is not in the history"):
+        past.select(providers=["7"])
 
 
 def test_bad_histories_are_refused() -> None:
     with pytest.raises(DataError, match="shape"):
-        Past(Tally(2), np.ones((3, 2)))
-    with pytest.raises(DataError, match="day 1, provider 0"):
-        Past(Tally(2), np.array([[[1.0, 2.0]], [[np.nan, 1.0]]]))
-    with pytest.raises(DataError, match="3 names for 2 days"):
-        Past(Tally(2), np.ones((2, 1, 2)), days=[1, 2, 3])
+        from_sums(Tally(2), np.ones((3, 2)))
+    with pytest.raises(DataError, match="day 1, provider '0'"):
+        from_sums(Tally(2), np.array([[[1.0, 2.0]], [[np.nan, 1.0]]]))
     with pytest.raises(DataError, match="one of each per row"):
-        Past.of_rows(["a", "b"], [1, 2, 3], [1.0, 2.0])
+        from_rows(["a", "b"], [1, 2, 3], [1.0, 2.0])

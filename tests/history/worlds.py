@@ -8,7 +8,8 @@ import numpy as np
 
 from registry import generator
 from troth import models
-from troth.history.past import Past
+from troth.history.arrange import from_sums
+from troth.history.record import History
 from troth.sums import Moments, Tally
 
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -21,13 +22,13 @@ def rates(providers: int) -> Any:
     return 1 / (1 + np.exp(-(np.log(RATES / (1 - RATES))[:, None] + OFFSETS[:providers])))
 
 
-def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int] = (10, 40)) -> Past:
+def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int] = (10, 40)) -> History:
     """Binary reports of random sizes: day types, and a rate of its own for each provider and type."""
     rng = generator(seed, 61)
     types = rng.choice(3, p=PRIOR, size=days)
     rows = rng.integers(*sizes, size=(days, providers))
     ones = rng.binomial(rows, rates(providers)[types])
-    return Past(Tally(2), np.stack([rows - ones, ones], axis=-1))
+    return from_sums(Tally(2), np.stack([rows - ones, ones], axis=-1))
 
 
 def right_models(providers: int = 5) -> list[Any]:
@@ -35,7 +36,7 @@ def right_models(providers: int = 5) -> list[Any]:
     return [models.Finite(PRIOR, np.stack([1 - p, p], axis=-1)) for p in rates(providers).T]
 
 
-def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12) -> Past:
+def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12) -> History:
     """A history that is drawn from a model, all of whose rows are i.i.d. given the day's θ."""
     rng = generator(seed, 62)
     theta = model.draw_parameters(rng, (days,))
@@ -54,4 +55,4 @@ def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12
             data = model.draw_data(rng, theta[day], rows)
             table = np.column_stack([data[0], data[1]]) if regression else np.asarray(data).reshape(rows, -1)
             sums[day, provider] = declared.of_rows(table)
-    return Past(declared, sums)
+    return from_sums(declared, sums)

@@ -260,12 +260,19 @@ def test_synthetic_peers_serve_every_family_from_statistics_alone(name: str) -> 
     model: Any = EXAMPLES[name]
     rng = generator(3)
     theta = model.draw_parameters(rng)
-    t = np.stack([model.statistics(model.draw_data(rng, theta, rows)) for rows in (3, 5, 2, 4)])
+    sizes = (3, 5, 2, 4)
+    t = np.stack([model.statistics(model.draw_data(rng, theta, rows)) for rows in sizes])
+    told: Any = None
+    if name.startswith("day types"):
+        with pytest.raises(troth.MissingCapabilityError, match="rows="):
+            troth.SyntheticPeers().pay(model, t, budget=1.0, rng=generator(1))
+        told = sizes
     rule = troth.SyntheticPeers(draws=7)
-    one, two = (rule.pay(model, t, budget=4.0, rng=generator(9)) for _ in range(2))
+    one, two = (rule.pay(model, t, budget=4.0, rng=generator(9), rows=told) for _ in range(2))
     assert one.tobytes() == two.tobytes()
-    assert one.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10)).tobytes()
-    many = rule.pay(model, np.stack([t, t[::-1]]), budget=4.0, rng=generator(9))
+    assert one.tobytes() != rule.pay(model, t, budget=4.0, rng=generator(10), rows=told).tobytes()
+    rows = None if told is None else np.stack([sizes, sizes[::-1]])
+    many = rule.pay(model, np.stack([t, t[::-1]]), budget=4.0, rng=generator(9), rows=rows)
     assert many.shape == (2, 4)
 
 

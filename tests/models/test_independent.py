@@ -12,7 +12,8 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, linalg, stats
+from scipy.special import logsumexp
 
 import troth
 from registry import EXAMPLES, SOAK, generator
@@ -123,6 +124,78 @@ PREDICTIVES: dict[str, Callable[[Any, Any, Any], float]] = {
 }
 
 
+def urn(means: Any, dispersion: float, data: Any) -> float:
+    """Pólya's urn: after each row one more ball of its colour."""
+    balls, total = np.array(means) * (1 - dispersion), 0.0
+    for x in data:
+        total += float(np.log(balls[int(x)] / balls.sum()))
+        balls[int(x)] += dispersion
+    return total
+
+
+def labels_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
+    means = [[1 - p, p] for p in model.means] if model.law == "binary" else model.means  # type: ignore[operator]
+    return [urn(p, model.dispersion, data) for p in means]
+
+
+def counts_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
+    """Each count given those before it is negative binomial."""
+    found, r = [], 1 / model.dispersion
+    for rate in model.means:
+        past = np.concatenate([[0], np.cumsum(data)[:-1]])
+        share = (r / rate + np.arange(len(data))) / (r / rate + np.arange(len(data)) + 1)
+        found.append(float(stats.nbinom.logpmf(data, r + past, share).sum()))
+    return found
+
+
+def values_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
+    """All rows are one multivariate normal whose entries have a covariance."""
+    assert model.spread is not None
+    covariance = model.dispersion**2 + model.spread**2 * np.eye(len(data))
+    return [float(stats.multivariate_normal.logpdf(data, np.full(len(data), m), covariance)) for m in model.means]
+
+
+DAY_TYPES: dict[str, Callable[[Any, Any], list[float]]] = {
+    "day types, binary": labels_of_a_day,
+    "day types, binary, no dispersion": labels_of_a_day,
+    "day types, categorical": labels_of_a_day,
+    "day types, count": counts_of_a_day,
+    "day types, real": values_of_a_day,
+}
+
+
+@pytest.mark.parametrize("name", DAY_TYPES)
+@pytest.mark.parametrize("seed", range(20 if SOAK else 4))
+def test_log_pmi_of_day_types_is_a_sum_over_types(name: str, seed: int) -> None:
+    model: Any = EXAMPLES[name]
+    rng = generator(seed, 12)
+    parameters = model.draw_parameters(rng)
+    for own, peers in ((1, 1), (3, 5), (40, 10), (int(rng.integers(1, 190)), 10)):
+        a, b = (model.draw_data(rng, parameters, rows) for rows in (own, peers))
+        one, two = (np.array(DAY_TYPES[name](model, data)) for data in (a, b))
+        expected = logsumexp(one + two, b=model.prior) - logsumexp(one, b=model.prior) - logsumexp(two, b=model.prior)
+        found = troth.log_pmi(model, model.statistics(a), model.statistics(b))
+        assert float(found) == pytest.approx(float(expected), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_log_pmi_of_providers_with_offsets_is_that_of_one_normal(seed: int) -> None:
+    """All rows of both providers are one multivariate normal: θ is in all, an effect in each provider's."""
+    one, two = models.ProviderNormal(3, 2, 1.5, 0.4, 0.7), models.ProviderNormal(3, 2, 0.8, -1.3, 0.2)
+    rng = generator(seed, 13)
+    theta = one.draw_parameters(rng)
+    a, b = one.draw_data(rng, theta, 5), two.draw_data(rng, theta, 8)
+
+    def density(*parts: tuple[models.ProviderNormal, Any]) -> float:
+        blocks = [m.dispersion**2 + m.noise**2 * np.eye(len(x)) for m, x in parts]
+        means = np.concatenate([np.full(len(x), m.mean + m.offset) for m, x in parts])
+        data = np.concatenate([x for _, x in parts])
+        return float(stats.multivariate_normal.logpdf(data, means, linalg.block_diag(*blocks) + 4.0))
+
+    expected = density((one, a), (two, b)) - density((one, a)) - density((two, b))
+    assert float(troth.log_pmi([one, two], one.statistics(a), two.statistics(b))) == pytest.approx(expected, abs=1e-11)
+
+
 def rows_of(data: Any, part: slice) -> Any:
     return tuple(x[part] for x in data) if isinstance(data, tuple) else data[part]
 
@@ -144,11 +217,11 @@ def chain(predictive: Callable[[Any, Any, Any], float], model: Any, past: Any, d
 
 
 def test_every_family_has_an_independent_computation() -> None:
-    assert set(PREDICTIVES) == set(EXAMPLES)
+    assert {*PREDICTIVES, *DAY_TYPES, "provider normal"} == set(EXAMPLES)
     assert {type(model) for model in EXAMPLES.values()} == set(models.FAMILIES.values())
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", PREDICTIVES)
 @pytest.mark.parametrize("seed", range(20 if SOAK else 4))
 def test_log_pmi_is_the_predictive_chain(name: str, seed: int) -> None:
     model: Any = EXAMPLES[name]

@@ -14,7 +14,7 @@ from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_
 from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.information import check_generator
 from troth.mechanisms.rule import Round, Rule, group_weights
-from troth.model import Array, Generative, Generator, Model, Redrawable, shared_evidence
+from troth.model import Array, Generative, Generator, Model, Redrawable, has_independent_rows, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +206,8 @@ class _Scene:
     ) -> Array:
         """Return the shares of some accounts; peers are pooled first where the rule cannot tell the difference."""
         one = isinstance(self.model, Model)
-        if one and self.rule.pools_peers and groups is None and len(accounts) == 1:
+        poolable = one and self.rule.pools_peers and has_independent_rows(self.evidence)
+        if poolable and groups is None and len(accounts) == 1:
             (account,) = accounts
             peers = t[..., :account, :].sum(axis=-2) + t[..., account + 1 :, :].sum(axis=-2)
             t, accounts = np.stack([t[..., account, :], peers], axis=-2), (0,)

@@ -12,7 +12,7 @@ from troth.campaigns.check import Setting, audit_campaign, certify_campaign, red
 from troth.campaigns.settle import scene
 from troth.certificates import Certificate, Fit, check_fit, find_twins
 from troth.errors import TrothError
-from troth.model import Model, Redrawable, Updating
+from troth.model import Model, Redrawable, Updating, has_independent_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,8 +148,10 @@ def _replays(result: Result) -> list[Replay]:
 def _other_reports(stage: Scene, rng: np.random.Generator) -> list[tuple[str, Array]]:
     """Return lies that statistics alone can tell: they need no rows."""
     t = stage.round.statistics
-    found = [("report nothing", np.zeros_like(t)), ("replicate 2 times", 2 * t)]
     model: Any = stage.round.evidence
+    found = [("report nothing", np.zeros_like(t))]
+    if has_independent_rows(model):
+        found.append(("replicate 2 times", 2 * t))
     if isinstance(model, Redrawable) and isinstance(stage.round.model, Model):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
@@ -196,7 +198,7 @@ def _twins(campaign: Campaign, reports: list[Report]) -> list[tuple[Any, str, st
         model = campaign.models_for(names)
         t = _statistics(model, some)
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
-        for pair in find_twins(model, t, draws=draws):
+        for pair in find_twins(model, t, rows=[report.rows for report in some], draws=draws):
             one, two = (names[place] for place in pair.providers)
             found.append((day, one, two, pair.why))
     return found
@@ -208,7 +210,7 @@ def _beliefs(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     models = campaign.models_for(names)
     total = _statistics(models, reports).sum(axis=0)
     model: Any = models if isinstance(models, Model) else models[0]
-    if hasattr(model, "likelihood"):
+    if hasattr(model, "likelihood") or hasattr(model, "law"):
         log = np.log(np.array(model.prior)) + total
         posterior = np.exp(log - log.max())
         states = [f"state {k + 1}" for k in range(len(posterior))]

@@ -389,8 +389,8 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             parameters[name] = section.take(name)
     section.done(("family", "columns", "target", "intercept", "categories", "prior", "providers", *known))
     for name, value in parameters.items():
-        if name == "normalised":
-            continue
+        if name in ("normalised", "law"):
+            continue  # a flag and a word
         try:
             numbers(value)
         except ValueError:

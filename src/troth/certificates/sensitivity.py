@@ -7,6 +7,7 @@ families of whether the peers' predictive distribution tells any two posteriors 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -19,6 +20,7 @@ import numpy as np
 from troth import models
 from troth.certificates.reports import enumerate_reports
 from troth.models.coincidence import log_same_type
+from troth.models.day_type_cosines import day_type_cosines
 
 if TYPE_CHECKING:
     from troth.model import Array
@@ -133,12 +135,13 @@ def _gamma(model: models.Gamma, rows: int, peers: Sequence[tuple[Any, int]]) -> 
     return _nobody(peers) or Sensitivity("proved", "the predictive density determines the posterior")
 
 
-@sensitivity.register
-def _normal(model: models.Normal, rows: int, peers: Sequence[tuple[Any, int]]) -> Sensitivity:  # noqa: ARG001
+@sensitivity.register(models.Normal)
+@sensitivity.register(models.ProviderNormal)
+def _normal(model: Any, rows: int, peers: Sequence[tuple[Any, int]]) -> Sensitivity:  # noqa: ARG001
     """One peer row suffices, against the paper's appendix (erratum E1).
 
-    Proof. The predictive is normal with the posterior mean, and with the posterior variance plus a known noise: it
-    determines both. ∎
+    Proof. The predictive is normal with the posterior mean (plus a known offset), and with the posterior variance plus
+    a known noise (and dispersion): it determines both. ∎
     """
     return _nobody(peers) or Sensitivity("proved", "the predictive's mean and variance determine the posterior (E1)")
 
@@ -212,7 +215,40 @@ def _finite(model: models.Finite, rows: int, peers: Sequence[tuple[Any, int]]) -
         return Sensitivity("proved", "Q of the peers has full rank (E15)", least)
     if len(model.prior) <= 12 and kruskal_condition(peers, len(model.prior)):
         return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", least)
-    labels = len(model.likelihood[0])
+    return _compared(model, rows, len(model.likelihood[0]), cosines, norms, least)
+
+
+@sensitivity.register
+def _latent_class(model: models.LatentClass, rows: int, peers: Sequence[tuple[Any, int]]) -> Sensitivity:
+    """Peers whose data have linearly independent laws under the day types suffice.
+
+    Proof. As for finite models a lie is free only if P₋ᵢΔ = 0, and P₋ᵢ has full rank just if the matrix of cosines
+    between its columns has: for independent peers the entrywise product of theirs, over any part of what they could
+    report. One peer with at least one row of values or counts suffices if its means differ from type to type: the
+    densities of normals with one variance and different means are linearly independent, and so are those of (negative
+    binomial) sums, whose tails fall as powers of different numbers. ∎
+    """
+    if (nobody := _nobody(peers)) is not None:
+        return nobody
+    types = len(model.prior)
+    unbounded = (other for other, n in peers if n and other.law in ("count", "real"))
+    if any(len(set(other.means)) == types for other in unbounded):
+        return Sensitivity("proved", "a peer's data have a different mean under each day type, and densities tell")
+    cosines, log_norms = np.ones((types, types)), np.zeros(types)
+    for (other, n), times in Counter(pair for pair in peers if pair[1]).items():
+        part, norms = day_type_cosines(other, n)
+        cosines, log_norms = cosines * part**times, log_norms + times * norms
+    np.fill_diagonal(cosines, 1.0)
+    least = float(np.linalg.eigvalsh(cosines)[0])
+    if least > _FULL_RANK:
+        return Sensitivity("proved", "peers' data have linearly independent laws under the day types", least)
+    if model.law not in ("binary", "categorical"):
+        return Sensitivity("undecided", "peers' laws may be linearly dependent, and reports cannot be listed", least)
+    return _compared(model, rows, model.sums.width, cosines, np.exp(log_norms - log_norms.max()), least)
+
+
+def _compared(model: Any, rows: int, labels: int, cosines: Array, norms: Array, least: float) -> Sensitivity:
+    """Compare what all admissible reports predict of the peers, if there are not too many."""
     if comb(rows + labels, labels) > _MOST_REPORTS:
         return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))

@@ -41,6 +41,7 @@ def find_twins(
     statistics: Array,
     datasets: Sequence[Any] | None = None,
     *,
+    rows: Any = None,
     level: float = 1e-2,
     rng: Generator | None = None,
     draws: int = 20_000,
@@ -50,7 +51,8 @@ def find_twins(
     From statistics: pairs of the same design that are nearer to each other than chance allows, and multiples of each
     other. Chance is simulated from the model and shared among all pairs, so that a round of honest providers is flagged
     with probability ``level`` at most; few labels are alike as a matter of course and are not flagged. From rows: more
-    than half of the rows of the smaller dataset in common, to nine digits, where values are continuous.
+    than half of the rows of the smaller dataset in common, to nine digits, where values are continuous. Numbers of
+    ``rows`` are needed only where statistics do not tell them.
 
     Examples
     --------
@@ -69,7 +71,8 @@ def find_twins(
         members.setdefault(one, []).append(provider)
     for one, places in members.items():
         where = np.array(places, dtype=np.intp)
-        found += _near(one, t[where], where, level, rng, draws)
+        sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
+        found += _near(one, t[where], sizes, where, level, rng, draws)
         if _continuous(one):
             found += _multiples(t[where], where)
     if datasets is not None and all(_continuous(one) for one in members):
@@ -82,14 +85,18 @@ def _continuous(model: Any) -> bool:
     return support is None or not support.integer
 
 
-def _near(model: Any, t: Array, where: NDArray[np.intp], level: float, rng: Generator, draws: int) -> list[Twins]:
+def _near(
+    model: Any, t: Array, rows: Array | None, where: NDArray[np.intp], level: float, rng: Generator, draws: int
+) -> list[Twins]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
     if len(t) < 2 or not (isinstance(model, Updating) and isinstance(model, Redrawable)):
         return []
     try:
         designs = model.design(t)
     except TypeError:
-        return []  # a design that statistics do not tell
+        if rows is None or not hasattr(model, "plan"):
+            return []  # a design that statistics do not tell
+        designs = model.plan(rows)
     pairs = len(t) * (len(t) - 1) / 2
     found = []
     for group in _groups(np.round(designs, 6)):

@@ -1,1 +1,28 @@
 """Learn a model from past days, and try the known lies on them before a cent is spent."""
+
+from troth.history import lies
+from troth.history.arrange import from_rows, from_sums
+from troth.history.backtest import backtest
+from troth.history.comparison import ModelComparison, compare_models
+from troth.history.findings import Backtest, PastFinding
+from troth.history.fit import LatentFit, fit_latent_class
+from troth.history.likelihood import log_marginal
+from troth.history.priors import FittedPrior, fit_prior
+from troth.history.record import History
+
+__all__ = [
+    "Backtest",
+    "FittedPrior",
+    "History",
+    "LatentFit",
+    "ModelComparison",
+    "PastFinding",
+    "backtest",
+    "compare_models",
+    "fit_latent_class",
+    "fit_prior",
+    "from_rows",
+    "from_sums",
+    "lies",
+    "log_marginal",
+]

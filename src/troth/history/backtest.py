@@ -17,7 +17,7 @@ from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal
-from troth.history.past import PastDays
+from troth.history.record import History
 from troth.mechanisms.rule import Round, Rule
 from troth.model import Array, Model, Summable, shared_evidence
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Fitted: TypeAlias = Any
 """A model, one model per provider, or anything with such a ``models`` or ``model``."""
 
-Candidate: TypeAlias = Fitted | Callable[[PastDays], Fitted]
+Candidate: TypeAlias = Fitted | Callable[[History], Fitted]
 """A fixed model, or a function that fits one to past days."""
 
 Payer: TypeAlias = Rule | Callable[[Any], Rule]
@@ -35,7 +35,7 @@ Payer: TypeAlias = Rule | Callable[[Any], Rule]
 
 
 def backtest(
-    history: PastDays,
+    history: History,
     model: Candidate,
     rule: Payer,
     lies: PastLie | Sequence[PastLie] | None = None,
@@ -76,11 +76,11 @@ def backtest(
     Examples
     --------
     >>> import troth
-    >>> from troth.history.past import Past
+    >>> from troth.history.arrange import from_sums
     >>> from troth.sums import Tally
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
-    >>> past = Past(Tally(2), np.stack([20 - ones, ones], axis=-1))
+    >>> past = from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1))
     >>> found = backtest(past, troth.models.Bernoulli(2, 6), troth.MultiDay())
     >>> found.gaining(), found["report the usual mean"].verdict
     ([], 'loses')
@@ -130,7 +130,7 @@ class _Replay:
 
     def __init__(
         self,
-        history: PastDays,
+        history: History,
         model: Any,
         rule: Rule,
         block: NDArray[np.intp],
@@ -223,7 +223,7 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
     return found
 
 
-def _models(candidate: Candidate, past: PastDays, providers: int) -> Any:
+def _models(candidate: Candidate, past: History, providers: int) -> Any:
     """Fit, and return one model or one per provider, all of which can take sums."""
     fitted: Any = candidate
     if not isinstance(candidate, Model) and not isinstance(candidate, list | tuple) and callable(candidate):

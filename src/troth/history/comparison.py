@@ -13,7 +13,7 @@ from troth.history.intervals import over_days
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from troth.history.past import PastDays
+    from troth.history.record import History
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class ModelComparison:
 
 
 def compare_models(
-    history: PastDays, candidates: Mapping[str, Candidate], rule: Payer, lies: Any = None, **options: Any
+    history: History, candidates: Mapping[str, Candidate], rule: Payer, lies: Any = None, **options: Any
 ) -> ModelComparison:
     """Backtest several models on the same days with the same lies, and recommend one.
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.history.past import PastDays
+    from troth.history.record import History
     from troth.model import Array
     from troth.sums import Sums
 
 
-def log_marginal(model: Any, history: PastDays, days: NDArray[np.intp] | None = None) -> Array:
+def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = None) -> Array:
     """Log p of everything reported on each day, up to terms that are the same for every model of the same sums.
 
     Reports of numbers are rows where the history has squares, and otherwise their means.

@@ -43,7 +43,7 @@ from troth.sums import Moments, Sums, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from troth.history.past import PastDays
+    from troth.history.record import History
     from troth.model import Array
 
 _WIDEST = 16.0  # how far from its start the logarithm of a parameter may move
@@ -97,7 +97,7 @@ class FittedPrior:
         }
 
 
-def fit_prior(family: type[Family] | str, history: PastDays, **fixed: Any) -> FittedPrior:
+def fit_prior(family: type[Family] | str, history: History, **fixed: Any) -> FittedPrior:
     """Fit the prior of a family that all providers share, by maximum marginal likelihood.
 
     Parameters
@@ -117,10 +117,10 @@ def fit_prior(family: type[Family] | str, history: PastDays, **fixed: Any) -> Fi
 
     Examples
     --------
-    >>> from troth.history.past import Past
+    >>> from troth.history.arrange import from_sums
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(400, 1)), size=(400, 3))
-    >>> found = fit_prior("Bernoulli", Past(Tally(2), np.stack([20 - ones, ones], axis=-1)))
+    >>> found = fit_prior("Bernoulli", from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1)))
     >>> print(found)
     Bernoulli from 400 days, log-likelihood -12286.824
       alpha = 1.9959 ± 0.16
@@ -130,7 +130,9 @@ def fit_prior(family: type[Family] | str, history: PastDays, **fixed: Any) -> Fi
     if law is Finite:
         return _fit_finite(history, **fixed)
     if law not in _PARAMETERS:
-        raise ParameterError(f"there is no fit of the prior of {law.__name__}")
+        raise ParameterError(
+            f"{law.__name__} has more than a prior to learn: see fit_latent_class, or choose a conjugate family"
+        )
     unknown = [name for name in fixed if name not in _PARAMETERS[law] and name not in _GIVEN.get(law, ())]
     if unknown:
         raise ParameterError(f"{law.__name__} has no parameter {unknown[0]!r}")
@@ -199,7 +201,7 @@ _Guess: TypeAlias = dict[str, tuple[Any, Any]]  # origin and scale of each param
 class _Problem:
     """The marginal likelihood of a history as a function of free numbers."""
 
-    def __init__(self, law: type[Family], history: PastDays, fixed: Mapping[str, Any]) -> None:
+    def __init__(self, law: type[Family], history: History, fixed: Mapping[str, Any]) -> None:
         self.law, self.history, self.fixed = law, history, dict(fixed)
         present = np.asarray(history.present, dtype=bool)
         self.used = np.flatnonzero(present.any(axis=1))
@@ -474,7 +476,7 @@ def _start_regression(sums: Array, declared: Moments, law: type[Family]) -> tupl
     }, d
 
 
-def _fit_finite(history: PastDays, likelihood: Any = None, tolerance: float = 1e-10) -> FittedPrior:
+def _fit_finite(history: History, likelihood: Any = None, tolerance: float = 1e-10) -> FittedPrior:
     """Weights of the states of a known table by expectation maximisation; the likelihood is concave in them."""
     if likelihood is None:
         raise ParameterError("Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted")

@@ -11,7 +11,7 @@ from troth.errors import DataError, ParameterError, UnequalSizesError
 from troth.information import leave_one_out, log_pmi
 from troth.mechanisms.divergences import Divergence, logistic
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
-from troth.model import Model
+from troth.model import Model, has_independent_rows
 
 if TYPE_CHECKING:
     from troth.model import Array
@@ -118,12 +118,13 @@ class MultiDay(Rule):
         if round.own.shape[-3] < 2:
             return
         rows = round.count_rows()
-        sizes = leave_one_out(rows[..., None], round.groups)[..., 0] if isinstance(round.model, Model) else rows
+        pooled = isinstance(round.model, Model) and has_independent_rows(round.model)
+        sizes = leave_one_out(rows[..., None], round.groups)[..., 0] if pooled else rows
         unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
         if unequal.any():
             *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
             before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
-            whose = f"peers of provider {provider}" if isinstance(round.model, Model) else f"provider {provider}"
+            whose = f"peers of provider {provider}" if pooled else f"provider {provider}"
             raise UnequalSizesError(
                 f"{whose}: {before:g} rows on day {day} but {after:g} on day {day + 1}; unequal sizes make faking pay, "
                 "so take equally many rows, or declare exchangeable=True if providers cannot foresee the sizes"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.errors import DataError, ParameterError, UnboundedRangeError
-from troth.model import Extremes, Model, PaperBounded, Ranged, shared_evidence
+from troth.model import Extremes, Model, PaperBounded, Ranged, has_independent_rows, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -151,7 +151,10 @@ def _extremes(
 
 
 def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
-    """Return every distinct (own model, own limit, peers' models and limits) of a round."""
+    """Return every distinct (own model, own limit, peers' models and limits) of a round.
+
+    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a peer of its own.
+    """
     shared_evidence(model)
     limits = [int(n) for n in rows]
     if any(n < 0 or n != given for n, given in zip(limits, rows, strict=True)):
@@ -167,6 +170,14 @@ def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tupl
         totals[one] += limit * times
     situations = []
     for own, limit in crowd:
-        peers = [(other, total - (limit if other == own else 0)) for other, total in totals.items()]
-        situations.append((own, limit, peers))
+        pooled = [
+            (other, total - (limit if other == own else 0)) for other, total in totals.items() if has_independent_rows(other)
+        ]
+        apart = [
+            (other, rows)
+            for (other, rows), times in crowd.items()
+            if not has_independent_rows(other)
+            for _ in range(times - ((other, rows) == (own, limit)))
+        ]
+        situations.append((own, limit, pooled + apart))
     return situations

@@ -16,12 +16,13 @@ from troth.errors import MissingCapabilityError, ParameterError
 from troth.information import leave_one_out, log_pmi
 from troth.mechanisms.divergences import Divergence, logistic
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
-from troth.model import Array, Foreseeing, Model, Redrawable
+from troth.mechanisms.separate_peers import SeparatePeers
+from troth.model import Array, Foreseeing, Model, Redrawable, has_independent_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from troth.mechanisms.separate_peers import Places
 
 _BLOCK = 1 << 22  # numbers drawn at a time
 
@@ -81,35 +82,45 @@ class SyntheticPeers(Rule):
 
     def _draw(self, round: Round) -> Iterator[Array]:  # noqa: A002
         """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
-        designs = _peer_designs(round)
+        classes = _classes(round)
+        pooled = _peer_designs(round, {model: who for model, who in classes.items() if has_independent_rows(model)})
+        apart = {model: who for model, who in classes.items() if not has_independent_rows(model)}
+        separate = SeparatePeers({model: (who, _designs(model, round, who)) for model, who in apart.items()}, round)
         assert round.rng is not None  # noqa: S101 (checked by the caller)
         leading = round.statistics.shape[:-2]
         block = max(1, _BLOCK // max(1, round.statistics.size))
         for start in range(0, self.draws, block):
             size = min(block, self.draws - start)
-            theta = designs[0][0].draw_parameters(round.rng, (size, *leading, 1))
+            theta = next(iter(classes)).draw_parameters(round.rng, (size, *leading, 1))
             peers = np.zeros((size, *round.statistics.shape))
-            for model, design, which in designs:
+            for model, design, which in pooled:
                 peers += np.take_along_axis(model.draw_statistics(round.rng, theta, design), which[None, ..., None], -2)
-            yield peers
+            yield peers + separate.draw(round.rng, theta) if apart else peers
 
 
-def _peer_designs(round: Round) -> list[tuple[Redrawable, Array, NDArray[np.intp]]]:  # noqa: A002
-    """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
-
-    Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
-    on the order of providers, and providers who face the same design share the same draws.
-    """
+def _classes(round: Round) -> dict[Redrawable, list[int]]:  # noqa: A002
+    """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
     classes: dict[Model, list[int]] = {}
     for provider, model in enumerate(round.models):
         classes.setdefault(model, []).append(provider)
-    found = []
+    found: dict[Redrawable, list[int]] = {}
     for model in sorted(classes, key=repr):
         if not isinstance(model, Redrawable):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
             )
-        members = classes[model]
+        found[model] = classes[model]
+    return found
+
+
+def _peer_designs(round: Round, classes: dict[Redrawable, list[int]]) -> list[tuple[Redrawable, Array, Places]]:  # noqa: A002
+    """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
+
+    Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
+    on the order of providers, and providers who face the same design share the same draws.
+    """
+    found = []
+    for model, members in classes.items():
         own = _designs(model, round, members)
         everyone = np.zeros((*round.statistics.shape[:-1], own.shape[-1]))
         everyone[..., members, :] = own
@@ -126,7 +137,7 @@ def _designs(model: Redrawable, round: Round, members: list[int]) -> Array:  # n
     return model.design(round.statistics[..., members, :])
 
 
-def _distinct(designs: Array) -> tuple[Array, NDArray[np.intp]]:
+def _distinct(designs: Array) -> tuple[Array, Places]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     providers = designs.shape[-2]
     weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys, whatever their place

@@ -11,10 +11,12 @@ from troth.models.exponential import Exponential, Gamma
 from troth.models.family import Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
+from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.poisson import Poisson
+from troth.models.provider_normal import ProviderNormal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +38,8 @@ FAMILIES: dict[str, type[Family]] = {
         MultivariateNormalUnknownCovariance,
         LinearRegression,
         LinearRegressionUnknownNoise,
+        LatentClass,
+        ProviderNormal,
     )
 }
 
@@ -66,6 +70,7 @@ __all__ = [
     "Finite",
     "Gamma",
     "Geometric",
+    "LatentClass",
     "LinearRegression",
     "LinearRegressionUnknownNoise",
     "MultivariateNormal",
@@ -74,5 +79,6 @@ __all__ = [
     "Normal",
     "NormalUnknownVariance",
     "Poisson",
+    "ProviderNormal",
     "from_dict",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Family:
     nested tuples of numbers, so that models print, compare, hash and serialise. Here is the rest: the summary is
     the statistic itself, and the design is the count of rows that `rows` reads off a statistic.
     """
+
+    independent_rows: ClassVar[bool] = True
+    """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
 
     @property
     def support(self) -> Support:

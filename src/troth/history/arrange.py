@@ -1,0 +1,75 @@
+"""Histories from what is at hand: arrays of sums, or rows with their provider and day."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.errors import DataError
+from troth.history.record import History
+from troth.sums import Moments, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.sums import Sums
+
+
+def from_sums(declared: Sums, sums: Any, providers: Sequence[Any] = (), days: Sequence[Any] = ()) -> History:
+    """Return the history of an array of sums ``(day, provider, sum)``; a report without rows counts as missing.
+
+    Parameters
+    ----------
+    declared
+        What the sums are: `troth.sums.Tally` or `troth.sums.Moments`.
+    providers, days
+        Their names; numbers by default.
+
+    Examples
+    --------
+    >>> past = from_sums(Tally(2), [[[3, 1], [2, 2]], [[0, 0], [1, 4]]], providers=["A", "B"])
+    >>> past.present.tolist()
+    [[True, True], [False, True]]
+    """
+    array = np.array(sums, dtype=np.float64)
+    if array.ndim != 3 or array.shape[-1] != declared.width:
+        raise DataError(f"sums must have shape (day, provider, {declared.width}) for {declared!r}, not {array.shape}")
+    names = tuple(str(name) for name in providers) or tuple(str(i) for i in range(array.shape[1]))
+    labels = tuple(days) or tuple(range(array.shape[0]))
+    present = declared.rows(np.nan_to_num(array, nan=1.0)) > 0
+    return History(labels, names, array, np.asarray(present), declared)
+
+
+def from_rows(provider: Any, day: Any, values: Any, declared: Sums | None = None) -> History:
+    """Add up rows: one provider, one day and one value, or several columns, per row.
+
+    Parameters
+    ----------
+    declared
+        The sums to take. By default codes are counted if all values are whole numbers below 32, and otherwise moments
+        are taken around the mean, squares included.
+
+    Examples
+    --------
+    >>> past = from_rows(["A", "B", "A"], [1, 1, 2], [0, 1, 1])
+    >>> past.sums.tolist()
+    [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]
+    """
+    table = np.asarray(values, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    providers, who = np.unique(np.asarray(provider).astype(str), return_inverse=True)
+    days, when = np.unique(np.asarray(day), return_inverse=True)
+    if not len(table) == len(who) == len(when):
+        raise DataError(f"{len(who)} providers, {len(when)} days and {len(table)} values: one of each per row")
+    if declared is None:
+        whole = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
+        centre = tuple(float(x) for x in table.mean(axis=0))
+        declared = Tally(max(2, int(table.max()) + 1)) if whole else Moments(centre, squares=True)
+    sums = np.zeros((len(days), len(providers), declared.width))
+    cell = when * len(providers) + who
+    order = np.argsort(cell, kind="stable")
+    edges = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    for part in np.split(order, edges[1:]):
+        sums[when[part[0]], who[part[0]]] = declared.of_rows(table[part])
+    return from_sums(declared, sums, providers.tolist(), days.tolist())

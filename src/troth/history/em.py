@@ -1,0 +1,165 @@
+"""Expectation and maximisation for day types: every step raises the penalised likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from troth.history.laws import AnyLaw
+    from troth.model import Array, Generator
+
+_PRIOR_DAYS = 0.5  # days that every type has before any is seen
+_ALIKE = 1.0  # standard deviation of the logarithms of providers' dispersions
+_ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
+"""Shares of the steps of means and of dispersion; that of the means alone is sure to rise for labels and values."""
+
+
+@dataclass(frozen=True)
+class State:
+    """Parameters of a fit: prior of the types, providers' means and dispersions, and the population's.
+
+    Attributes
+    ----------
+    pull
+        How many rows the population's means are worth to a provider.
+    """
+
+    log_prior: Array
+    means: Array
+    dispersion: Array
+    population: Array
+    centre: float
+    pull: float
+
+    @property
+    def types(self) -> int:
+        """How many day types there are."""
+        return len(self.log_prior)
+
+    def sorted(self, order: Array) -> State:
+        """Return the same state with types in another order."""
+        return replace(
+            self, log_prior=self.log_prior[order], means=self.means[:, order], population=self.population[order]
+        )
+
+
+def day_log_likelihoods(law: AnyLaw, state: State, by_type: Array | None = None) -> tuple[Array, Array]:
+    """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
+    parts = law.log_likelihood(state.means, state.dispersion) if by_type is None else by_type
+    joint = state.log_prior + parts.sum(axis=1)
+    evidence = logsumexp(joint, axis=1)
+    return evidence, np.exp(joint - evidence[:, None])
+
+
+def objective(law: AnyLaw, state: State, evidence: Array) -> float:
+    """Return the penalised log-likelihood."""
+    return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(law, state, slice(None)).sum())
+
+
+def _penalties(law: AnyLaw, state: State, who: slice | Array) -> Array:
+    alike = ((np.log(state.dispersion[who]) - state.centre) / _ALIKE) ** 2
+    return np.asarray(law.penalty(state.means[who], state.population, state.pull) - 0.5 * alike)
+
+
+def maximise(
+    law: AnyLaw,
+    state: State,
+    steps: int,
+    tolerance: float = 0.0,
+    watch: Callable[[int, float], None] | None = None,
+) -> tuple[State, list[float]]:
+    """Take steps until the penalised log-likelihood rises by less than a tolerance; return it after each."""
+    parts = law.log_likelihood(state.means, state.dispersion)
+    evidence, weights = day_log_likelihoods(law, state, parts)
+    trace = [objective(law, state, evidence)]
+    for step in range(steps):
+        state, parts = _step(law, state, weights, parts)
+        evidence, weights = day_log_likelihoods(law, state, parts)
+        trace.append(objective(law, state, evidence))
+        if watch is not None:
+            watch(step, trace[-1])
+        if trace[-1] - trace[-2] < tolerance:
+            break
+    return state, trace
+
+
+def _step(law: AnyLaw, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
+    """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
+    days = weights.sum(axis=0) + _PRIOR_DAYS
+    means, slope = law.steps(state.means, state.dispersion, weights, state.population, state.pull)
+    log_dispersion = np.log(state.dispersion)
+    up = slope.sum(axis=0) - (log_dispersion - state.centre) / _ALIKE**2
+    step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
+    before = np.einsum("dk,dik->i", weights, parts) + _penalties(law, state, slice(None))
+    who = np.arange(len(step))
+    new_means, new_dispersion, new_parts = state.means.copy(), state.dispersion.copy(), parts.copy()
+    for of_means, of_dispersion in _ATTEMPTS:
+        new_means[who] = state.means[who] + of_means * (means[who] - state.means[who])
+        moved = np.exp(log_dispersion[who] + of_dispersion * step[who])
+        new_dispersion[who] = np.clip(moved, law.low, law.high) if of_dispersion else state.dispersion[who]
+        new_parts[:, who] = law.log_likelihood(new_means, new_dispersion, who)
+        trial = replace(state, means=new_means, dispersion=new_dispersion)
+        after = np.einsum("dk,dik->i", weights, new_parts[:, who]) + _penalties(law, trial, who)
+        who = who[~(after >= before[who])]
+        if not len(who):
+            break
+    for kept in who:
+        new_means[kept], new_dispersion[kept] = state.means[kept], state.dispersion[kept]
+        new_parts[:, kept] = parts[:, kept]
+    found = State(
+        np.log(days / days.sum()),
+        new_means,
+        new_dispersion,
+        law.population(new_means),
+        float(np.log(new_dispersion).mean()),
+        state.pull,
+    )
+    return found, new_parts
+
+
+def start(law: AnyLaw, types: int, rng: Generator, spread_out: bool, pull: float) -> State:
+    """Return a state from which to climb: days are clustered by how unusual each provider's mean is.
+
+    The first start cuts days by the average of these, the others use k-means from random centres.
+    """
+    features = law.averages
+    seen = (law.rows > 0)[..., None]
+    count = np.maximum(seen.sum(axis=0), 1)
+    middle = (features * seen).sum(axis=0) / count
+    size = np.sqrt((((features - middle) * seen) ** 2).sum(axis=0) / count)
+    z = np.where(seen, (features - middle) / np.maximum(size, 1e-12), 0.0)
+    flat = z.reshape(len(z), -1)
+    if spread_out:
+        order = np.argsort(np.argsort(z[..., 0].mean(axis=1), kind="stable"), kind="stable")
+        labels = order * types // len(order)
+    else:
+        labels = _clusters(flat, types, rng)
+    weights = np.full((len(labels), types), 0.1 / types)
+    weights[np.arange(len(labels)), labels] += 0.9
+    means = law.initial(weights)
+    dispersion = np.full(means.shape[0], law.start)
+    days = weights.sum(axis=0)
+    return State(
+        np.log(days / days.sum()), means, dispersion, law.population(means), float(np.log(law.start)), pull
+    )
+
+
+def _clusters(points: Array, count: int, rng: Generator) -> Array:
+    """K-means from centres that are drawn far from each other."""
+    centres = points[[int(rng.integers(len(points)))]]
+    for _ in range(count - 1):
+        gap = ((points[:, None] - centres[None]) ** 2).sum(axis=-1).min(axis=1)
+        chance = gap / gap.sum() if gap.sum() > 0 else None
+        centres = np.concatenate([centres, points[[int(rng.choice(len(points), p=chance))]]])
+    for _ in range(10):
+        labels = ((points[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1)
+        for k in range(count):
+            if (labels == k).any():
+                centres[k] = points[labels == k].mean(axis=0)
+    return np.asarray(((points[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1))

@@ -1,0 +1,89 @@
+"""Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are no single dataset.
+
+Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every provider,
+kind by kind in an order that does not depend on who comes first. Who leaves out c providers of a kind (itself, or its
+whole group) faces all draws of that kind but the last c: the right law, and the same draws for all who face the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from troth.information import leave_one_out
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.mechanisms.rule import Round
+    from troth.model import Array, Generator, Redrawable
+
+Places: TypeAlias = NDArray[np.intp]
+
+
+class SeparatePeers:
+    """The places at which providers' draws stand, kind by kind, and which of them each provider leaves out.
+
+    Parameters
+    ----------
+    classes
+        For each model its providers and their designs, ``(..., member, design)``.
+    """
+
+    def __init__(self, classes: Mapping[Redrawable, tuple[list[int], Array]], round: Round) -> None:  # noqa: A002
+        self._statistics = round.statistics.shape[-1]
+        leading, providers = round.statistics.shape[:-2], round.providers
+        self._designs: list[tuple[Redrawable, Array]] = []
+        self._count = sum(len(members) for members, _ in classes.values())
+        # the last place of a provider's kind; whoever is not drawn here leaves out a further place, which is empty
+        self._ends: Places = np.full((*leading, providers), self._count, dtype=np.intp)
+        kinds = np.full((*leading, providers), -1, dtype=np.intp)
+        start = 0
+        for model, (members, designs) in classes.items():
+            weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys
+            keys = np.broadcast_to(np.einsum("...q,q->...", designs, weights), (*leading, len(members)))
+            order = np.argsort(keys, axis=-1, kind="stable")
+            ordered = np.take_along_axis(keys, order, axis=-1)
+            last = np.ones(ordered.shape, dtype=bool)
+            last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
+            places = np.where(last, np.arange(len(members)), len(members))
+            ends = start + np.flip(np.minimum.accumulate(np.flip(places, axis=-1), axis=-1), axis=-1)
+            found = np.empty(ends.shape, dtype=np.intp)
+            np.put_along_axis(found, order, ends, axis=-1)
+            self._ends[..., members] = kinds[..., members] = found
+            spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
+            self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
+            start += len(members)
+        self._left_out = None if round.groups is None else self._by_group(kinds, list(round.groups))
+
+    def _by_group(self, kinds: Places, groups: list[object]) -> list[tuple[list[int], NDArray[np.bool_]]]:
+        """Return each group's members and the places that they leave out, ``(..., place)``."""
+        found = []
+        for label in dict.fromkeys(groups):
+            members = [provider for provider, other in enumerate(groups) if other == label]
+            out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
+            for rank, provider in enumerate(members):
+                same = (kinds[..., members[:rank]] == kinds[..., [provider]]).sum(axis=-1)
+                drawn = kinds[..., provider] >= 0
+                place = np.where(drawn, self._ends[..., provider] - same, self._count)
+                np.put_along_axis(out, place[..., None], True, axis=-1)
+            found.append((members, out))
+        return found
+
+    def draw(self, rng: Generator, theta: Array) -> Array:
+        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``."""
+        shape = theta.shape[:-2]
+        drawn = np.zeros((*shape, self._count + 1, self._statistics))
+        start = 0
+        for model, designs in self._designs:
+            stop = start + designs.shape[-2]
+            drawn[..., start:stop, :] = model.draw_statistics(rng, theta, designs)
+            start = stop
+        if self._left_out is None:
+            return np.take_along_axis(leave_one_out(drawn), self._ends[None, ..., None], axis=-2)
+        peers = np.empty((*shape, self._ends.shape[-1], self._statistics))
+        for members, out in self._left_out:
+            peers[..., members, :] = np.where(out[..., None], 0.0, drawn).sum(axis=-2, keepdims=True)
+        return peers

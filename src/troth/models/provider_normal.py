@@ -1,0 +1,175 @@
+"""Measurements by providers with an offset of their own and an effect of their own on each day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.errors import UnboundedRangeError
+from troth.model import Extremes
+from troth.models.dispersed import real_weight
+from troth.models.extremes import ray_extremes
+from troth.models.family import Family, moments, scalar_parameters
+from troth.models.geometric import count_and_sum
+from troth.models.normal import normal_log_pmi
+from troth.models.second_difference import minus_product
+from troth.sums import Moments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.model import Array, Generator, Model
+    from troth.models.predictive import Exact
+    from troth.sums import Sums
+
+_GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
+
+
+@dataclass(frozen=True)
+class ProviderNormal(Family):
+    """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u ~ N(0, dispersion²) of a day.
+
+    x = θ + b + u + noise: the mean of n rows is ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with
+    w = 1/(τ² + σ²/n), which adds over providers whatever their offsets, dispersions and noises are, and
+    Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + w and h = w(ȳ − b − mean). The summary (n, Σ(x − mean)) adds over rows.
+
+    Parameters
+    ----------
+    mean, scale
+        Mean and standard deviation of the prior, which providers share.
+    noise
+        σ, the standard deviation of one value around its day's mean.
+    offset
+        b, how far this provider's values lie above θ on average.
+    dispersion
+        τ, the standard deviation of what all of the provider's values of one day have in common beyond θ and b; may be 0.
+
+    Examples
+    --------
+    >>> ProviderNormal(mean=100, scale=5, noise=2, offset=1, dispersion=1).statistics([101, 105])
+    array([0.66666667, 1.33333333])
+    """
+
+    mean: float
+    scale: float
+    noise: float
+    offset: float = 0.0
+    dispersion: float = 0.0
+
+    independent_rows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self._finite("mean")
+        self._positive("scale")
+        self._positive("noise")
+        self._finite("offset")
+        self._finite("dispersion")
+        if self.dispersion != 0:
+            self._positive("dispersion")
+
+    def _weight(self, rows: Array) -> Array:
+        return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
+
+    @property
+    def sums(self) -> Sums:
+        """The number of rows and the sum of deviations from the prior mean."""
+        return Moments((self.mean,))
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum the deviations from the prior mean along the last axis."""
+        return moments(count_and_sum, self.support.check(data), self.mean)
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map (n, Σ(x − mean)) to the precision of the day's mean, and to its deviation weighted by that."""
+        s = np.asarray(summary, dtype=np.float64)
+        weight = self._weight(s[..., 0])
+        average = s[..., 1] / np.maximum(s[..., 0], 1.0)
+        return np.stack([weight, weight * (average - self.offset)], axis=-1)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Precision and weighted deviation of the mean along the last axis."""
+        return self.from_summary(self.summary(data))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """h²/2λ − ½ ln λ."""
+        t = np.asarray(statistics)
+        precision = self.scale**-2 + t[..., 0]
+        return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """½ log1p(w₁w₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
+        prior = np.asarray(self.scale**-2)
+        total = own + peers if both is None else both
+        mean = total[..., 1] / (prior + total[..., 0])
+        r1, r2 = (minus_product(t[..., 1], mean, t[..., 0]) - prior * mean for t in (own, peers))
+        weights = own[..., 0], peers[..., 0], total[..., 0]
+        return normal_log_pmi(prior, weights, mean, (r1, r2), 1.0)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind one provider's statistic: n = wσ²/(1 − wτ²)."""
+        w = np.asarray(statistics, dtype=np.float64)[..., 0]
+        return np.asarray(w * self.noise**2 / np.maximum(1 - w * self.dispersion**2, np.finfo(float).tiny))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Read off the precision of the day's mean; precisions add over providers."""
+        return np.asarray(statistics, dtype=np.float64)[..., :1]
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the precision of the mean of so many rows."""
+        return self._weight(super().plan(rows))
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """Family and prior: providers may differ in everything else."""
+        return {"family": "ProviderNormal", "mean": self.mean, "scale": self.scale}
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes over every report of up to so many rows within the declared values.
+
+        A side has some precision up to that of all its rows, and a weighted mean of deviations between the least and
+        the greatest of its providers. All such pairs are searched, whether or not whole numbers of rows make them.
+        """
+        low, high = (value - self.mean for value in self._declared(values))
+        sides = []
+        for part in ([(self, rows)], self._laws(peers)):
+            total = sum(float(law._weight(np.asarray(float(limit)))) for law, limit in part)
+            offsets = [law.offset for law, limit in part if limit] or [0.0]
+            sides.append((np.linspace(0.0, total, _GRID), low - max(offsets), high - min(offsets)))
+        return Extremes(*ray_extremes(self.log_pmi, *sides))
+
+    def _laws(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[ProviderNormal, int]]:
+        found = []
+        for other, rows in peers:
+            if not isinstance(other, ProviderNormal) or other.space != self.space:
+                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
+            found.append((other, rows))
+        return found
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, 1)``."""
+        return rng.normal(self.mean, self.scale, size=(*shape, 1))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw θ given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self.scale**-2 + t[..., :1]
+        return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of values for each θ; the rows of a dataset share one effect."""
+        effect = self.offset + self.dispersion * rng.standard_normal(parameters.shape)
+        return parameters + effect + self.noise * rng.standard_normal((*parameters.shape[:-1], rows))
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw (w, h) for each θ and precision: h ~ N(w(θ − mean), w)."""
+        theta, weight = scalar_parameters(parameters, design)
+        noise = np.sqrt(weight) * rng.standard_normal(weight.shape)
+        return np.stack([weight, weight * (theta - self.mean) + noise], axis=-1)
+
+    def expected_log_evidence(self, design: Array, /) -> Exact:
+        """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
+        return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.errors import DataError, ParameterError
-from troth.history.em import State, day_log_likelihoods, maximise, start
+from troth.history.em import State, day_log_likelihoods, maximise
 from troth.history.errors import Errors, standard_errors
 from troth.history.laws import AnyLaw, Labels, law_of
+from troth.history.starts import climb
 from troth.models.dispersed import LAWS
 from troth.models.latent_class import LatentClass
 
@@ -28,7 +29,6 @@ Watch: TypeAlias = Callable[[float, str], None]
 FEWEST_DAYS = 10
 FEWEST_DAYS_OF_A_PROVIDER = 5
 
-_BURN = 12
 _LONGEST = 400
 _TOLERANCE = 1e-3
 _FOLDS = 4
@@ -159,7 +159,7 @@ def fit_latent_class(
             notes.append("one type explains held-out days best: these data say nothing about each other")
     data = law_of(part, law, spread)
     share = 0.0 if not held_out else 0.8
-    state, _ = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST)
+    state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
     tell(share + (1 - share) * 0.5, f"{types} day types, first climb")
     state = dataclasses.replace(state, pull=_pull(data, state))
     state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
@@ -217,14 +217,6 @@ def usable_providers(history: History, law: str) -> tuple[list[str], list[str]]:
     return own, notes
 
 
-def climb(law: AnyLaw, types: int, rng: np.random.Generator, starts: int, steps: int) -> tuple[State, list[float]]:
-    """Take some steps from every start, and all the others from the best."""
-    tries = 1 if types == 1 else starts
-    begun = [maximise(law, start(law, types, rng, k == 0, _WEAK), _BURN) for k in range(tries)]
-    best = max(begun, key=lambda found: found[1][-1])
-    return maximise(law, best[0], steps, _TOLERANCE)
-
-
 def choose_types(
     history: History, law: str, most: int, seed: int, spread: float | None, tell: Watch
 ) -> tuple[int, dict[int, tuple[float, float]]]:
@@ -246,7 +238,7 @@ def choose_types(
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
             try:
                 data = law_of(train, law, spread)
-                state, _ = climb(data, types, np.random.default_rng([seed, types, fold]), 2, _LONGEST // 4)
+                state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
             except DataError:
                 continue
             found[block] = day_log_likelihoods(_tested(law_of(test, law, _known(data)), data), state)[0]

@@ -12,7 +12,7 @@ import numpy as np
 from troth.errors import DataError, ParameterError
 from troth.history.em import State, day_log_likelihoods, maximise
 from troth.history.errors import Errors, standard_errors
-from troth.history.laws import AnyLaw, Labels, law_of
+from troth.history.laws import AnyLaw, Labels, Reals, law_of
 from troth.history.starts import climb
 from troth.models.dispersed import LAWS
 from troth.models.latent_class import LatentClass
@@ -236,12 +236,12 @@ def choose_types(
             tell(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
             inside = np.setdiff1d(np.arange(days), block)
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
-            try:
-                data = law_of(train, law, spread)
-                state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
-            except DataError:
-                continue
-            found[block] = day_log_likelihoods(_tested(law_of(test, law, _known(data)), data), state)[0]
+            data = law_of(train, law, spread)
+            state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
+            unseen = law_of(test, law, 1.0)
+            if isinstance(data, Reals) and isinstance(unseen, Reals):
+                unseen.spread = data.spread  # learnt without these days
+            found[block] = day_log_likelihoods(unseen, state)[0]
         scores[types] = found
         best = max(scores, key=lambda k: float(scores[k].mean()))
         if types >= best + 2:
@@ -253,17 +253,6 @@ def choose_types(
         held_out[types] = (float(found.mean()), float(short.std(ddof=1) / np.sqrt(days)))
     fewest = min(k for k, (mean, error) in held_out.items() if held_out[best][0] - mean <= error)
     return fewest, held_out
-
-
-def _known(data: AnyLaw) -> float | None:
-    return None if isinstance(data, Labels) else 1.0
-
-
-def _tested(test: AnyLaw, train: AnyLaw) -> AnyLaw:
-    """Give held-out days the spreads that were learnt without them."""
-    if hasattr(train, "spread"):
-        test.spread = train.spread  # type: ignore[union-attr]
-    return test
 
 
 def _pull(law: AnyLaw, state: State) -> float:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from troth.history.laws import AnyLaw
-    from troth.model import Array, Generator
+    from troth.model import Array
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
 _ALIKE = 1.0  # standard deviation of the logarithms of providers' dispersions
@@ -121,45 +121,3 @@ def _step(law: AnyLaw, state: State, weights: Array, parts: Array) -> tuple[Stat
         state.pull,
     )
     return found, new_parts
-
-
-def start(law: AnyLaw, types: int, rng: Generator, spread_out: bool, pull: float) -> State:
-    """Return a state from which to climb: days are clustered by how unusual each provider's mean is.
-
-    The first start cuts days by the average of these, the others use k-means from random centres.
-    """
-    features = law.averages
-    seen = (law.rows > 0)[..., None]
-    count = np.maximum(seen.sum(axis=0), 1)
-    middle = (features * seen).sum(axis=0) / count
-    size = np.sqrt((((features - middle) * seen) ** 2).sum(axis=0) / count)
-    z = np.where(seen, (features - middle) / np.maximum(size, 1e-12), 0.0)
-    flat = z.reshape(len(z), -1)
-    if spread_out:
-        order = np.argsort(np.argsort(z[..., 0].mean(axis=1), kind="stable"), kind="stable")
-        labels = order * types // len(order)
-    else:
-        labels = _clusters(flat, types, rng)
-    weights = np.full((len(labels), types), 0.1 / types)
-    weights[np.arange(len(labels)), labels] += 0.9
-    means = law.initial(weights)
-    dispersion = np.full(means.shape[0], law.start)
-    days = weights.sum(axis=0)
-    return State(
-        np.log(days / days.sum()), means, dispersion, law.population(means), float(np.log(law.start)), pull
-    )
-
-
-def _clusters(points: Array, count: int, rng: Generator) -> Array:
-    """K-means from centres that are drawn far from each other."""
-    centres = points[[int(rng.integers(len(points)))]]
-    for _ in range(count - 1):
-        gap = ((points[:, None] - centres[None]) ** 2).sum(axis=-1).min(axis=1)
-        chance = gap / gap.sum() if gap.sum() > 0 else None
-        centres = np.concatenate([centres, points[[int(rng.choice(len(points), p=chance))]]])
-    for _ in range(10):
-        labels = ((points[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1)
-        for k in range(count):
-            if (labels == k).any():
-                centres[k] = points[labels == k].mean(axis=0)
-    return np.asarray(((points[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1))

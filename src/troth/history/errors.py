@@ -58,9 +58,7 @@ def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Erro
     of_means = (posterior[:, None, :, None] * by_mean).reshape(days, people, types * free)
     of_dispersion = np.einsum("dk,dik->di", posterior, by_dispersion)
     of_prior = (posterior - np.exp(state.log_prior))[:, :-1]
-    extra = np.concatenate(
-        [state.pull * worth.reshape(people, -1), (1 / state.dispersion**2)[:, None]], axis=1
-    )  # (provider, parameter): the penalties' curvature
+    extra = np.concatenate([state.pull * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
     blocks = np.concatenate([of_means, of_dispersion[..., None]], axis=-1)
     size = blocks.shape[-1]
     if days >= _DAYS_PER_PARAMETER * (people * size + types - 1):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.errors import DataError, ParameterError
-from troth.history.em import State, day_log_likelihoods, maximise, start
+from troth.history.em import State, day_log_likelihoods, maximise
 from troth.history.errors import Errors, standard_errors
-from troth.history.laws import AnyLaw, Labels, law_of
+from troth.history.laws import AnyLaw, Labels, Reals, law_of
+from troth.history.starts import climb
 from troth.models.dispersed import LAWS
 from troth.models.latent_class import LatentClass
 
@@ -28,7 +29,6 @@ Watch: TypeAlias = Callable[[float, str], None]
 FEWEST_DAYS = 10
 FEWEST_DAYS_OF_A_PROVIDER = 5
 
-_BURN = 12
 _LONGEST = 400
 _TOLERANCE = 1e-3
 _FOLDS = 4
@@ -159,7 +159,7 @@ def fit_latent_class(
             notes.append("one type explains held-out days best: these data say nothing about each other")
     data = law_of(part, law, spread)
     share = 0.0 if not held_out else 0.8
-    state, _ = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST)
+    state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
     tell(share + (1 - share) * 0.5, f"{types} day types, first climb")
     state = dataclasses.replace(state, pull=_pull(data, state))
     state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
@@ -217,14 +217,6 @@ def usable_providers(history: History, law: str) -> tuple[list[str], list[str]]:
     return own, notes
 
 
-def climb(law: AnyLaw, types: int, rng: np.random.Generator, starts: int, steps: int) -> tuple[State, list[float]]:
-    """Take some steps from every start, and all the others from the best."""
-    tries = 1 if types == 1 else starts
-    begun = [maximise(law, start(law, types, rng, k == 0, _WEAK), _BURN) for k in range(tries)]
-    best = max(begun, key=lambda found: found[1][-1])
-    return maximise(law, best[0], steps, _TOLERANCE)
-
-
 def choose_types(
     history: History, law: str, most: int, seed: int, spread: float | None, tell: Watch
 ) -> tuple[int, dict[int, tuple[float, float]]]:
@@ -244,12 +236,12 @@ def choose_types(
             tell(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
             inside = np.setdiff1d(np.arange(days), block)
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
-            try:
-                data = law_of(train, law, spread)
-                state, _ = climb(data, types, np.random.default_rng([seed, types, fold]), 2, _LONGEST // 4)
-            except DataError:
-                continue
-            found[block] = day_log_likelihoods(_tested(law_of(test, law, _known(data)), data), state)[0]
+            data = law_of(train, law, spread)
+            state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
+            unseen = law_of(test, law, 1.0)
+            if isinstance(data, Reals) and isinstance(unseen, Reals):
+                unseen.spread = data.spread  # learnt without these days
+            found[block] = day_log_likelihoods(unseen, state)[0]
         scores[types] = found
         best = max(scores, key=lambda k: float(scores[k].mean()))
         if types >= best + 2:
@@ -261,17 +253,6 @@ def choose_types(
         held_out[types] = (float(found.mean()), float(short.std(ddof=1) / np.sqrt(days)))
     fewest = min(k for k, (mean, error) in held_out.items() if held_out[best][0] - mean <= error)
     return fewest, held_out
-
-
-def _known(data: AnyLaw) -> float | None:
-    return None if isinstance(data, Labels) else 1.0
-
-
-def _tested(test: AnyLaw, train: AnyLaw) -> AnyLaw:
-    """Give held-out days the spreads that were learnt without them."""
-    if hasattr(train, "spread"):
-        test.spread = train.spread  # type: ignore[union-attr]
-    return test
 
 
 def _pull(law: AnyLaw, state: State) -> float:

@@ -56,3 +56,40 @@ def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12
             table = np.column_stack([data[0], data[1]]) if regression else np.asarray(data).reshape(rows, -1)
             sums[day, provider] = declared.of_rows(table)
     return from_sums(declared, sums)
+
+
+PROVIDERS = 4
+TEXTBOOK = {"binary": "Bernoulli", "categorical": "Categorical", "count": "Poisson", "real": "Normal"}
+DISPERSION = {"binary": 0.03, "categorical": 0.03, "count": 0.05, "real": 0.3}
+
+
+def laws(law: str) -> list[Any]:
+    """Day types with a law for each provider: offsets of its own, and rows that move together more or less."""
+    offset = np.array([0.15, -1.0, 0.9, 0.3])[:, None]
+    if law == "binary":
+        means: Any = 1 / (1 + np.exp(-(np.array([-1.7, -0.6, 0.6]) + offset)))
+    elif law == "categorical":
+        base = np.array([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
+        tilted = base * np.exp(offset[:, None] * np.array([-1.0, 0.0, 1.0]))
+        means = tilted / tilted.sum(axis=-1, keepdims=True)
+    elif law == "count":
+        means = np.exp(np.array([0.0, 0.7, 1.4]) + 0.7 * offset)
+    else:
+        means = np.array([-1.0, 0.0, 1.2]) + offset
+    spread = 1.0 if law == "real" else None
+    sizes = DISPERSION[law] * np.array([1.0, 1.5, 1.0, 1.5])
+    return [models.LatentClass([0.35, 0.4, 0.25], law, m, float(s), spread) for m, s in zip(means, sizes, strict=True)]
+
+
+def dispersed_days(law: str, seed: int, days: int) -> History:
+    """A history that is drawn from `laws`, with sizes that vary from day to day."""
+    rng = generator(seed, 63)
+    own = laws(law)
+    types = own[0].draw_parameters(rng, (days,))
+    rows = rng.integers(8, 30, size=(days, PROVIDERS))
+    declared: Any = Moments((0.0,), squares=True) if law == "real" else own[0].sums
+    sums = np.zeros((days, PROVIDERS, declared.width))
+    for day, provider in np.ndindex(days, PROVIDERS):
+        data = own[provider].draw_data(rng, types[day], int(rows[day, provider]))
+        sums[day, provider] = declared.of_rows(data[:, None])
+    return from_sums(declared, sums)

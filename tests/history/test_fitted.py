@@ -1,0 +1,44 @@
+"""The whole way: a history of each law, a model fitted to it, and the lies replayed on days that it never saw.
+
+Declared error: for a true law the chance of any false alarm in a history is 0.05; a fitted law is close to it. A few
+histories of each law are tried under each rule, and may raise no more than the binomial allows with 1 in 10,000.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scipy import stats
+
+import troth
+from history.worlds import TEXTBOOK, dispersed_days
+from registry import SOAK
+from troth.history import History, compare_models, fit_latent_class, fit_prior
+
+HISTORIES = 12 if SOAK else 3
+RULES: dict[str, Any] = {
+    "multi-day": troth.MultiDay(exchangeable=True),
+    "synthetic peers": troth.SyntheticPeers(draws=8),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("law", TEXTBOOK)
+def test_lies_gain_under_the_textbook_and_not_under_the_fitted_law(law: str, rule: str) -> None:
+    def textbook(past: History) -> Any:
+        return fit_prior(TEXTBOOK[law], past)
+
+    def day_types(past: History) -> Any:
+        return fit_latent_class(past, law, types=3, starts=2)
+
+    alarms = 0
+    for seed in range(HISTORIES):
+        past = dispersed_days(law, seed, days=160)
+        found = compare_models(past, {"textbook": textbook, "day types": day_types}, RULES[rule], folds=3)
+        alarms += bool(found["day types"].gaining())
+        assert found["textbook"].gaining(), "the textbook law must fail here, or the test shows nothing"
+        assert found["day types"].log_score > found["textbook"].log_score + 1
+        assert found["day types"].incentive > found["textbook"].incentive
+        assert found.recommended == "day types"
+    assert alarms <= stats.binom.isf(1e-4, HISTORIES, 0.05)

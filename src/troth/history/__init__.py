@@ -7,6 +7,7 @@ from troth.history.comparison import ModelComparison, compare_models
 from troth.history.findings import Backtest, PastFinding
 from troth.history.fit import LatentFit, fit_latent_class
 from troth.history.likelihood import log_marginal
+from troth.history.offsets import NormalFit, fit_provider_normal
 from troth.history.priors import FittedPrior, fit_prior
 from troth.history.record import History
 
@@ -16,11 +17,13 @@ __all__ = [
     "History",
     "LatentFit",
     "ModelComparison",
+    "NormalFit",
     "PastFinding",
     "backtest",
     "compare_models",
     "fit_latent_class",
     "fit_prior",
+    "fit_provider_normal",
     "from_rows",
     "from_sums",
     "lies",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from troth.model import Array
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
-_ALIKE = 1.0  # standard deviation of the logarithms of providers' dispersions
+_ALIKE = 2.0  # standard deviation of the logarithms of providers' dispersions
 _ATTEMPTS = ((1.0, 1.0), (1.0, 0.25), (1.0, 0.0), (0.25, 0.0), (0.05, 0.0))
 """Shares of the steps of means and of dispersion; that of the means alone is sure to rise for labels and values."""
 

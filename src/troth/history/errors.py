@@ -63,13 +63,13 @@ def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Erro
     size = blocks.shape[-1]
     if days >= _DAYS_PER_PARAMETER * (people * size + types - 1):
         scores = np.concatenate([of_prior, blocks.reshape(days, -1)], axis=1)
-        covariance = _inverse(scores.T @ scores + np.diag(np.concatenate([np.zeros(types - 1), extra.ravel()])))
+        covariance = inverse(scores.T @ scores + np.diag(np.concatenate([np.zeros(types - 1), extra.ravel()])))
         logits = covariance[: types - 1, : types - 1]
         starts = types - 1 + size * np.arange(people)
         own = np.stack([covariance[a : a + size, a : a + size] for a in starts])
     else:
-        logits = _inverse(of_prior.T @ of_prior)
-        own = np.stack([_inverse(blocks[:, i].T @ blocks[:, i] + np.diag(extra[i])) for i in range(people)])
+        logits = inverse(of_prior.T @ of_prior)
+        own = np.stack([inverse(blocks[:, i].T @ blocks[:, i] + np.diag(extra[i])) for i in range(people)])
     inner = own[:, :-1, :-1].reshape(people, types, free, types, free)
     of_type = np.stack([inner[:, k, :, k] for k in range(types)], axis=1)
     errors = np.sqrt(np.maximum(own[:, -1, -1], 0.0))
@@ -88,7 +88,7 @@ def _prior_errors(prior: Array, covariance: Array) -> Array:
     return np.sqrt(np.maximum(np.einsum("ca,ab,cb->c", jacobian, covariance, jacobian), 0.0))
 
 
-def _inverse(information: Array) -> Array:
+def inverse(information: Array) -> Array:
     """Invert in units in which the diagonal is 1, and leave out what the data do not tell at all."""
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     return np.asarray(np.linalg.pinv(information / np.outer(scale, scale), rcond=1e-10, hermitian=True)) / np.outer(

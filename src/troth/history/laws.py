@@ -270,7 +270,7 @@ class Reals:
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
         """Standard errors of the standard deviation."""
-        return errors / (2 * np.sqrt(dispersion))
+        return root_error(dispersion, errors)
 
 
 AnyLaw = Labels | Counts | Reals
@@ -309,6 +309,11 @@ def spreads(history: History, spread: float | None) -> Array:
         raise DataError("values do not vary within any day: give spread=")
     pooled = within.sum() / freedom.sum()
     return np.sqrt((within + 3.0 * pooled) / (freedom + 3.0))
+
+
+def root_error(variance: Array, error: Array) -> Array:
+    """Return the standard error of a root, which near 0 is how far one error of the square reaches."""
+    return np.sqrt(variance + error) - np.sqrt(variance)
 
 
 def _rho(gamma: Array) -> Array:

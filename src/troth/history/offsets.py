@@ -1,0 +1,256 @@
+"""Learn a normal prior, and each provider's offset and dispersion, from past days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.errors import DataError
+from troth.history.errors import inverse
+from troth.history.fit import FEWEST_DAYS, Watch, usable_providers
+from troth.history.laws import root_error, spreads
+from troth.models.dispersed import real_weight
+from troth.models.provider_normal import ProviderNormal
+from troth.sums import Moments
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.history.record import History
+    from troth.model import Array
+
+_ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
+_LONGEST = 2000
+_TOLERANCE = 1e-8
+_ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
+
+
+@dataclass(frozen=True)
+class NormalFit:
+    """A prior, offsets and dispersions learnt from a history.
+
+    Attributes
+    ----------
+    models
+        Each provider's own law; a provider who reported too little to have one has the population's.
+    population
+        The law of a provider about whom nothing is known: no offset, and a dispersion that holds how much offsets vary.
+    errors
+        Standard errors: ``"mean"`` and ``"scale"`` of the prior, and by provider ``"offset"`` and ``"dispersion"``.
+    offsets
+        Standard deviation of providers' offsets.
+    trace
+        The penalised log-likelihood after each step of the last climb; it never falls.
+    """
+
+    models: Mapping[str, ProviderNormal]
+    population: ProviderNormal
+    errors: Mapping[str, Any]
+    offsets: float
+    log_likelihood: float
+    trace: tuple[float, ...] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    def model_of(self, provider: str) -> ProviderNormal:
+        """Return a provider's own law, or the population's for one without history."""
+        return self.models.get(provider, self.population)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the table [model] of a campaign file: the population's law, and what each provider differs in."""
+        shared = self.population.to_dict()
+        own = {
+            name: {key: value for key, value in model.to_dict().items() if shared.get(key) != value}
+            for name, model in self.models.items()
+        }
+        return {**shared, "providers": own}
+
+
+@dataclass(frozen=True)
+class _State:
+    mean: float
+    scale: float
+    offset: Array
+    variance: Array  # τ² by provider
+    centre: float  # of the logarithms of τ²
+    pull: float  # precision of the offsets' prior
+
+
+@dataclass(frozen=True)
+class _Days:
+    """Means, numbers of rows and spreads within days."""
+
+    average: Array
+    rows: Array
+    spread: Array
+    low: float
+
+    def weight(self, variance: Array) -> Array:
+        return real_weight(self.rows, np.sqrt(variance), self.spread)
+
+
+def fit_provider_normal(
+    history: History, *, spread: float | None = None, watch: Watch | None = None
+) -> NormalFit:
+    """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
+
+    The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
+    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are pulled towards
+    their mean. σ comes from sums of squares within days, or is given as ``spread``.
+
+    Examples
+    --------
+    >>> from troth.history.record import History
+    >>> from troth.sums import Moments
+    >>> rng = np.random.default_rng(1)
+    >>> reports = []
+    >>> for day, theta in enumerate(rng.normal(20, 3, 60)):
+    ...     for name, offset in (("a", -1.0), ("b", 1.0)):
+    ...         x = theta + offset + rng.normal(0, 0.5) + rng.normal(0, 1, 30)
+    ...         reports.append((day, name, Moments(squares=True).of_rows(x[:, None])))
+    >>> found = fit_provider_normal(History.from_reports(reports, Moments(squares=True)))
+    >>> round(found.models["b"].offset - found.models["a"].offset, 1)
+    2.0
+    """
+    declared = history.declared
+    if not isinstance(declared, Moments) or declared.columns != 1 or not declared.linear:
+        raise DataError(f"a normal fit needs the number of rows and the sum of one column, not {declared!r}")
+    if len(history.days) < FEWEST_DAYS:
+        raise DataError(f"the history has {len(history.days)} days; a fit needs at least {FEWEST_DAYS}")
+    own, notes = usable_providers(history, "real")
+    part = history.select(providers=own)
+    rows = part.rows
+    average = part.sums[..., 1] / np.maximum(rows, 1.0) + declared.centre[0]
+    seen = rows > 0
+    size = float(np.var(average[seen]))
+    data = _Days(np.where(seen, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
+    middle = float(average[seen].mean())
+    variance = np.full(len(own), 0.2 * size)
+    state = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
+    state, _ = _maximise(data, state)
+    if watch is not None:
+        watch(0.5, "normal, first climb")
+    chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
+    between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
+    state, trace = _maximise(data, replace(state, pull=1 / between))
+    if watch is not None:
+        watch(1.0, "normal")
+    if len(trace) > _LONGEST:
+        notes.append(f"the climb had not ended after {_LONGEST} steps")
+    return _result(history, part, data, state, between, trace, notes)
+
+
+def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
+    """Posterior mean and variance of each day's θ, and ln p(day) up to a constant."""
+    w = data.weight(state.variance)
+    away = data.average - state.offset - state.mean
+    precision = state.scale**-2 + w.sum(axis=1)
+    shift = (w * away).sum(axis=1) / precision
+    logs = np.log(np.where(data.rows > 0, w, 1.0)).sum(axis=1)
+    fit = shift**2 * precision - (w * away**2).sum(axis=1)
+    evidence = 0.5 * (logs - np.log(precision) - 2 * np.log(state.scale) + fit)
+    return state.mean + shift, 1 / precision, evidence
+
+
+def _penalties(state: _State, offset: Array, variance: Array) -> Array:
+    return -0.5 * (state.pull * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
+
+
+def _objective(state: _State, evidence: Array) -> float:
+    return float(evidence.sum() + _penalties(state, state.offset, state.variance).sum())
+
+
+def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
+    mean, spare, evidence = _posterior(data, state)
+    trace = [_objective(state, evidence)]
+    for _ in range(_LONGEST):
+        state = _step(data, state, mean, spare)
+        mean, spare, evidence = _posterior(data, state)
+        trace.append(_objective(state, evidence))
+        if trace[-1] - trace[-2] < _TOLERANCE:
+            break
+    return state, trace
+
+
+def _expected(data: _Days, state: _State, variance: Array, squares: Array) -> Array:
+    """Return each provider's expected log-likelihood given squares (ȳ − b − θ)², with its penalties."""
+    w = data.weight(variance)
+    parts = 0.5 * (np.log(np.where(data.rows > 0, w, 1.0)) - w * squares).sum(axis=0)
+    return np.asarray(parts - 0.5 * ((np.log(variance) - state.centre) / _ALIKE) ** 2)
+
+
+def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
+    """Maximise over prior and offsets, and raise over variances, whose step is cut until it does not lower."""
+    w = data.weight(state.variance)
+    offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.pull)
+    squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
+    slope = 0.5 * (squares * w - 1) * w * state.variance
+    log = np.log(state.variance)
+    up = slope.sum(axis=0) - (log - state.centre) / _ALIKE**2
+    step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
+    before = _expected(data, state, state.variance, squares)
+    variance = state.variance.copy()
+    waiting = np.ones(len(log), dtype=bool)
+    for share in _ATTEMPTS:
+        trial = np.where(waiting, np.maximum(np.exp(log + share * step), data.low) if share else state.variance, variance)
+        rises = _expected(data, state, trial, squares) >= before
+        variance = np.where(waiting, trial, variance)
+        waiting &= ~rises
+        if not waiting.any():
+            break
+    middle = float(mean.mean())
+    scale = float(np.sqrt(np.mean(spare + (mean - middle) ** 2)))
+    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are pulled to 0
+    return replace(
+        state,
+        mean=middle + shift,
+        scale=scale,
+        offset=offset - shift,
+        variance=variance,
+        centre=float(np.log(variance).mean()),
+    )
+
+
+def _result(
+    history: History,
+    part: History,
+    data: _Days,
+    state: _State,
+    between: float,
+    trace: list[float],
+    notes: list[str],
+) -> NormalFit:
+    mean, spare, evidence = _posterior(data, state)
+    w = data.weight(state.variance)
+    away = data.average - mean[:, None] - state.offset
+    prior = np.stack(
+        [(mean - state.mean) / state.scale**2, ((spare + (mean - state.mean) ** 2) / state.scale**2 - 1) / state.scale],
+        axis=1,
+    )
+    by_variance = 0.5 * ((away**2 + spare[:, None]) * w - 1) * w
+    scores = np.concatenate([prior, w * away, by_variance], axis=1)
+    people = len(part.providers)
+    extra = np.concatenate([np.zeros(2), np.full(people, state.pull), np.zeros(people)])
+    errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
+    without = _expected(data, state, np.full(people, data.low), away**2 + spare[:, None])
+    fitted = _expected(data, state, state.variance, away**2 + spare[:, None])
+    alike = 0.5 * ((np.log(data.low) - state.centre) / _ALIKE) ** 2
+    gain = fitted - without - alike + 0.5 * ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
+    dispersion = np.where(gain > 0, np.sqrt(state.variance), 0.0)
+    own = {
+        name: ProviderNormal(
+            state.mean, state.scale, float(data.spread[i]), float(state.offset[i]), float(dispersion[i])
+        )
+        for i, name in enumerate(part.providers)
+    }
+    typical = float(np.sqrt(np.exp(state.centre) + between))
+    population = ProviderNormal(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
+    told: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1])}
+    for i, name in enumerate(part.providers):
+        of_dispersion = root_error(state.variance[i], errors[2 + people + i])
+        told[name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+    models = {name: own.get(name, population) for name in history.providers}
+    return NormalFit(
+        models, population, told, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
+    )

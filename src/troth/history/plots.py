@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plot_backtest(found: Backtest, path: Any = None) -> Any:
-    """Draw providers (rows, the average first) against lies: orange where a lie gains, blue where it costs."""
+    """Draw providers (rows, the average first) against lies: orange where a lie gains, violet where it costs."""
     rows = ["all providers", *(str(p) for p in found.providers)]
     by_lie = [[found[lie], *(found.of(p, lie) for p in found.providers)] for lie in found.lies]
     gains = np.array([[f.gain for f in column] for column in by_lie]).T

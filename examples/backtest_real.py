@@ -84,6 +84,7 @@ BINARY: Candidates = {
     "2 day types": lambda past: fit_latent_class(past, "binary", types=2),
     "5 day types": lambda past: fit_latent_class(past, "binary", types=5),
 }
+# one row a day does not tell the spread within it: day types take it as given, offsets hardly depend on it
 REAL: Candidates = {
     "textbook": lambda past: fit_prior("Normal", past),
     "6 day types": lambda past: fit_latent_class(past, "real", types=6, spread=0.2),

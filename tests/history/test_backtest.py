@@ -105,6 +105,15 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
     assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
 
 
+def test_members_of_a_group_are_not_peers() -> None:
+    """With the others of its group away, a provider is paid as if they had not come."""
+    past = binary_days(6, days=12, providers=3)
+    alone = backtest(past, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2, groups=["a", "a", "b"])
+    pair = from_sums(Tally(2), past.sums[:, [0, 2]])
+    two = backtest(pair, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2)
+    assert np.allclose(alone.gains[:, 0], two.gains[:, 0], equal_nan=True)
+
+
 @pytest.mark.parametrize("name", [n for n, m in EXAMPLES.items() if getattr(m, "reference", None) is None])
 def test_every_family_can_be_replayed(name: str) -> None:
     model: Any = EXAMPLES[name]

@@ -21,6 +21,7 @@ KINDS: dict[str, Sums] = {
     "waits": Moments(support=Support(0)),
     "vectors": Moments((1.0, -1.0), squares=True),
     "regression": Moments((0.0, 0.0, 0.0), linear=False, squares=True),
+    "regression with sums": Moments((0.0, 0.0, 0.0), squares=True),
 }
 
 

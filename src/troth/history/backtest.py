@@ -43,6 +43,7 @@ def backtest(
     name: str = "the model",
     folds: int = 5,
     gap: int = 0,
+    groups: Sequence[Any] | None = None,
     false_alarm: float = 0.05,
     negligible: float = 0.001,
     seed: int = 0,
@@ -66,6 +67,8 @@ def backtest(
         Number of blocks of consecutive days; a block is paid under a model that was fitted to the others.
     gap
         Days on both sides of a block that are not used for fitting either, if neighbouring days resemble each other.
+    groups
+        One label per provider; none of a group is among another member's peers.
     false_alarm
         Largest probability that any lie is said to gain although none does, over all lies and providers.
     negligible
@@ -97,7 +100,7 @@ def backtest(
     for fold, (block, others) in enumerate(blocks):
         fitted = _models(model, history.select(days=[history.days[day] for day in others]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = _Replay(history, fitted, used, block, others, (seed, fold))
+        replay = _Replay(history, fitted, used, block, others, (seed, fold), groups)
         truth[block], paid = replay.honest()
         scores[block] = log_marginal(fitted, history, block)
         for k, lie in enumerate(told):
@@ -136,9 +139,10 @@ class _Replay:
         block: NDArray[np.intp],
         others: NDArray[np.intp],
         seed: tuple[int, int],
+        groups: Sequence[Any] | None = None,
     ) -> None:
         self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
-        self.model = model
+        self.model, self.groups = model, groups
         self.models: list[Any] = [model] * history.sums.shape[1] if isinstance(model, Model) else list(model)
         self.evidence = shared_evidence(model)
         self.sums = np.asarray(history.sums, dtype=np.float64)
@@ -202,7 +206,7 @@ class _Replay:
 
     def _shares(self, own: Array) -> Array:
         key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
-        round_ = Round(self.model, self.reported, None, self.rows, key, lenient=True)
+        round_ = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
         return self.rule.evaluate(round_ if own is self.reported else round_.with_own(own)).share
 
 

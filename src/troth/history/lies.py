@@ -225,7 +225,7 @@ class Shift(PastLie):
 
 @dataclass(frozen=True)
 class ScaleAnswers(PastLie):
-    """Multiply the answers of a regression, the last column, by a factor."""
+    """Multiply the last column, the answers of a regression, by a factor."""
 
     factor: float = 1.5
 
@@ -233,17 +233,18 @@ class ScaleAnswers(PastLie):
         return f"multiply answers by {self.factor:g}"
 
     def suits(self, declared: Sums) -> bool:
-        """Only sums of products have answers."""
-        return isinstance(declared, Moments) and not declared.linear
+        """Tell whether there are products of several columns, around zero."""
+        several = isinstance(declared, Moments) and declared.columns > 1 and declared.squares
+        return several and not any(declared.centre)  # type: ignore[union-attr]
 
     def tell(self, scene: Scene) -> Array:
-        """Multiply the last row and column of the products."""
+        """Multiply the last sum, and the last row and column of the products."""
         assert isinstance(scene.declared, Moments)  # noqa: S101 (it suits)
         d = scene.declared.columns
-        weight = np.ones((d, d))
-        weight[-1, :] *= self.factor
-        weight[:, -1] *= self.factor
-        return np.concatenate([scene.own[:, :1], scene.own[:, 1:] * weight.ravel()], axis=-1)
+        column = np.ones(d)
+        column[-1] = self.factor
+        sums = [column] if scene.declared.linear else []
+        return np.asarray(scene.own * np.concatenate([np.ones(1), *sums, np.outer(column, column).ravel()]))
 
 
 def known_lies(declared: Sums) -> list[PastLie]:

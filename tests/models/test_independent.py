@@ -141,10 +141,10 @@ def labels_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
 def counts_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
     """Each count given those before it is negative binomial."""
     found, r = [], 1 / model.dispersion
-    for rate in model.means:
+    for rate in np.array(model.means):
         past = np.concatenate([[0], np.cumsum(data)[:-1]])
         share = (r / rate + np.arange(len(data))) / (r / rate + np.arange(len(data)) + 1)
-        found.append(float(stats.nbinom.logpmf(data, r + past, share).sum()))
+        found.append(float(np.sum(stats.nbinom.logpmf(data, r + past, share))))
     return found
 
 

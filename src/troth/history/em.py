@@ -11,7 +11,9 @@ from scipy.special import logsumexp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from troth.history.laws import AnyLaw
+    from numpy.typing import NDArray
+
+    from troth.history.laws import AnyLaw, Who
     from troth.model import Array
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
@@ -42,7 +44,7 @@ class State:
         """How many day types there are."""
         return len(self.log_prior)
 
-    def sorted(self, order: Array) -> State:
+    def sorted(self, order: NDArray[np.intp]) -> State:
         """Return the same state with types in another order."""
         return replace(
             self, log_prior=self.log_prior[order], means=self.means[:, order], population=self.population[order]
@@ -62,7 +64,7 @@ def objective(law: AnyLaw, state: State, evidence: Array) -> float:
     return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(law, state, slice(None)).sum())
 
 
-def _penalties(law: AnyLaw, state: State, who: slice | Array) -> Array:
+def _penalties(law: AnyLaw, state: State, who: Who) -> Array:
     alike = ((np.log(state.dispersion[who]) - state.centre) / _ALIKE) ** 2
     return np.asarray(law.penalty(state.means[who], state.population, state.pull) - 0.5 * alike)
 

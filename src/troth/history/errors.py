@@ -85,12 +85,11 @@ def _prior_errors(prior: Array, covariance: Array) -> Array:
     free = prior[:-1]
     jacobian = -prior[:, None] * free
     jacobian[:-1] += np.diag(free)
-    return np.sqrt(np.maximum(np.einsum("ca,ab,cb->c", jacobian, covariance, jacobian), 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ca,ab,cb->c", jacobian, covariance, jacobian), 0.0)))
 
 
 def inverse(information: Array) -> Array:
     """Invert in units in which the diagonal is 1, and leave out what the data do not tell at all."""
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
-    return np.asarray(np.linalg.pinv(information / np.outer(scale, scale), rcond=1e-10, hermitian=True)) / np.outer(
-        scale, scale
-    )
+    units = np.outer(scale, scale)
+    return np.asarray(np.linalg.pinv(information / units, rcond=1e-10, hermitian=True) / units)

@@ -1,4 +1,4 @@
-"""Learn day types from past days: how many there are, how often each occurs, and each provider's law on each of them."""
+"""Learn day types from past days: how many there are, how often each occurs, and each provider's law on each."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from troth.models.latent_class import LatentClass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from troth.history.record import History
     from troth.model import Array
@@ -84,7 +86,7 @@ class LatentFit:
         return self.models.get(provider, self.population)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the table [model] of a campaign file: the population's law, and what each provider differs in."""
+        """Plain data for the table [model] of a campaign file: the population's law, and how each provider differs."""
         shared = self.population.to_dict()
         own = {}
         for name, model in self.models.items():
@@ -272,7 +274,7 @@ def _pull(law: AnyLaw, state: State) -> float:
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 
 
-def _order(law: AnyLaw, state: State) -> Array:
+def _order(law: AnyLaw, state: State) -> NDArray[np.intp]:
     """Sort types by the population's mean."""
     p = state.population
     value = p @ np.arange(p.shape[-1]) if isinstance(law, Labels) else p

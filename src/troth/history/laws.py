@@ -8,9 +8,10 @@ one of its providers (the arithmetic one of values).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
 from troth.errors import DataError
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
+
+
+Who: TypeAlias = slice | NDArray[np.intp]
+"""Some of the providers."""
 
 
 class Steps(NamedTuple):
@@ -49,12 +54,12 @@ class Labels:
         """Share of each code but the last, by day and provider, ``(day, provider, feature)``."""
         return (self.counts / np.maximum(self.rows, 1.0)[..., None])[..., :-1]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: slice | Array = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return labels_log_likelihood(self.counts[:, who], means[who], _rho(dispersion[who]))
 
     def initial(self, weights: Array) -> Array:
-        """Providers' shares by type, given how likely each day is of each type."""
+        """Return providers' shares by type, given how likely each day is of each type."""
         totals = np.einsum("dk,dic->ikc", weights, self.counts) + 2.0 * self.overall
         return np.asarray(totals / totals.sum(axis=-1, keepdims=True))
 
@@ -73,7 +78,7 @@ class Labels:
         return Steps(totals / totals.sum(axis=-1, keepdims=True), slope)
 
     def penalty(self, means: Array, population: Array, pull: float) -> Array:
-        """What each provider pays for means unlike the population's."""
+        """Return what each provider pays for means unlike the population's."""
         apart = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
         return np.asarray(-pull * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
@@ -84,24 +89,24 @@ class Labels:
         return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Derivatives by free logits of the means and by γ, and the prior's information on a logit per row of pull."""
+        """Return derivatives by free logits of the means and by γ, and the pull's information on a logit per row."""
         by_code, in_all = self._excess(means, dispersion)
         total = by_code.sum(axis=-1)
         slope = (in_all - total) / dispersion[None, :, None]
         return by_code[..., :-1] - means[..., :-1] * total[..., None], slope, means[..., :-1] * (1 - means[..., :-1])
 
     def errors(self, means: Array, covariance: Array) -> Array:
-        """Standard errors of means from the covariance of free logits, ``(..., logit, logit)``."""
+        """Return standard errors of means from the covariance of free logits, ``(..., logit, logit)``."""
         free = means[..., :-1]
         jacobian = -means[..., :, None] * free[..., None, :]
         jacobian[..., :-1, :] += free[..., :, None] * np.eye(free.shape[-1])
-        return np.sqrt(np.einsum("...ca,...ab,...cb->...c", jacobian, covariance, jacobian))
+        return np.asarray(np.sqrt(np.einsum("...ca,...ab,...cb->...c", jacobian, covariance, jacobian)))
 
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row's code indicators."""
         return population * (1 - population)
 
-    def widened(self, dispersion: float, population: Array, between: float) -> float:
+    def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
         """Dispersion of somebody whose own means are unknown: a mean and an effect of a day are both drawn."""
         rho = dispersion / (1 + dispersion)
         return float(rho + (1 - rho) * between / (1 + between))
@@ -111,7 +116,7 @@ class Labels:
         return _rho(dispersion)
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
-        """Standard errors of intra-class correlations."""
+        """Return standard errors of intra-class correlations."""
         return errors / (1 + dispersion) ** 2
 
 
@@ -131,12 +136,12 @@ class Counts:
         """Square root of the mean count, whose variance hardly depends on the mean."""
         return np.sqrt(self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: slice | Array = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return count_log_likelihood(self.sums[:, who], means[who], dispersion[who], whole=True)
 
     def initial(self, weights: Array) -> Array:
-        """Providers' rates by type."""
+        """Return providers' rates by type."""
         total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
         return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
 
@@ -150,7 +155,7 @@ class Counts:
         return Steps(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
-        """Derivatives of each day's log-likelihood by ln λ and by δ."""
+        """Return derivatives of each day's log-likelihood by ln λ and by δ."""
         delta, r = dispersion[:, None], 1 / dispersion
         n, total = self.rows[..., None] * means, self.total[..., None]
         spare = 1 + n * delta
@@ -159,7 +164,7 @@ class Counts:
         return (total - n) / spare, slope
 
     def penalty(self, means: Array, population: Array, pull: float) -> Array:
-        """What each provider pays for means unlike the population's."""
+        """Return what each provider pays for means unlike the population's."""
         apart = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
         return np.asarray(-pull * apart.sum(axis=1) - _ANCHOR * anchored.sum(axis=1))
@@ -169,12 +174,12 @@ class Counts:
         return np.asarray(np.exp(np.log(means).mean(axis=0)))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Derivatives by ln λ and by δ, and the prior's information on ln λ per row of pull."""
+        """Return derivatives by ln λ and by δ, and the pull's information on ln λ per row."""
         rate, slope = self._slopes(means, dispersion)
         return rate[..., None], slope, means[..., None]
 
     def errors(self, means: Array, covariance: Array) -> Array:
-        """Standard errors of rates."""
+        """Return standard errors of rates."""
         return means * np.sqrt(covariance[..., 0, 0])
 
     def unit_variance(self, population: Array) -> Array:
@@ -187,11 +192,11 @@ class Counts:
         return float(dispersion + other + dispersion * other)
 
     def natural(self, dispersion: Array) -> Array:
-        """The variance of the effect itself."""
+        """Return the variance of the effect itself."""
         return dispersion
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:  # noqa: ARG002
-        """Standard errors of the variance."""
+        """Return standard errors of the variance."""
         return errors
 
 
@@ -214,12 +219,14 @@ class Reals:
         """Mean value by day and provider."""
         return (self.total / np.maximum(self.rows, 1.0))[..., None]
 
-    def log_likelihood(self, means: Array, dispersion: Array, who: slice | Array = slice(None)) -> Array:
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return real_log_likelihood(self.sums[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True)
+        return real_log_likelihood(
+            self.sums[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True
+        )
 
     def initial(self, weights: Array) -> Array:
-        """Providers' means by type."""
+        """Return providers' means by type."""
         total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
         return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
 
@@ -237,7 +244,7 @@ class Reals:
         return Steps(total / information, slope)
 
     def penalty(self, means: Array, population: Array, pull: float) -> Array:
-        """What each provider pays for means unlike the population's."""
+        """Return what each provider pays for means unlike the population's."""
         apart = pull * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
         return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
 
@@ -246,14 +253,14 @@ class Reals:
         return np.asarray(means.mean(axis=0))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Derivatives by means and by τ², and the prior's information on a mean per row of pull."""
+        """Return derivatives by means and by τ², and the pull's information on a mean per row."""
         w = self._weight(dispersion)[..., None]
         away = self.averages - means
         slope = 0.5 * (away**2 * w - 1) * w
         return (w * away)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
 
     def errors(self, means: Array, covariance: Array) -> Array:  # noqa: ARG002
-        """Standard errors of means."""
+        """Return standard errors of means."""
         return np.sqrt(covariance[..., 0, 0])
 
     def unit_variance(self, population: Array) -> Array:
@@ -265,11 +272,11 @@ class Reals:
         return float(np.sqrt(dispersion + between * self.unit))
 
     def natural(self, dispersion: Array) -> Array:
-        """The standard deviation of the effect."""
+        """Return the standard deviation of the effect."""
         return np.sqrt(dispersion)
 
     def natural_errors(self, dispersion: Array, errors: Array) -> Array:
-        """Standard errors of the standard deviation."""
+        """Return standard errors of the standard deviation."""
         return root_error(dispersion, errors)
 
 
@@ -308,7 +315,7 @@ def spreads(history: History, spread: float | None) -> Array:
     if not within.sum() > 0:
         raise DataError("values do not vary within any day: give spread=")
     pooled = within.sum() / freedom.sum()
-    return np.sqrt((within + 3.0 * pooled) / (freedom + 3.0))
+    return np.asarray(np.sqrt((within + 3.0 * pooled) / (freedom + 3.0)))
 
 
 def root_error(variance: Array, error: Array) -> Array:

@@ -38,7 +38,8 @@ class NormalFit:
     population
         The law of a provider about whom nothing is known: no offset, and a dispersion that holds how much offsets vary.
     errors
-        Standard errors: ``"mean"`` and ``"scale"`` of the prior, and by provider ``"offset"`` and ``"dispersion"``.
+        Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
+        ``"offset"`` and ``"dispersion"``.
     offsets
         Standard deviation of providers' offsets.
     trace
@@ -58,7 +59,7 @@ class NormalFit:
         return self.models.get(provider, self.population)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for the table [model] of a campaign file: the population's law, and what each provider differs in."""
+        """Plain data for the table [model] of a campaign file: the population's law, and how each provider differs."""
         shared = self.population.to_dict()
         own = {
             name: {key: value for key, value in model.to_dict().items() if shared.get(key) != value}
@@ -90,9 +91,7 @@ class _Days:
         return real_weight(self.rows, np.sqrt(variance), self.spread)
 
 
-def fit_provider_normal(
-    history: History, *, spread: float | None = None, watch: Watch | None = None
-) -> NormalFit:
+def fit_provider_normal(history: History, *, spread: float | None = None, watch: Watch | None = None) -> NormalFit:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
     The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
@@ -193,7 +192,8 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     variance = state.variance.copy()
     waiting = np.ones(len(log), dtype=bool)
     for share in _ATTEMPTS:
-        trial = np.where(waiting, np.maximum(np.exp(log + share * step), data.low) if share else state.variance, variance)
+        moved = np.maximum(np.exp(log + share * step), data.low) if share else state.variance
+        trial = np.where(waiting, moved, variance)
         rises = _expected(data, state, trial, squares) >= before
         variance = np.where(waiting, trial, variance)
         waiting &= ~rises
@@ -246,10 +246,10 @@ def _result(
     }
     typical = float(np.sqrt(np.exp(state.centre) + between))
     population = ProviderNormal(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
-    told: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1])}
+    told: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
     for i, name in enumerate(part.providers):
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
-        told[name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+        told["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
     return NormalFit(
         models, population, told, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)

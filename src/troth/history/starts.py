@@ -61,13 +61,13 @@ def _start(law: AnyLaw, points: Array, types: int, rng: Generator, turn: int) ->
 
 
 def _rearranged(law: AnyLaw, points: Array, state: State) -> Iterator[State]:
-    """Merge the two types that share most days, and split one whose days fall into two clusters most clearly."""
+    """Merge two types that share days or are near each other, and split one whose days fall into two clusters best."""
     _, posterior = day_log_likelihoods(law, state)
     size = posterior.sum(axis=0)
     shared = (posterior.T @ posterior) / np.maximum(np.minimum(size[:, None], size[None]), 1e-9)
     far = ((state.population[:, None] - state.population[None]) ** 2).reshape(state.types, state.types, -1).sum(axis=-1)
     pairs = sorted(combinations(range(state.types), 2), key=lambda ab: float(-shared[ab]))[:_TRIED]
-    pairs += [ab for ab in sorted(combinations(range(state.types), 2), key=lambda ab: float(far[ab]))[:_TRIED]]
+    pairs += sorted(combinations(range(state.types), 2), key=lambda ab: float(far[ab]))[:_TRIED]
     halves = {}
     for k in range(state.types):
         days = np.flatnonzero(posterior[:, k] > 0.5)
@@ -113,7 +113,7 @@ def _clusters(points: Array, count: int, rng: Generator) -> tuple[Array, float]:
     """K-means from centres that are drawn far from each other: labels and squares within clusters."""
 
     def squares(centres: Array) -> Array:
-        return (points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1)
+        return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centres.T + (centres**2).sum(axis=1))
 
     centres = points[[int(rng.integers(len(points)))]]
     for _ in range(count - 1):

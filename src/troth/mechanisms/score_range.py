@@ -171,7 +171,9 @@ def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tupl
     situations = []
     for own, limit in crowd:
         pooled = [
-            (other, total - (limit if other == own else 0)) for other, total in totals.items() if has_independent_rows(other)
+            (other, total - (limit if other == own else 0))
+            for other, total in totals.items()
+            if has_independent_rows(other)
         ]
         apart = [
             (other, rows)

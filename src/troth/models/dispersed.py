@@ -1,11 +1,11 @@
-"""Laws of a provider's data on one day: rows that are alike given the day's type and an effect of that provider and day.
+"""Laws of a provider's data on one day: rows are alike given the day's type and an effect of that provider and day.
 
 Each law has a mean per type and a dispersion, how much the effect moves all of a provider's rows together; at zero the
 rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
 
 - sums ``(..., sum)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading axes
   broadcast, give log-likelihoods ``(..., type)``;
-- terms that do not depend on the type cancel in log PMI. They are left out unless ``whole`` is asked for, as a fit does.
+- terms that do not depend on the type cancel in log PMI, and are left out unless a fit asks for the ``whole``.
 """
 
 from __future__ import annotations

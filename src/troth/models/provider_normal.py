@@ -29,9 +29,10 @@ _GRID = 1001  # precisions between nothing and everybody's, where numbers of row
 
 @dataclass(frozen=True)
 class ProviderNormal(Family):
-    """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u ~ N(0, dispersion²) of a day.
+    """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u of a day.
 
-    x = θ + b + u + noise: the mean of n rows is ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with
+    x = θ + b + u + noise with u ~ N(0, τ²) once a day and noise ~ N(0, σ²) in each row, so that the mean of n rows is
+    ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with
     w = 1/(τ² + σ²/n), which adds over providers whatever their offsets, dispersions and noises are, and
     Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + w and h = w(ȳ − b − mean). The summary (n, Σ(x − mean)) adds over rows.
 
@@ -44,7 +45,7 @@ class ProviderNormal(Family):
     offset
         b, how far this provider's values lie above θ on average.
     dispersion
-        τ, the standard deviation of what all of the provider's values of one day have in common beyond θ and b; may be 0.
+        τ, the standard deviation of what all of the provider's values of one day have in common beyond θ and b, or 0.
 
     Examples
     --------

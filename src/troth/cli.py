@@ -34,7 +34,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes.", show_default="report.html beside")
 ]
-PlotFile = Annotated[Path | None, typer.Option("--plot", help="Draw a picture too (needs troth[plots]).")]
+PlotFile = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Draw a picture too (needs troth[plots]).", callback=lambda path: _picture(path)),
+]
 
 
 def main() -> None:
@@ -177,6 +180,7 @@ def pay(
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or campaign.parent / "report.html"
+    _refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with _progress() as watch:
         result = pay_campaign(terms, ledger=book, final=final, watch=watch)
         if result.rounds and not no_report:
@@ -256,6 +260,96 @@ def certify(
         typer.echo(f"  – {line}")
 
 
+HistoryFile = Annotated[
+    Path, typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False)
+]
+ProviderColumn = Annotated[str | None, typer.Option("--provider", help="The history's column of providers.")]
+DayColumn = Annotated[str | None, typer.Option("--day", help="The history's column of days.")]
+
+
+@app.command()
+def fit(
+    campaign: CampaignFile,
+    history: HistoryFile,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="LatentClass, ProviderNormal, or a family whose prior is fitted.", show_default="LatentClass"
+        ),
+    ] = None,
+    types: Annotated[
+        int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml beside")
+    ] = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn prior and provider laws from past days, as a campaign file."""
+    import os
+
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.past import fit_campaign, fitted_text, read_history
+    from troth.campaigns.spec import Campaign
+    from troth.history.learn import model_table
+
+    terms = Campaign.load(campaign)
+    target = output or campaign.with_name("fitted.toml")
+    with _progress() as watch:
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        options: dict[str, Any] = {"seed": seed} if types is None else {"seed": seed, "types": types}
+        if watch is not None:
+            options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        learned = fit_campaign(terms, past, family, **options)
+    same = (provider, day) in ((None, None), (terms.provider, terms.day))
+    source = os.path.relpath(history, target.parent) if same else None
+    write_whole(target, fitted_text(terms, learned, past, source).encode())
+    if plot is not None:
+        from troth.history.fit_plots import plot_fit
+
+        plot_fit(learned, past, plot)
+    if as_json:
+        _print_json({"campaign": str(target), "model": model_table(learned), "days": len(past.days)})
+        return
+    typer.echo(f"{learned}\n\nwrote {target}: see what lies would have earned with troth backtest {campaign} {history}")
+
+
+@app.command()
+def backtest(
+    campaign: CampaignFile,
+    history: HistoryFile,
+    types: Annotated[
+        int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Blocks of days.", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the known lies on past days, under models that never saw them."""
+    from troth.campaigns.past import backtest_campaign, read_history
+    from troth.campaigns.spec import Campaign
+
+    terms = Campaign.load(campaign)
+    with _progress() as watch:
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        if watch is not None:
+            watch("replaying", 0, 1)
+        found = backtest_campaign(terms, past, types=types, folds=folds, seed=seed)
+    if plot is not None:
+        found[found.recommended].plot(plot)
+    if as_json:
+        _print_json(found.to_dict())
+        return
+    typer.echo(f"{found}\n\nproviders under {found.recommended}:\n{found[found.recommended]}")
+
+
 @app.command()
 def statistics(
     campaign: CampaignFile,
@@ -270,10 +364,12 @@ def statistics(
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.spec import Campaign
     from troth.campaigns.statistics import make_statistics
+    from troth.campaigns.tables.files import stem
 
     made = make_statistics(Campaign.load(campaign), file, provider)
     text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    target = output or file.with_name(f"{file.name.split('.')[0]}.statistics.json")
+    target = output or file.with_name(f"{stem(file)}.statistics.json")
+    _refuse_same(target, campaign, file)
     write_whole(target, text.encode())
     if as_json:
         typer.echo(text, nl=False)
@@ -357,6 +453,22 @@ def explain(
         return
     for on, payment in found:
         typer.echo(("" if on is None else f"day {on}  ") + words(result.campaign, payment))
+
+
+def _refuse_same(*paths: Path) -> None:
+    """Refuse to write one thing over another."""
+    from troth.errors import DataError
+
+    seen = [path.resolve() for path in paths]
+    for path in paths:
+        if seen.count(path.resolve()) > 1:
+            raise DataError(f"{path}: is named for two things; one would be written over the other")
+
+
+def _picture(path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf", ".jpg"):
+        raise typer.BadParameter("a picture's name must end in .png, .svg, .pdf or .jpg")
+    return path
 
 
 def _reports(terms: Any, providers: int | None, rows: int | None) -> list[Any]:

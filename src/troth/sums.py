@@ -150,6 +150,7 @@ class Moments:
             self._check_sums(n, np.asarray(sums[1 : 1 + self.columns]), values)
         if self.squares and n:
             self._check_squares(n, self.matrix(sums))
+            self._check_reach(n, self.telling(sums), values)
 
     def _check_sums(self, n: float, totals: Array, values: tuple[float, float] | None) -> None:
         low, high = self.support.low, self.support.high
@@ -165,6 +166,18 @@ class Moments:
                 )
             if self.support.integer and total != np.floor(total):
                 raise DataError(f"the sum of column {column} is {total:.12g}, but whole numbers add up to a whole one")
+
+    def _check_reach(self, n: float, squares: Array, values: tuple[float, float] | None) -> None:
+        """Refuse squares that values within declared bounds cannot have."""
+        if values is None:
+            return
+        for column, (square, centre) in enumerate(zip(squares, self.centre, strict=True)):
+            most = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
+            if square > most * (1 + _SLACK) and not (self.residual and column == self.columns - 1):
+                raise DataError(
+                    f"the squares of column {column} add up to {square:.9g}, which {n:.0f} values from "
+                    f"{values[0]:g} to {values[1]:g} cannot have"
+                )
 
     def _check_squares(self, n: float, matrix: Array) -> None:
         if not np.allclose(matrix, matrix.T, rtol=_SLACK, atol=_SLACK * np.abs(matrix).max()):

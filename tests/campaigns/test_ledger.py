@@ -195,7 +195,7 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
         ("payment", "share", 0.999, "share"),
         ("payment", "provider", "Zoe", "provider"),
         ("report", "statistics", [4.0, 0.0], "digest"),
-        ("report", "rows", 5, "digest"),
+        ("report", "rows", 5, "rows is 5"),
         ("round", "seed", "sha256:" + "1" * 64, "seed of round 1 is not the one that was committed to"),
         ("close", "paid", "1.00", "paid"),
         ("campaign", "digest", "sha256:" + "0" * 64, "digest"),

@@ -6,6 +6,8 @@ import json
 from math import isfinite
 from typing import Any
 
+_WRITE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
 
 def canonical(plain: Any) -> bytes:
     """Return plain data as JSON with sorted keys and no spaces; numbers that are not finite become text.
@@ -15,9 +17,10 @@ def canonical(plain: Any) -> bytes:
     >>> canonical({"b": [1.5, float("-inf")], "a": None})
     b'{"a":null,"b":[1.5,"-inf"]}'
     """
-    return json.dumps(
-        _finite(plain), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    try:
+        return _WRITE(plain).encode()
+    except ValueError:
+        return _WRITE(_finite(plain)).encode()
 
 
 def as_number(value: Any) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 from troth.campaigns.ledger import locked, write_whole
@@ -11,7 +12,9 @@ from troth.campaigns.spec import Campaign
 from troth.errors import DataError
 
 DAILY_ROUNDS = 4096
-_HEADER = re.compile(r"^[ \t]*\[mechanism\][ \t]*(#.*)?$", re.MULTILINE)
+_HEADER = re.compile(r"""^[ \t]*\[[ \t]*["']?mechanism["']?[ \t]*\][ \t]*(#[^\n]*)?\r?\n""", re.MULTILINE)
+_DOTTED = re.compile(r"^[ \t]*mechanism[ \t]*\.", re.MULTILINE)
+_INLINE = re.compile(r"^[ \t]*mechanism[ \t]*=[ \t]*\{", re.MULTILINE)
 
 
 def commit(path: str | Path) -> str:
@@ -28,24 +31,43 @@ def commit(path: str | Path) -> str:
         raise DataError(f"{path.name}: its rule draws nothing, so there is no seed to commit to")
     if campaign.commitment is not None:
         raise DataError(f"{path.name}: it is committed already; a commitment that was published must not be replaced")
+    if (path.parent / "ledger.jsonl").exists():
+        raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
-    with locked(path):
-        text = path.read_text(encoding="utf-8")
-        line = f'commitment = "{secret.commitment}"   # the seed\'s hash, published before anybody reports'
-        header = _HEADER.search(text)
-        if header is not None:
-            changed = text[: header.end()] + "\n" + line + text[header.end() :]
-        else:
-            changed = text.rstrip("\n") + f'\n\n[mechanism]\nrule = "SyntheticPeers"\n{line}\n'
+    with locked(path.resolve().parent):
+        text = path.read_bytes().decode("utf-8")
+        changed = _with_commitment(text, secret.commitment)
+        if changed is None:
+            raise DataError(
+                f"{path.name}: no place was found for the commitment; put the rule into a table [mechanism]"
+            )
         save_secret(secret, secret_path(path))
         try:
             write_whole(path, changed.encode())
-            written = Campaign.load(path).commitment
         except BaseException:
             secret_path(path).unlink(missing_ok=True)
             raise
-        if written != secret.commitment:
-            write_whole(path, text.encode())
-            secret_path(path).unlink(missing_ok=True)
-            raise DataError(f"{path.name}: no place was found for the commitment; add a [mechanism] table with a rule")
     return secret.commitment
+
+
+def _with_commitment(text: str, commitment: str) -> str | None:
+    """Return the file with the commitment in it, or None if no way of writing it says what is meant."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    entry = f'commitment = "{commitment}"'
+    line = f"{entry}   # the seed's hash, published before anybody reports{end}"
+    ways = [
+        *(text[: m.end()] + line + text[m.end() :] for m in _HEADER.finditer(text)),
+        *(text[: m.start()] + f"mechanism.{line}" + text[m.start() :] for m in _DOTTED.finditer(text)),
+        *(text[: m.end()] + f" {entry}," + text[m.end() :] for m in _INLINE.finditer(text)),
+        text.rstrip() + f'{end}{end}[mechanism]{end}rule = "SyntheticPeers"{end}{line}',
+    ]
+    before = tomllib.loads(text)
+    for changed in ways:
+        try:
+            after = tomllib.loads(changed)
+        except tomllib.TOMLDecodeError:
+            continue
+        mechanism = {**before.get("mechanism", {"rule": "SyntheticPeers"}), "commitment": commitment}
+        if after == {**before, "mechanism": mechanism}:
+            return changed
+    return None

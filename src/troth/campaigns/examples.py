@@ -255,6 +255,9 @@ def write_demo(directory: str | Path) -> tuple[Path, Path]:
     """Write the demonstration: twelve clinics of which two lie, and the same with everybody honest; return both files."""
     rng = np.random.default_rng(7)
     folder = Path(directory)
+    other = folder / "campaign.toml"
+    if other.exists() and other.read_text(encoding="utf-8", errors="replace") != _DEMO:
+        raise DataError(f"{other}: is another campaign; name a new folder")
     honest = {
         name: (rng.random(int(size)) < 0.72).astype(int)
         for name, size in zip(CLINICS, rng.integers(45, 90, 12), strict=True)

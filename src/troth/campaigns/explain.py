@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.spec import Campaign
+
+
+def printable(text: str) -> str:
+    r"""Return text without what would move a terminal's cursor, change its colours or turn its lines around.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
 def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
@@ -44,7 +56,7 @@ def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
 
 def explain(campaign: Campaign, payment: Payment) -> str:
     """Explain a payment in lines of text."""
-    lines = [f"{payment.provider}: {payment.rows:,} rows, paid {campaign.show(payment.payment)}"]
+    lines = [f"{printable(payment.provider)}: {payment.rows:,} rows, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment)
     widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for what, value, meaning in rows:

@@ -11,7 +11,7 @@ import numpy as np
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, reduced, setting_of
 from troth.campaigns.settle import scene, statistics_of
 from troth.certificates import Certificate, Fit, check_fit, find_twins
-from troth.errors import TrothError
+from troth.errors import DataError, TrothError
 from troth.model import Model, Redrawable, Updating, has_independent_rows
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def find(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int],
     def attempt(what: str, work: Callable[[], T]) -> T | None:
         try:
             return work()
-        except (TrothError, np.linalg.LinAlgError, MemoryError) as error:
+        except (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError) as error:
             found.skipped[what] = str(error).split("\n")[0]
             return None
 
@@ -225,11 +225,15 @@ def _beliefs(campaign: Campaign, reports: list[Report]) -> list[Belief]:
 
 
 def _belief(name: str, prior: Array, posterior: Array) -> Belief:
+    if not (np.isfinite(prior).all() and np.isfinite(posterior).all()):
+        raise DataError(f"{name} is too large to draw")
     low, high = np.percentile(prior, [1, 99])
     centre, spread = float(posterior.mean()), float(posterior.std())
     if spread < (high - low) / 40:
         low, high = max(low, centre - 12 * spread), min(high, centre + 12 * spread)
     low, high = min(low, np.percentile(posterior, 0.5)), max(high, np.percentile(posterior, 99.5))
+    if not high > low:
+        raise DataError(f"{name} is known too well to draw")
     edges = np.linspace(low, high, 161)
     curves = [_density(draws, edges) for draws in (prior, posterior)]
     least, most = np.percentile(posterior, [2.5, 97.5])

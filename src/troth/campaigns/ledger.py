@@ -51,12 +51,13 @@ class Ledger:
     @property
     def head(self) -> str:
         """Hash of the last line, the closing one included: it stands for the whole ledger."""
-        return _sealed(self._end(), self._head)[1]
+        return _sealed(canonical(self._end()), self._head)[1]
 
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry."""
-        plain = json.loads(canonical(entry))
-        line, self._head = _sealed(plain, self._head)
+        body = canonical(entry)
+        plain = json.loads(body)
+        line, self._head = _sealed(body, self._head)
         self.entries.append(plain)
         self._lines.append(line)
         self._of.setdefault(str(plain.get("entry")), []).append(plain)
@@ -67,7 +68,7 @@ class Ledger:
 
     def to_bytes(self) -> bytes:
         """Spell out all lines, and the closing one."""
-        return b"".join([*self._lines, _sealed(self._end(), self._head)[0]])
+        return b"".join([*self._lines, _sealed(canonical(self._end()), self._head)[0]])
 
     @classmethod
     def from_bytes(cls, raw: bytes, place: str = "ledger") -> Ledger:
@@ -77,19 +78,17 @@ class Ledger:
         lines = raw[:-1].split(b"\n")
         ledger = cls()
         for number, line in enumerate(lines, 1):
-            entry = _parsed(line, f"{place}, line {number}")
-            last = entry.get("entry") == "end"
+            where = f"{place}, line {number}"
+            plain = _parsed(line, where)
+            last = plain.get("entry") == "end"
             if last != (number == len(lines)):
                 what = "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
-                raise LedgerError(f"{place}, line {number}: {what}")
-            plain = {key: value for key, value in entry.items() if key not in ("previous", "hash")}
+                raise LedgerError(f"{where}: {what}")
             if last and plain != ledger._end():
+                raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, and there are {number - 1}")
+            if _sealed(canonical(plain), ledger._head)[0] != line + b"\n":
                 raise LedgerError(
-                    f"{place}, line {number}: it counts {plain.get('lines')} lines, and there are {number - 1}"
-                )
-            if _sealed(plain, ledger._head)[0] != line + b"\n":
-                raise LedgerError(
-                    f"{place}, line {number}: the chain of hashes breaks here; this line was changed, or others "
+                    f"{where}: the chain of hashes breaks here; this line was changed, or others "
                     "before it were changed, removed or swapped"
                 )
             if not last:
@@ -113,6 +112,7 @@ def read_ledger(path: str | Path) -> Ledger:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that it is always either the old one or the new one, even if the power fails."""
+    path = path.resolve()  # what a link points to is written, not the link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -138,22 +138,27 @@ def sweep(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a campaign for oneself: two runs of the same one take turns. The lock dies with its process."""
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Hold a file or folder for oneself: two runs on it take turns. The lock dies with its process."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
-def _sealed(plain: dict[str, Any], previous: str) -> tuple[bytes, str]:
-    digest = sha256(previous.encode() + b"\n" + canonical(plain)).hexdigest()
-    return canonical({**plain, "previous": previous, "hash": digest}) + b"\n", digest
+def _sealed(body: bytes, previous: str) -> tuple[bytes, str]:
+    """Return a line and its hash: what was entered, then the hash before it, then the hash of both."""
+    digest = sha256(previous.encode() + b"\n" + body).hexdigest()
+    return body[:-1] + f',"previous":"{previous}","hash":"{digest}"}}\n'.encode(), digest
 
 
 def _parsed(line: bytes, place: str) -> dict[str, Any]:
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
+        entry = json.loads(line.decode())
+        json.dumps(entry).encode()
+    except (ValueError, RecursionError):  # also what is no UTF-8
         raise LedgerError(f"{place}: this is no JSON; the line was changed") from None
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or not {"entry", "previous", "hash"} <= set(entry):
         raise LedgerError(f"{place}: this is no entry of a ledger")
-    return entry
+    return {key: value for key, value in entry.items() if key not in ("previous", "hash")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.section import CampaignError, Section
+from troth.campaigns.section import CampaignError, Section, numbers
 from troth.errors import TrothError
 from troth.mechanisms import (
     Bonded,
@@ -172,7 +172,7 @@ def _divergence(section: Section) -> divergences.Divergence:
     if name != "power":
         raise section.fail("power", 'goes with divergence = "power" only')
     try:
-        return divergences.power(float(power))
+        return divergences.power(float(numbers(power)))
     except (TrothError, TypeError, ValueError) as error:
         raise section.fail("power", str(error)) from None
 
@@ -180,9 +180,14 @@ def _divergence(section: Section) -> divergences.Divergence:
 def _declared(section: Section, kind: Any) -> ScoreRange:
     """Read a range that is written out: a pair, or a table with low, high, epsilon and source."""
     plain = kind if isinstance(kind, dict) else dict(zip(("low", "high"), kind, strict=False))
+    unknown = sorted(set(plain) - {"low", "high", "epsilon", "source"})
+    if unknown:
+        raise section.fail("range", f"has no {unknown[0]!r}; it has low, high, epsilon and source")
+    if not isinstance(plain.get("source", ""), str):
+        raise section.fail("range", f"source must be a text, not {plain['source']!r}")
     if isinstance(kind, list) and len(kind) != 2:
         raise section.fail("range", f"must be a pair [low, high], not {kind!r}")
     try:
-        return ScoreRange(**plain)
+        return ScoreRange(**{key: value if key == "source" else numbers(value) for key, value in plain.items()})
     except (TrothError, TypeError, ValueError) as error:
         raise section.fail("range", str(error)) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -23,18 +24,16 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
     if isinstance(amount, bool) or not isinstance(amount, str | int | Decimal):
         raise ParameterError(f'{what}: write the amount as a decimal string such as "1000.00", not {amount!r}')
     text = str(amount).strip()
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        raise ParameterError(f'{what}: {text!r} is no amount of money; write "1000.00"') from None
-    if not number.is_finite() or number < 0:
+    if re.fullmatch(r"-[0-9]+(\.[0-9]*)?", text):
         raise ParameterError(f"{what}: an amount must be at least 0, not {text}")
-    if number.adjusted() + decimals >= _MOST_DIGITS:
+    if not re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,80})?", text):
+        raise ParameterError(f'{what}: {text[:60]!r} is no amount of money; write "1000.00"')
+    whole, _, rest = text.partition(".")
+    if len(whole.lstrip("0")) + decimals > _MOST_DIGITS:
         raise ParameterError(f"{what}: {text} is too large")
-    minor = number.scaleb(decimals)
-    if minor != minor.to_integral_value():
+    if rest[decimals:].strip("0"):
         raise ParameterError(f"{what}: {text} has more than {decimals} decimals; round it, or set decimals")
-    return int(minor)
+    return int(whole + rest[:decimals].ljust(decimals, "0"))
 
 
 def to_text(minor: int, decimals: int) -> str:

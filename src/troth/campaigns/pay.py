@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +25,10 @@ from troth.models import Family
 from troth.sums import Moments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from decimal import Decimal
+
+    from troth.campaigns.tables.files import Source
 
     Watch = Callable[[str, int, int], None]
 
@@ -163,17 +165,27 @@ def pay_campaign(
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret = load_secret(secret_path(campaign.path))
-    reports = read_campaign(campaign, watch)
+    skip = [Path(ledger).resolve()] if ledger is not None else []
+    reports = read_campaign(campaign, watch, skip=skip)
     return _pay(campaign, reports, ledger=ledger, final=final, secret=secret, watch=watch)
 
 
-def read_campaign(campaign: Campaign, watch: Watch | None = None) -> list[Report]:
+def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
     """Read all reports of a campaign file; its source is relative to the file."""
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
-    base = Path() if campaign.path is None else campaign.path.parent
-    several = [campaign.source] if isinstance(campaign.source, str | Path) else campaign.source
-    return _read(campaign, [str(base / entry) for entry in several], watch)
+    return _read(campaign, beside(campaign, campaign.source), watch, skip)
+
+
+def beside(campaign: Campaign, source: Source) -> list[str]:
+    """Return sources relative to the campaign file; signs in the names of its own folders are no patterns."""
+    base = "" if campaign.path is None else str(campaign.path.parent)
+    several = [source] if isinstance(source, str | Path) else source
+    found = []
+    for entry in map(str, several):
+        pattern = any(sign in entry for sign in "*?[") and not (Path(base) / entry).exists()
+        found.append(str(Path(escape(base) if pattern else base) / entry))
+    return found
 
 
 def verify(
@@ -234,8 +246,8 @@ def _pay(
     path = Path(ledger)
     if not path.parent.is_dir():
         raise DataError(f"{path}: there is no folder {path.parent}")
-    with _turn(campaign, path):
-        sweep(path)
+    with locked(path.resolve().parent):
+        sweep(path.resolve())
         book = read_ledger(path) if path.exists() else Ledger()
         now = pay_rounds(campaign, reports, book, final=final, secret=secret, watch=told)
         if now:
@@ -243,13 +255,11 @@ def _pay(
     return Result(campaign, book, tuple(now))
 
 
-def _turn(campaign: Campaign, path: Path) -> AbstractContextManager[None]:
-    return locked(campaign.path if campaign.path is not None else path.parent)
-
-
-def _read(campaign: Campaign, data: Any, watch: Watch | None) -> list[Report]:
+def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:
     told = None if watch is None else lambda done, total: watch("reading", done, total)
-    rows, files = read_reports(data, campaign.request, engine=campaign.engine, format=campaign.format, watch=told)
+    rows, files = read_reports(
+        data, campaign.request, engine=campaign.engine, format=campaign.format, skip=skip, watch=told
+    )
     return join_reports(rows, read_statistics(campaign, files))
 
 

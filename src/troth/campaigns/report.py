@@ -24,7 +24,9 @@ ASSUMED = (
     "each provider sends one dataset and knows its own alone; related accounts are declared as groups",
     "rows are exchangeable given what is to be learned, and their number is not chosen by looking at the data",
 )
-_MOST_LINES, _MOST_EXPLAINED, _MOST_BARS = 2000, 400, 60
+_MOST_BARS = 60
+_MOST_BYTES, _MOST_WITH_REASONS = 1_400_000, 1_000_000
+_LONGEST_NAME = 80
 
 
 def render(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int], None] | None = None) -> str:
@@ -50,7 +52,7 @@ def render(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int
             _section("How to check all this", *_ledger(result)),
         ]
     )
-    title = escape(f"{result.campaign.name} – payments")
+    title = escape(f"{_short(result.campaign.name, 200)} – payments")
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return f"""<!doctype html>
 <html lang="en">
@@ -100,7 +102,7 @@ def _head(result: Result, found: Findings) -> str:
     )
     time = result.ledger.of("round")[-1]["time"][:10] if result.rounds else ""
     return (
-        f"<header>\n<h1>{escape(campaign.name)}</h1>\n<p>Paid by the rule <b>{escape(result.rule)}</b>, so that telling the "
+        f"<header>\n<h1>{escape(_short(campaign.name, 200))}</h1>\n<p>Paid by the rule <b>{escape(result.rule)}</b>, so that telling the "
         f'truth pays best. {escape(time)}</p>\n<div class="tiles">{cells}</div>\n</header>'
     )
 
@@ -110,7 +112,7 @@ def _flags(result: Result, found: Findings) -> str:
     for day, one, two, why in found.twins[:40]:
         on = "" if day is None else f" on day {day}"
         flags.append(
-            f"<b>{escape(one)}</b> and <b>{escape(two)}</b> have {escape(why)}{escape(on)}: look whether one copied"
+            f"<b>{escape(_short(one))}</b> and <b>{escape(_short(two))}</b> have {escape(why)}{escape(on)}: look whether one copied"
         )
     if len(found.twins) > 40:
         flags.append(f"… and {len(found.twins) - 40} more pairs that are too alike")
@@ -129,7 +131,7 @@ def _flags(result: Result, found: Findings) -> str:
         p for p in (result.rounds[-1].payments if result.rounds else ()) if p.log_pmi is not None and p.log_pmi < -10
     ]
     if low:
-        some = ", ".join(f"<b>{escape(p.provider)}</b>" for p in low[:8])
+        some = ", ".join(f"<b>{escape(_short(p.provider))}</b>" for p in low[:8])
         flags.append(
             f"Data that hardly fit the others' (log PMI below −10): {some}{' and more' if len(low) > 8 else ''}"
         )
@@ -154,9 +156,9 @@ def _payments_plot(result: Result) -> str:
     for i, p in enumerate(payments):
         y = top + i * height
         length = max(0.0, p.share) * span
-        name = p.provider if len(p.provider) <= 18 else p.provider[:17] + "…"
+        name = _short(p.provider, 18)
         rows.append(
-            f'<g><title>{escape(p.provider)}</title><text class="label" x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
+            f'<g><title>{escape(_short(p.provider))}</title><text class="label" x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
             f'<rect class="track" x="{left}" y="{y + 4}" width="{span}" height="{height - 8}" rx="3"/>'
             f'<rect class="bar" x="{left}" y="{y + 4}" width="{length:.1f}" height="{height - 8}" rx="3"/>'
             f'<text class="value" x="{left + span + 8}" y="{y + 15}">{escape(result.campaign.text(p.payment))}</text></g>'
@@ -170,9 +172,14 @@ def _payments_plot(result: Result) -> str:
     )
     label = "Payments as shares of the cap, largest first"
     return _svg(wide, total + 6, label, "".join(rows) + mark) + (
-        f'<p class="caption">Payments as shares of the cap of {escape(result.campaign.show(payments[0].cap))}. '
+        f'<p class="caption">Payments as shares of {_caps(result, payments)}. '
         "The line is what an empty report would have been paid.</p>"
     )
+
+
+def _caps(result: Result, payments: Sequence[Payment]) -> str:
+    caps = {p.cap for p in payments}
+    return f"the cap of {escape(result.campaign.show(caps.pop()))}" if len(caps) == 1 else "each provider's own cap"
 
 
 def _curve(payments: Sequence[Payment]) -> str:
@@ -199,13 +206,13 @@ def _heat_map(result: Result) -> str:
     left, top, height = 150, 34, 20
     shapes = []
     for i, name in enumerate(names):
-        short = name if len(name) <= 20 else name[:19] + "…"
+        short = _short(name, 20)
         y = top + i * height
         shapes.append(f'<text class="label" x="{left - 8}" y="{y + 14}" text-anchor="end">{escape(short)}</text>')
         for j, paid in enumerate(rounds):
             payment = next((p for p in paid.payments if p.provider == name), None)
             x = left + j * cell
-            what = f"{name}, day {paid.day}: "
+            what = f"{_short(name)}, day {paid.day}: "
             if payment is None:
                 shapes.append(
                     f'<g><title>{escape(what)}no report</title><rect class="track" x="{x:.1f}" y="{y + 1}" width="{cell - 2:.1f}" height="{height - 2}"/></g>'
@@ -238,19 +245,26 @@ def _payments_table(result: Result) -> str:
             by_provider.setdefault(payment.provider, []).append((paid.day, payment))
     daily = len(result.rounds) > 1 or campaign.daily
     lines = []
-    for number, (name, some) in enumerate(sorted(by_provider.items())[:_MOST_LINES]):
+    size = explained = 0
+    for name, some in sorted(by_provider.items()):
         rows = sum(p.rows for _, p in some)
         share = float(np.mean([p.share for _, p in some]))
         scores = [p.log_pmi for _, p in some if p.log_pmi is not None]
         score = float(np.mean(scores)) if scores else float("nan")
         total = sum(p.payment for _, p in some)
-        why = _why(result, some) if number < _MOST_EXPLAINED else ""
-        lines.append(
-            f'<tbody><tr><td data-value="{escape(name)}">{escape(name)}</td><td class="n wide" data-value="{rows}">{rows:,}</td>'
+        shown = escape(_short(name))
+        why = _why(result, some) if size < _MOST_WITH_REASONS else ""
+        explained += bool(why)
+        line = (
+            f'<tbody><tr><td data-value="{shown}">{shown}</td><td class="n wide" data-value="{rows}">{rows:,}</td>'
             f'<td class="n wide" data-value="{_finite(score)}">{_number(score)}</td>'
             f'<td class="n" data-value="{share}">{share:.2%}</td><td class="n" data-value="{total}"><b>{campaign.text(total)}</b></td></tr>'
             f"{why}</tbody>"
         )
+        size += len(line.encode())
+        if size > _MOST_BYTES:
+            break
+        lines.append(line)
     head = [
         ("provider", "text"),
         ("rows", "number wide"),
@@ -262,10 +276,10 @@ def _payments_table(result: Result) -> str:
         f'<th class="{kind}" scope="col"><button type="button">{escape(name)}</button></th>' for name, kind in head
     )
     cut = ""
-    if len(by_provider) > _MOST_LINES:
-        cut = f"<p>The first {_MOST_LINES:,} of {len(by_provider):,} providers; the ledger has all.</p>"
-    elif len(by_provider) > _MOST_EXPLAINED:
-        cut = f"<p>The first {_MOST_EXPLAINED:,} are explained here; <code>troth explain LEDGER PROVIDER</code> explains any.</p>"
+    if len(lines) < len(by_provider):
+        cut = f"<p>The first {len(lines):,} of {len(by_provider):,} providers; the ledger has all.</p>"
+    elif explained < len(by_provider):
+        cut = f"<p>The first {explained:,} are explained here; <code>troth explain LEDGER PROVIDER</code> explains any.</p>"
     return f'<div class="scroll"><table class="sortable"><thead><tr>{cells}</tr></thead>{"".join(lines)}</table></div>{cut}'
 
 
@@ -333,7 +347,8 @@ def _belief(belief: Belief) -> str:
 def _lies(result: Result, found: Findings) -> list[str]:
     parts = []
     campaign = result.campaign
-    cap = result.rounds[-1].payments[0].cap if result.rounds else 0
+    caps = [p.cap for p in result.rounds[-1].payments] if result.rounds else [0]
+    cap = sum(caps) / len(caps)
     if found.audit is not None and found.audit.findings:
         reach = max(0.05, *(max(abs(f.low), abs(f.high)) for f in found.audit.findings))
         shapes, height = "", 24
@@ -448,6 +463,10 @@ def _ledger(result: Result) -> list[str]:
 
 def _svg(width: float, height: float, label: str, shapes: str) -> str:
     return f'<div class="plot"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">{shapes}</svg></div>'
+
+
+def _short(name: str, most: int = _LONGEST_NAME) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _number(value: float) -> str:

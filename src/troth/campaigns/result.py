@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.explain import printable
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.run import check_ledger, read_payment, recorded_reports
 from troth.errors import DataError, MissingCapabilityError
@@ -208,11 +209,12 @@ class Result:
         write_whole(path, text.getvalue().encode())
         return path
 
-    def _head(self) -> str:
+    def headline(self) -> str:
+        """Say in a line what was paid."""
         campaign = self.campaign
         per = " a day" if campaign.per_day else ""
         return (
-            f"{campaign.name}: {self.rule}, budget {campaign.show(campaign.budget)}{per}, "
+            f"{printable(campaign.name)}: {self.rule}, budget {campaign.show(campaign.budget)}{per}, "
             f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
         )
 
@@ -223,7 +225,7 @@ class Result:
                 score = "–" if p.score is None else f"{p.score:.4f}"
                 amount = campaign.text(p.payment)
                 day = [] if not campaign.daily else [str(paid.day)]
-                lines.append([*day, p.provider, f"{p.rows:,}", score, f"{p.share:.2%}", amount])
+                lines.append([*day, printable(p.provider), f"{p.rows:,}", score, f"{p.share:.2%}", amount])
         head = ["provider", "rows", "score", "share of cap", f"payment {campaign.currency}".strip()]
         return (["day", *head] if campaign.daily else head), lines
 
@@ -232,21 +234,21 @@ class Result:
         shown = lines if len(lines) <= 60 else [*lines[:30], ["…"] * len(head), *lines[-29:]]
         widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
         named = len(head) - 5
-        text = [self._head()]
+        text = [self.headline()]
         for row in [head, *shown]:
             cells = [c.ljust(w) if i <= named else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
             text.append("  " + "  ".join(cells).rstrip())
         return "\n".join(text)
 
     def __repr__(self) -> str:
-        return f"<Result {self._head()}>"
+        return f"<Result {self.headline()}>"
 
     def _repr_html_(self) -> str:
         head, lines = self._table()
         body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in lines[:200])
         more = f"<p>… and {len(lines) - 200:,} more</p>" if len(lines) > 200 else ""
         cells = "".join(f"<th>{html.escape(c)}</th>" for c in head)
-        title = html.escape(self._head())
+        title = html.escape(self.headline())
         return f"<p><b>{title}</b></p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 

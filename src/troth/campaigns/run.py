@@ -24,6 +24,8 @@ from troth.campaigns.spec import Campaign
 from troth.campaigns.tables.read import days_of
 from troth.campaigns.tables.request import Day, Report, day_order
 from troth.errors import DataError, TrothError
+from troth.model import Summable
+from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +72,7 @@ def pay_rounds(
     for report in sorted(every, key=lambda report: report.provider):
         by_day.setdefault(report.day, []).append(report)
     days = days_of(every)
-    _check_days(campaign, days, paid)
+    _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
     for done, day in enumerate(payable, 1):
         later = [other for other in days if day_order(other) > day_order(day)]
@@ -209,9 +211,11 @@ def _check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
             )
 
 
-def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day]) -> None:
+def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], ended: bool) -> None:
     if campaign.days is not None and len(days) > campaign.days:
         raise DataError(f"the data have {len(days)} days, but [campaign] days is {campaign.days}")
+    if ended and any(day not in paid for day in days):
+        raise DataError("the last day was paid, so the campaign is over: remove the days that came after it")
     latest = max(paid, key=day_order, default=None)
     early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
     if early:
@@ -289,9 +293,24 @@ def check_ledger(
         At the first entry that is not what the reports, the terms and the seed make it.
     """
     campaign = campaign_of(ledger, place, model=model, rule=rule)
+    try:
+        return _checked(campaign, ledger, place, watch)
+    except LedgerError:
+        raise
+    except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise LedgerError(f"{place}: an entry is not what Troth writes: {error}") from None
+
+
+def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
     fresh = Ledger([ledger.entries[0]])
+    _check_stamp(ledger.entries[0], place)
+    reports = recorded_reports(campaign, ledger)
+    campaign.check_providers(sorted({report.provider for report in reports}))
+    _check_limits(campaign, reports)
+    for report in reports:
+        check_possible(campaign, report)
     by_day: dict[Day, list[Report]] = {}
-    for report in recorded_reports(campaign, ledger):
+    for report in reports:
         by_day.setdefault(report.day, []).append(report)
     known: dict[Any, Report] = {}
     before = campaign.commitment
@@ -300,19 +319,69 @@ def check_ledger(
         seed, following = head.get("seed"), head.get("next")
         _check_seed(campaign, seed, before, done, place)
         before = seed if before is not None else None
-        if head["day"] not in by_day or (following is not None and following not in by_day):
-            raise LedgerError(f"{place}: the reports of round {done} are missing")
+        _check_plan(campaign, rounds, done, sorted(by_day, key=day_order), place)
         stamp = {key: head.get(key) for key in ("last", "versions", "time")}
+        tomorrow = by_day[following] if following is not None else None
         try:
-            _write_round(
-                campaign, fresh, by_day[head["day"]], by_day.get(following) if following else None, known, seed, stamp
-            )
+            _write_round(campaign, fresh, by_day[head["day"]], tomorrow, known, seed, stamp)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
         if watch is not None:
             watch(done, len(rounds))
     _compare(fresh, ledger, place)
     return campaign
+
+
+def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, days: list[Day], place: str) -> None:
+    """Check that a round was to be paid next, against the day that follows it, and not after the end."""
+    head = rounds[number - 1]
+    day, following, last = head["day"], head["next"], head["last"]
+    where = f"{place}: round {number}"
+    _check_stamp(head, where)
+    if campaign.days is not None and number > campaign.days:
+        raise LedgerError(f"{where}: the campaign has {campaign.days} days")
+    if number > len(days) or day != days[number - 1] or isinstance(day, bool):
+        raise LedgerError(f"{where}: day {day} is paid out of turn, or twice, or without reports")
+    if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
+        raise LedgerError(f"{where}: it says that it is the last")
+    expected = days[number] if campaign.waits and number < len(days) else None
+    if following != expected or (campaign.waits and expected is None and not last):
+        raise LedgerError(f"{where}: day {day} is compared with day {following} instead of day {expected}")
+
+
+def _check_stamp(entry: dict[str, Any], place: str) -> None:
+    """Check that an entry tells when and with what it was computed."""
+    named = entry.get("versions")
+    if (
+        not isinstance(named, dict)
+        or set(named) != set(versions())
+        or not all(isinstance(v, str) for v in named.values())
+    ):
+        raise LedgerError(f"{place}: the versions are missing")
+    try:
+        datetime.fromisoformat(entry["time"])
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError(f"{place}: the time is missing") from None
+
+
+def check_possible(campaign: Campaign, report: Report) -> None:
+    """Refuse a report that no data can have."""
+    model = campaign.model_of(report.provider)
+    if isinstance(report.rows, bool) or not isinstance(report.rows, int):
+        raise DataError(f"rows must be a whole number, not {report.rows!r}")
+    if not isinstance(model, Summable):
+        return
+    declared = model.sums
+    declared.check(report.sums, campaign.values)
+    for place, column in enumerate(campaign.columns):
+        if column is None and isinstance(declared, Moments) and declared.squares:
+            square = float(declared.telling(report.sums)[place])
+            if square != float(report.sums[0]):
+                raise DataError(
+                    f"the intercept, a constant 1, has a sum of squares of {square:g} over {report.rows} rows"
+                )
+    if float(declared.rows(report.sums)) != report.rows:
+        raise DataError(f"rows is {report.rows}, but the statistics are of {float(declared.rows(report.sums)):g} rows")
 
 
 def _check_seed(campaign: Campaign, seed: str | None, before: str | None, number: int, place: str) -> None:
@@ -324,7 +393,7 @@ def _check_seed(campaign: Campaign, seed: str | None, before: str | None, number
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
     """Compare what was recomputed with what is written, bit for bit; versions may differ in last digits."""
-    same = all(entry.get("versions") == versions() for entry in ledger.of("round"))
+    same = all(entry["versions"] == versions() for entry in ledger.of("round"))
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
         if mine != theirs and (same or not _close(mine, theirs)):
             raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")

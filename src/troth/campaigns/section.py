@@ -55,7 +55,9 @@ class Section:
             return default
         value = self.left.pop(key)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.fail(key, f"must be a whole number of at least {least}, not {value!r}")
+            upto = "" if most >= 2**53 else f" and at most {most:,}"
+            shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+            raise self.fail(key, f"must be a whole number of at least {least}{upto}, not {shown!r}")
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -104,6 +106,8 @@ def numbers(value: Any) -> Any:
         return [numbers(entry) for entry in value]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(value)
+    if isinstance(value, int) and abs(value) > 10**300:
+        raise ValueError("a number that is too large")
     return value
 
 

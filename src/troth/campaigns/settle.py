@@ -108,7 +108,8 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     several = campaign.waits
     statistics = np.stack(parts) if several else parts[0]
     rows = np.array(counts if several else counts[0], dtype=np.float64)
-    groups = [campaign.groups.get(name, name) for name in names] if campaign.groups else None
+    labels = [campaign.group_of(name) for name in names]
+    groups = [labels.index(label) for label in labels] if campaign.groups else None
     rule = campaign.rule_for(
         model, max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
     )

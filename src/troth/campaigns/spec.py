@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from troth.campaigns.tables.files import Source
     from troth.mechanisms import Rule
 
-TABLES = ("campaign", "model", "mechanism", "data", "limits", "groups", "weights")
+TABLES = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
 _LARGEST_FILE = 1 << 22
 
 
@@ -51,6 +51,8 @@ class Campaign:
         What the model reads of a row; None stands for a constant 1.
     providers
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
+    history, history_source
+        What is known of the past days that the model was learnt from, and where they are.
 
     Examples
     --------
@@ -86,6 +88,8 @@ class Campaign:
     groups: Mapping[str, str]
     weights: Mapping[str, Fraction]
     plain: Mapping[str, Any]
+    history: Mapping[str, Any] | None = None
+    history_source: Source | None = None
     path: Path | None = None
     own_rule: Rule | None = field(default=None, repr=False)
 
@@ -120,6 +124,7 @@ class Campaign:
             mechanism = Mechanism(sections["mechanism"], rows=settings["rows"], values=settings["values"])
         settings["mechanism"] = mechanism
         settings |= _data(sections["data"])
+        settings["history"], settings["history_source"] = _history(sections["history"])
         settings["groups"] = _groups(sections["groups"])
         settings["weights"] = _weights(sections["weights"])
         made = cls(**settings)
@@ -174,6 +179,10 @@ class Campaign:
             return self.own_rule
         return self.mechanism.rule_for(model, providers)
 
+    def group_of(self, name: str) -> tuple[str, str]:
+        """Return a label that related providers share, and nobody else."""
+        return ("group", self.groups[name]) if name in self.groups else ("provider", name)
+
     def caps_for(self, providers: Sequence[str]) -> list[Fraction]:
         """Return the most that each provider may earn in a round, in minor units, exactly.
 
@@ -183,7 +192,7 @@ class Campaign:
         budget = Fraction(self.round_budget)
         if self.weights:
             return [budget * self.weights[name] for name in providers]
-        labels = {name: self.groups.get(name, name) for name in everybody}
+        labels = {name: self.group_of(name) for name in everybody}
         sizes = Counter(labels.values())
         return [budget / (len(sizes) * sizes[labels[name]]) for name in providers]
 
@@ -203,6 +212,7 @@ class Campaign:
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers")}
         plain["data"] = {key: value for key, value in data.items() if value is not None}
+        plain.get("history", {}).pop("source", None)
         return {key: table for key, table in plain.items() if table}
 
     @cached_property
@@ -223,8 +233,9 @@ class Campaign:
                         f"provider {name!r} is not among [data] providers; add it there, or remove its rows"
                     )
             have |= set(self.providers)
+        known = {} if self.history is not None else self.provider_models  # a history may know more people
         for table, some in (
-            ("model.providers", self.provider_models),
+            ("model.providers", known),
             ("groups", self.groups),
             ("weights", self.weights),
         ):
@@ -262,14 +273,14 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise CampaignError(f"{path.name}: too large for a campaign file")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise CampaignError(f"{path}: there is no such file; `troth init DIR` writes an example") from None
     except IsADirectoryError:
         raise CampaignError(f"{path}: is a folder; name the campaign file in it") from None
     except tomllib.TOMLDecodeError as error:
         raise CampaignError(f"{path.name}: not valid TOML: {error}") from None
-    except (UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise CampaignError(f"{path.name}: cannot be read: {error}") from None
 
 
@@ -297,7 +308,7 @@ def _money(section: Section) -> dict[str, Any]:
 
 
 def _limits(section: Section) -> tuple[int | None, tuple[float, float] | None]:
-    rows = section.whole("rows", least=1)
+    rows = section.whole("rows", least=1, most=10**9)
     values = section.take("values")
     if values is not None:
         try:
@@ -312,8 +323,9 @@ def _limits(section: Section) -> tuple[int | None, tuple[float, float] | None]:
 
 
 def _model(section: Section, own: Model | None) -> dict[str, Any]:
+    if "column" in section.left and "columns" in section.left:
+        raise section.fail("column", "is given beside columns; keep one of them")
     columns = section.texts("columns") or section.texts("column")
-    section.left.pop("column", None)
     target = section.text("target")
     intercept = section.flag("intercept")
     categories = section.texts("categories") or None
@@ -325,6 +337,8 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         for name in list(overrides.left):
             table = overrides.table(name)
             _, changed = _parameters(table, family)
+            if canonical_name(name) in laws:
+                raise overrides.fail(repr(name), "is given twice, but for spaces around it")
             laws[canonical_name(name)] = _made(table.place, family, {**parameters, **changed})
     else:
         section.left.clear()
@@ -332,6 +346,8 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     if isinstance(model, Summable) and own is None:
         _check_columns(section, model, columns, target, intercept, every)
     if categories is not None:
+        if len({label.strip() for label in categories}) < len(categories):
+            raise section.fail("categories", "has a label twice, but for spaces around it")
         size = model.sums.size if isinstance(model, Summable) and isinstance(model.sums, Tally) else None
         if size is None:
             raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
@@ -433,13 +449,37 @@ def _data(section: Section) -> dict[str, Any]:
     return found
 
 
+def _history(section: Section) -> tuple[dict[str, Any] | None, Source | None]:
+    """Take what is known of the past days that the model was learnt from."""
+    if not section.left:
+        return None, None
+    source = section.texts("source")
+    found = {
+        "digest": None if "digest" not in section.left else _digest(section),
+        "days": section.whole("days", least=1),
+        "providers": section.whole("providers", least=1),
+    }
+    section.done(("source", *found))
+    return found, None if not source else source[0] if len(source) == 1 else source
+
+
+def _digest(section: Section) -> str:
+    value = section.take("digest")
+    try:
+        return check_commitment(value)
+    except ParameterError:
+        raise section.fail(
+            "digest", f"must be sha256: and 64 hexadecimal digits, as `troth fit` writes it, not {value!r}"
+        ) from None
+
+
 def _groups(section: Section) -> dict[str, str]:
     owner: dict[str, str] = {}
     for label in list(section.left):
         for name in map(canonical_name, section.texts(label)):
             if name in owner:
                 raise section.fail(label, f"{name!r} is in group {owner[name]!r} already")
-            owner[name] = f"group {label}"
+            owner[name] = label
     return owner
 
 
@@ -454,6 +494,8 @@ def _weights(section: Section) -> dict[str, Fraction]:
             raise section.fail(
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
+        if canonical_name(name) in found:
+            raise section.fail(repr(name), "is given twice, but for spaces around it")
         found[canonical_name(name)] = weight
     if sum(found.values()) > 1:
         raise CampaignError(f"{section.place}: the weights add up to {float(sum(found.values())):.9g}, more than 1")

@@ -6,6 +6,7 @@ It has all that a payment depends on, and a digest of the data for later dispute
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.run import check_possible
 from troth.campaigns.tables.files import plan
 from troth.campaigns.tables.read import canonical_name, read_reports
 from troth.campaigns.tables.request import Report, parse_day
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 KIND = "troth statistics"
 _LARGEST_FILE = 1 << 28
-_KEYS = {"kind", "format", "provider", "family", "rows", "statistics", "digest", "day", "days"}
+_KEYS = {"kind", "format", "provider", "family", "digest"}
 
 
 def make_statistics(campaign: Campaign, file: str | Path, provider: str | None = None) -> dict[str, Any]:
@@ -94,9 +96,15 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
 
 def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[Report]:
     """Check the plain data of a file of statistics."""
-    if not isinstance(plain, dict) or plain.get("kind") != KIND or plain.get("format") != 1:
+    if (
+        not isinstance(plain, dict)
+        or plain.get("kind") != KIND
+        or plain.get("format") != 1
+        or plain.get("format") is True
+    ):
         raise DataError('this is no file of statistics as `troth statistics` writes it ("kind" is missing)')
-    unknown = sorted(set(plain) - _KEYS)
+    body = {"days"} if campaign.daily else {"rows", "statistics"}
+    unknown = sorted(set(plain) - _KEYS - body)
     if unknown:
         raise DataError(f"there is no field {unknown[0]!r}")
     name = plain.get("provider")
@@ -111,8 +119,8 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
     if plain.get("family") != type(model).__name__:
         raise DataError(f"family is {plain.get('family')!r}, but the campaign's is {type(model).__name__}")
     digest = plain.get("digest")
-    if not isinstance(digest, str) or not digest.strip():
-        raise DataError("digest, that of the provider's data, is missing")
+    if not isinstance(digest, str) or not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+        raise DataError("digest, that of the provider's data, must be sha256: and 64 hexadecimal digits")
     entries = plain.get("days") if campaign.daily else [plain]
     if not isinstance(entries, list) or not entries:
         raise DataError("days must be a list with an entry for each day")
@@ -153,14 +161,12 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
         raise DataError(f"{at}a statistic is too large") from None
     if not (np.abs(summary) <= 1e290).all():
         raise DataError(f"{at}statistic {int(np.argmax(~(np.abs(summary) <= 1e290)))} is not a finite number")
-    sums = model.to_sums(summary)
+    report = Report(name, day, rows, model.to_sums(summary), source, digest)
     try:
-        model.sums.check(sums, campaign.values)
+        check_possible(campaign, report)
     except DataError as error:
         raise DataError(f"{at}impossible statistics: {error}") from None
-    if float(model.sums.rows(sums)) != rows:
-        raise DataError(f"{at}rows is {rows}, but the statistics are of {float(model.sums.rows(sums)):g} rows")
-    return Report(name, day, rows, sums, source, digest)
+    return report
 
 
 def _has_column(path: Path, column: str, campaign: Campaign) -> bool:

@@ -10,6 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
+from troth.campaigns.explain import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -21,17 +23,17 @@ _MOST_ROWS = 60
 def print_result(result: Result) -> None:
     """Print a table with a bar for each share."""
     campaign = result.campaign
-    table = Table(title=result._head(), title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table = Table(title=Text(result.headline()), title_justify="left", title_style="bold", box=None, pad_edge=False)
     if campaign.daily:
         table.add_column("day")
     for name in ("provider", "rows", "score", "share of cap", "", f"payment {campaign.currency}".strip()):
-        table.add_column(name, justify="left" if name in ("provider", "") else "right")
+        table.add_column(Text(name), justify="left" if name in ("provider", "") else "right")
     lines = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
     for day, payment in lines if len(lines) <= _MOST_ROWS else [*lines[:30], *lines[-29:]]:
         bar = "█" * round(20 * max(payment.share, 0.0))
         score = "–" if payment.score is None else f"{payment.score:.4f}"
         cells = [
-            payment.provider,
+            printable(payment.provider),
             f"{payment.rows:,}",
             score,
             f"{payment.share:.2%}",

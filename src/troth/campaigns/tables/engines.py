@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from troth.errors import MissingCapabilityError
+from troth.errors import DataError, MissingCapabilityError, TrothError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,16 +45,26 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     """Yield parts in plan order, made by Spark tasks that read the fragments themselves: rows never pass the JVM."""
     context = spark_session().sparkContext
     tasks = context.parallelize(list(fragments), max(1, len(fragments)))
-    yield from tasks.map(_Task(request)).collect()
+    try:
+        found = tasks.map(_Task(request)).collect()
+    except Exception as error:
+        raise DataError(f"Spark failed: {str(error).strip().splitlines()[-1]}") from error
+    for part in found:
+        if isinstance(part, TrothError):
+            raise part
+        yield part
 
 
 class _Task:
     def __init__(self, request: Request) -> None:
         self.request = request
 
-    def __call__(self, fragment: Summarising) -> Part:
-        with threadpool_limits(1):
-            return fragment.summarise(self.request)
+    def __call__(self, fragment: Summarising) -> Part | TrothError:
+        try:
+            with threadpool_limits(1):
+                return fragment.summarise(self.request)
+        except TrothError as error:
+            return error  # as data: it shall reach the buyer without a Java traceback
 
 
 def spark_session() -> Any:
@@ -61,6 +73,7 @@ def spark_session() -> Any:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingCapabilityError("Spark needs its extra: pip install 'troth[spark]'") from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find the packages that this process has
     active = SparkSession.getActiveSession()
     return active if active is not None else SparkSession.builder.appName("troth").getOrCreate()
 

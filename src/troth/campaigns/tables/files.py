@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -37,6 +37,10 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
+class _TextAmongNumbersError(Exception):
+    """A later part of a text file has something that is no number."""
+
+
 @dataclass(frozen=True)
 class Fragment:
     """A file, or some row groups of one.
@@ -65,22 +69,35 @@ class Fragment:
 
     def summarise(self, request: Request) -> Part:
         """Read the fragment and add it up."""
-        adder = Adder(request, file_name(self.path), self.provider)
+        try:
+            return self._added(Adder(request, file_name(self.path), self.provider), self.batches(request))
+        except _TextAmongNumbersError as error:
+            # read once more without converting anything, so that the values that are no numbers can be named
+            adder = Adder(request, file_name(self.path), self.provider, text=True)
+            part = self._added(adder, self.batches(request, text=True))
+            if not part.problems:
+                raise DataError(f"{file_name(self.path)}: cannot be read as csv: {error}") from None
+            return part
+
+    def _added(self, adder: Adder, batches: Iterator[Any]) -> Part:
         row = self.first_row
-        for batch in self.batches(request):
+        for batch in batches:
             adder.add(batch, row)
             row += batch.num_rows
         return adder.part()
 
-    def batches(self, request: Request) -> Iterator[Any]:
-        """Read the fragment batch by batch."""
+    def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
+        """Read the fragment batch by batch; with ``text`` nothing is converted."""
         stored = {name for name, _ in self.constants}
         wanted = [name for name in request.named if name not in stored]
         try:
-            for batch in _READERS[self.format](self, request, wanted):
+            reader = _read_text(self, wanted) if text else _READERS[self.format](self, request, wanted)
+            for batch in reader:
                 yield self._with_constants(batch) if self.constants else batch
         except pa.ArrowInvalid as error:
-            yield from self._as_text(request, wanted, error)
+            if self.format == "csv" and "conversion error" in str(error) and not text:
+                raise _TextAmongNumbersError(_first_line(error)) from None
+            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
             raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
 
@@ -109,30 +126,24 @@ class Fragment:
             batch = batch.append_column(name, column)
         return batch
 
-    def _as_text(self, request: Request, wanted: list[str], error: Exception) -> Iterator[Any]:
-        """Read text once more without converting it, so that the adder finds the values that are no numbers."""
-        text = {name: pa.string() for name in wanted}
-        if self.format != "csv" or "conversion error" not in str(error):
-            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
-        try:
-            with _open_csv(self, wanted, text) as reader:
-                for batch in reader:
-                    yield self._with_constants(batch) if self.constants else batch
-        except pa.ArrowInvalid:
-            raise DataError(f"{file_name(self.path)}: cannot be read as csv: {_first_line(error)}") from None
-        del request
 
-
-def plan(source: Source, request: Request, format: str | None = None) -> tuple[list[Fragment], list[Path]]:  # noqa: A002
+def plan(
+    source: Source,
+    request: Request,
+    format: str | None = None,  # noqa: A002
+    skip: Collection[Path] = (),
+) -> tuple[list[Fragment], list[Path]]:
     """Return the fragments of all row files, in the order in which they are added up, and files of statistics."""
     fragments: list[Fragment] = []
     statistics: list[Path] = []
     for root, path in find_files(source):
+        if path.resolve() in skip:
+            continue
         kind = format or format_of(path)
         if kind == "statistics":
             statistics.append(path)
             continue
-        fragment = Fragment(str(path), kind, constants=_partitions(root, path), provider=_stem(path))
+        fragment = Fragment(str(path), kind, constants=_partitions(root, path), provider=stem(path))
         fragments += _row_groups(fragment, request) if kind == "parquet" else [fragment]
     return fragments, statistics
 
@@ -177,7 +188,8 @@ def _suffix(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else path.suffix.lower()
 
 
-def _stem(path: Path) -> str:
+def stem(path: Path) -> str:
+    """Return a file's name without what tells its kind."""
     name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
     return name[: -len(Path(name).suffix)] if Path(name).suffix else name
 
@@ -273,10 +285,8 @@ def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, An
 def _delimiter(path: Path) -> str:
     if _suffix(path) == ".tsv":
         return "\t"
-    if path.suffix.lower() in _COMPRESSED:
-        return ","
-    with path.open("rb") as file:
-        head = file.readline(65536)
+    with pa.input_stream(str(path)) as file:
+        head = file.read(65536).split(b"\n", 1)[0]
     return max([b",", b";", b"\t"], key=head.count).decode()
 
 
@@ -291,7 +301,10 @@ def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
         request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
         fields = [reader.schema.field(name) for name in wanted]
     values = {name for name in request.columns if name is not None}
-    schema = pa.schema([f.with_type(pa.float64()) if f.name in values and _whole(f.type) else f for f in fields])
+    names = {request.provider, request.day} | (values if request.categories is not None else set())
+    kinds = {f.name: pa.string() if f.name in names and pa.types.is_temporal(f.type) else f.type for f in fields}
+    kinds |= {f.name: pa.float64() for f in fields if f.name in values - names and _whole(f.type)}
+    schema = pa.schema([f.with_type(kinds[f.name]) for f in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     with json.open_json(fragment.path, read_options=read, parse_options=options) as reader:
         for batch in reader:
@@ -317,6 +330,11 @@ def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
             chosen, step = batch.select(wanted), batch_rows(request)
             for start in range(0, chosen.num_rows, step):
                 yield chosen.slice(start, step)
+
+
+def _read_text(fragment: Fragment, wanted: list[str]) -> Iterator[Any]:
+    with _open_csv(fragment, wanted, {name: pa.string() for name in wanted}) as reader:
+        yield from reader
 
 
 _READERS = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl, "arrow": _read_arrow}

@@ -26,7 +26,7 @@ class Slice:
 
     def summarise(self, request: Request) -> Part:
         """Add up the slice."""
-        adder = Adder(request, "")
+        adder = Adder(request, "the data")
         row = self.first_row
         for batch in self.table.to_batches(max_chunksize=batch_rows(request)):
             adder.add(batch, row)
@@ -47,7 +47,13 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
     if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
         frame = frame.collect()
     names = _names(frame)
+    if not all(isinstance(name, str) for name in names):
+        raise DataError(
+            f"the data: column names must be text, not {next(n for n in names if not isinstance(n, str))!r}"
+        )
     columns = list(names)
+    if len(set(columns)) < len(columns) and request is None:
+        raise DataError("the data: two columns have the same name; rename one, or say which with columns=")
     if request is not None:
         request.refuse_missing(names, "the data")
         if request.provider is None:
@@ -55,9 +61,10 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
         columns = list(request.named)
     if type(frame).__module__.split(".")[0] == "pandas":
         return pa.table({name: _pandas_column(frame[name], name) for name in columns})
-    if not isinstance(frame, pa.Table):
-        frame = pa.table(frame)
-    return frame.select(columns)
+    try:
+        return (frame if isinstance(frame, pa.Table) else pa.table(frame)).select(columns)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise DataError(f"the data cannot be read: {error}") from None
 
 
 def is_frame(data: Any) -> bool:
@@ -76,9 +83,11 @@ def _names(frame: Any) -> list[Any]:
 def _pandas_column(column: Any, name: str) -> Any:
     try:
         return pa.array(column, from_pandas=False)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     entries = [None if _missing(entry) else entry for entry in column.tolist()]
+    if any(isinstance(entry, int) and abs(entry) >= 2**63 for entry in entries):
+        raise DataError(f"column {name!r}: a whole number is too large for 64 bits; store the column as text")
     kinds = {type(entry) for entry in entries if entry is not None}
     if kinds <= {int, str}:
         return pa.array([None if entry is None else str(entry) for entry in entries])
@@ -91,4 +100,4 @@ def _pandas_column(column: Any, name: str) -> Any:
 
 
 def _missing(entry: Any) -> bool:
-    return entry is None or entry != entry
+    return entry is None or type(entry).__name__ == "NAType" or bool(entry != entry)

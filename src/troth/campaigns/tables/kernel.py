@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Codes: TypeAlias = NDArray[np.intp]
 
 _LARGEST = 1e290  # sums beyond this are no statistics
+_FEW = 64  # days that are spelled out whether they occur or not
 _DENSE = 1 << 20  # whole numbers in such a range are codes themselves
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 
@@ -35,8 +36,8 @@ MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 class Adder:
     """Adds batches of rows to sums by (provider, day), and collects problems."""
 
-    def __init__(self, request: Request, place: str, provider: str | None = None) -> None:
-        self.request, self.place, self.provider = request, place, provider
+    def __init__(self, request: Request, place: str, provider: str | None = None, *, text: bool = False) -> None:
+        self.request, self.place, self.provider, self.text = request, place, provider, text
         self.places: dict[Key, int] = {}
         self.total = np.zeros((16, request.sums.width))
         self.problems: list[Problem] = []
@@ -85,6 +86,8 @@ class Adder:
 
     def _places(self, names: Sequence[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
+        if len(names) * len(days) > 4 * _DENSE:
+            return np.array([self._place((names[k // len(days)], days[k % len(days)])) for k in keys.tolist()])
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
         known = self._known[2]
@@ -130,6 +133,11 @@ class Adder:
                 f"{self.place}: column {column!r} has {error}; days are dates (YYYY-MM-DD) or whole numbers"
             ) from None
         days: list[Day] = []
+        if len(values) > _FEW:
+            present, day_codes = np.unique(day_codes, return_inverse=True)
+            gone = int(present[0]) < 0
+            values = [values[int(place)] for place in present[gone:]]
+            day_codes = day_codes - gone
         for value in _listed(values):
             try:
                 days.append(parse_day(value))
@@ -152,6 +160,11 @@ class Adder:
         if request.categories is not None:
             return self._as_codes(array, name, codes, names, first_row)
         x = as_numbers(array)
+        if x is None and self.text and not (wrong := _no_numbers(array)).any():
+            x = np.array([float(entry) for entry in array.to_pylist()])
+        elif x is None and self.text:
+            self._report("not a number", name, wrong, codes, names, first_row, array)
+            return np.zeros(len(array))
         if x is None:
             self._report_text(array, name, codes, names, first_row)
             return np.zeros(len(array))
@@ -165,12 +178,14 @@ class Adder:
     def _as_codes(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> Codes:
         assert self.request.categories is not None  # noqa: S101 (the caller looked)
         labels = {label: code for code, label in enumerate(self.request.categories)}
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.string())
         try:
             values, label_codes = encode(array)
         except TypeError as error:
             raise DataError(f"{self.place}: column {name!r} has {error}, not labels") from None
-        known = np.array([labels.get(label, -1) for label in self._labels(values)], dtype=np.intp)
-        found = known[label_codes]
+        known = np.array([*(labels.get(label, -1) for label in self._labels(values)), -1], dtype=np.intp)
+        found = known[label_codes]  # code −1, a missing label, is the last
         if (found < 0).any():
             among = ", ".join(repr(label) for label in self.request.categories[:8])
             self._report(f"not among the categories {among}", name, found < 0, codes, names, first_row, array)
@@ -210,8 +225,7 @@ class Adder:
         """Report values that are no numbers: text that does not read as one, or a type that holds none."""
         if not _is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
-        entries = array.cast(pa.large_string()).to_pylist()
-        wrong = np.array([not _reads_as_number(entry) for entry in entries])
+        wrong = _no_numbers(array)
         if wrong.any():
             self._report("not a number", name, wrong, codes, names, first_row, array)
         else:
@@ -295,7 +309,7 @@ def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
         array = array.dictionary_encode()
     elif not (_is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
         raise TypeError(f"type {kind.value_type}")
-    if array.dictionary.null_count:
+    if array.dictionary.null_count or pc.count_distinct(array.dictionary).as_py() < len(array.dictionary):
         array = array.dictionary_decode().dictionary_encode()
     codes = array.indices.fill_null(-1) if array.indices.null_count else array.indices
     return array.dictionary, np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
@@ -309,7 +323,10 @@ def _dense(array: Any) -> tuple[Any, NDArray[np.intp]] | None:
     low, high = int(x.min()), int(x.max())
     if high - low >= _DENSE:
         return None
-    low = min(low, 0) if high < _DENSE else low
+    if high < _DENSE:
+        low = min(low, 0)
+    if x.dtype == np.uint64:
+        return range(low, high + 1), (x - np.uint64(low)).astype(np.intp)
     codes = x.astype(np.intp)
     if low:
         codes -= low
@@ -354,7 +371,11 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def _listed(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, range) else values.to_pylist()
+    return (
+        values.to_pylist()
+        if isinstance(values, pa.Array)
+        else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
+    )
 
 
 def _is_names(values: Any) -> bool:
@@ -368,6 +389,11 @@ def _is_text(kind: Any) -> bool:
         or str(kind) == "string_view"
         or (pa.types.is_dictionary(kind) and _is_text(kind.value_type))
     )
+
+
+def _no_numbers(array: Any) -> NDArray[np.bool_]:
+    entries = array.cast(pa.large_string()).to_pylist()
+    return np.array([not _reads_as_number(entry) for entry in entries], dtype=bool)
 
 
 def _reads_as_number(entry: str | None) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from troth.campaigns.tables.files import batch_rows
 from troth.campaigns.tables.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.campaigns.tables.request import Day, Part, Problem, Request, parse_day
-from troth.errors import DataError, MissingCapabilityError
+from troth.errors import DataError, MissingCapabilityError, TrothError
 from troth.sums import Tally
 
 if TYPE_CHECKING:
@@ -27,12 +27,22 @@ _PLACE = "the table"
 def push_down(data: Any, request: Request) -> list[Part]:
     """Reduce an Ibis table or a Spark frame where it lives."""
     table = as_ibis(data)
+    import ibis
+
     request.refuse_missing(table.columns, _PLACE)
     if request.provider is None:
         raise DataError("the table: say which column holds the providers' names: provider=")
-    if request.sums.width > _MOST_SUMS:
-        return [_fetch(table, request)]
-    return [_aggregate(table, request)]
+    try:
+        if request.sums.width > _MOST_SUMS:
+            return [_fetch(table, request)]
+        try:
+            return [_aggregate(table, request, finite=False)]
+        except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
+            return [_aggregate(table, request, finite=True)]
+    except TrothError:
+        raise
+    except Exception as error:
+        raise DataError(f"{_PLACE}: the engine failed: {str(error).strip().splitlines()[0]}") from error
 
 
 def as_ibis(data: Any) -> Any:
@@ -59,9 +69,9 @@ def _fetch(table: Any, request: Request) -> Part:
     return Part([part.keys[i] for i in order], part.sums[order], part.problems, [part.places[i] for i in order])
 
 
-def _aggregate(table: Any, request: Request) -> Part:
+def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     measures = {"troth_rows": table.count()}
-    faults = _faults(table, request)
+    faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
     measures |= _sums(table, request)
     grouped = {"troth_provider": _text(table, str(request.provider))}
@@ -84,6 +94,8 @@ def _aggregate(table: Any, request: Request) -> Part:
 
 def _text(table: Any, name: str) -> Any:
     kind = table.schema()[name]
+    if kind.is_floating():
+        return table[name].cast("int64").cast("string")
     if not (kind.is_string() or kind.is_integer()):
         raise DataError(f"{_PLACE}: column {name!r} has type {kind}; providers' names are text or whole numbers")
     return table[name].cast("string")
@@ -114,7 +126,8 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
     kind = table.schema()[name]
     if request.categories is not None:
-        return table[name].cast("string").strip()
+        plain = table[name].cast("int64") if kind.is_floating() else table[name]
+        return plain.cast("string").strip()
     if kind.is_boolean():
         return table[name].cast("int8")
     if not kind.is_numeric():
@@ -143,7 +156,10 @@ def _sums(table: Any, request: Request) -> dict[str, Any]:
 def _collect(row: dict[str, Any], request: Request) -> Array:
     declared = request.sums
     if isinstance(declared, Tally):
-        return np.array([float(row[f"sum_{k}"] or 0) for k in range(declared.size)])
+        counts = np.array([float(row[f"sum_{k}"] or 0) for k in range(declared.size)])
+        if counts.sum() != float(row["troth_rows"]):
+            raise DataError(f"{_PLACE}: some values of provider {row['troth_provider']!r} are no codes of the model")
+        return counts
     d = declared.columns
     parts = [np.array([float(row["troth_rows"])])]
     if declared.linear:
@@ -160,7 +176,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _faults(table: Any, request: Request) -> list[tuple[str, str, Any]]:
+def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, Any]]:
     """Return what may be wrong with which column, and a condition that says where."""
     support = request.sums.support
     found: list[tuple[str, str, Any]] = []
@@ -169,6 +185,8 @@ def _faults(table: Any, request: Request) -> list[tuple[str, str, Any]]:
     if table.schema()[str(request.provider)].is_string():
         blank = blank | (provider.strip() == "")
     found.append(("without a provider's name", str(request.provider), blank))
+    if table.schema()[str(request.provider)].is_floating():
+        found.append(("fractions, which are no names", str(request.provider), (provider % 1) != 0))
     if request.day is not None:
         found.append((MISSING, request.day, table[request.day].isnull()))
     for name in request.columns:
@@ -181,10 +199,11 @@ def _faults(table: Any, request: Request) -> list[tuple[str, str, Any]]:
             found.append((f"not among the categories {among}", name, x.notin(list(request.categories))))
             continue
         usable = x.notnull()
-        if table.schema()[name].is_floating():
+        kind = table.schema()[name]
+        if kind.is_floating() and not finite:
             found += [(NOT_A_NUMBER, name, x.isnan()), (INFINITE, name, x.isinf())]
             usable = usable & ~x.isnan() & ~x.isinf()
-        outside = _outside(x, support, table.schema()[name].is_floating())
+        outside = _outside(x.cast("float64"), support, not kind.is_integer() and not kind.is_boolean())
         if outside is not None:
             found.append((f"not {support}", name, usable & outside))
         if request.values is not None:
@@ -201,7 +220,7 @@ def _outside(x: Any, support: Any, floating: bool) -> Any:
     if np.isfinite(support.high):
         conditions.append(x > support.high)
     if support.integer and floating:
-        conditions.append(x != x.floor())
+        conditions.append((x % 1) != 0)
     joined = None
     for condition in conditions:
         joined = condition if joined is None else joined | condition

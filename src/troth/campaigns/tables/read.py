@@ -15,7 +15,7 @@ from troth.campaigns.tables.request import Day, Key, Part, Problem, Report, Requ
 from troth.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 
 def read_reports(
@@ -24,6 +24,7 @@ def read_reports(
     *,
     engine: str = "threads",
     format: str | None = None,  # noqa: A002
+    skip: Collection[Path] = (),
     watch: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
@@ -34,6 +35,8 @@ def read_reports(
         A path, pattern or folder, or several; a pandas, Polars or Arrow frame; an Ibis table or a Spark frame.
     engine
         ``"threads"`` or ``"spark"``, for files.
+    skip
+        Files that are no data, such as the ledger that lies beside them.
     watch
         Called with the number of fragments done and in all.
 
@@ -45,10 +48,12 @@ def read_reports(
     if engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
     statistics: list[Path] = []
+    named: dict[str, str] = {}
     if is_paths(data):
-        fragments, statistics = plan(data, request, format)
+        fragments, statistics = plan(data, request, format, skip)
         if request.provider is None:
             _refuse_shared_names(fragments)
+            named = {fragment.provider: fragment.path for fragment in fragments}
         parts = _watched(ENGINES[engine](fragments, request), len(fragments), watch)
     elif is_pushed_down(data):
         from troth.campaigns.tables.pushdown import push_down
@@ -62,7 +67,11 @@ def read_reports(
             f"data of type {type(data).__name__} cannot be read; give a path, a pandas, Polars or Arrow frame, an Ibis "
             "table or a Spark frame"
         )
-    return _merge(parts, request), statistics
+    reports = _merge(parts, request)
+    for name in named.keys() - {raw for report in reports for raw in (report.provider,)}:
+        if canonical_name(name) not in {report.provider for report in reports}:
+            raise DataError(f"{Path(named[name]).name}: has no rows; send some, or remove the file")
+    return reports, statistics
 
 
 def is_pushed_down(data: Any) -> bool:
@@ -121,6 +130,8 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
 
 def _named(places: dict[Key, int], total: Any, sources: list[str], request: Request) -> list[Report]:
     names = {raw: canonical_name(raw) for raw, _ in places}
+    if "" in names.values():
+        raise DataError("there are rows without a provider's name")
     refuse_alike(names)
     if len({type(day) for _, day in places}) > 1:
         some = [next(day for _, day in places if isinstance(day, kind)) for kind in (int, str)]

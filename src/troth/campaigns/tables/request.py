@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -156,12 +157,12 @@ class Report:
 
 
 def parse_day(value: Any) -> Day:
-    """Return a day as an ISO date or a whole number.
+    """Return a day as an ISO date or a whole number; moments with a zone are dated in UTC, as engines date them.
 
     Examples
     --------
-    >>> parse_day("2026-05-04"), parse_day(" 7 "), parse_day(7)
-    ('2026-05-04', 7, 7)
+    >>> parse_day("2026-05-04"), parse_day("2026-05-04T22:30-04:00"), parse_day(" 7 "), parse_day(7)
+    ('2026-05-04', '2026-05-05', 7, 7)
     """
     if isinstance(value, bool):
         raise ValueError(value)
@@ -170,9 +171,12 @@ def parse_day(value: Any) -> Day:
     if isinstance(value, date):
         return value.isoformat()[:10]
     text = str(value).strip()
-    if text.lstrip("-").isdecimal() and text.isascii() and len(text) < 8:
+    if re.fullmatch(r"-?[0-9]{1,15}", text):
         return int(text)
-    return date.fromisoformat(text[:10] if len(text) > 10 and text[10] in "T " else text).isoformat()
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])", text):
+        raise ValueError(text)
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
 
 
 def day_order(day: Day) -> tuple[int, Any]:

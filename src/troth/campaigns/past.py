@@ -1,0 +1,194 @@
+"""Past days of a campaign: read a history, learn the model from it, replay the known lies on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.canonical import canonical
+from troth.campaigns.pay import beside
+from troth.campaigns.section import closest, plain_copy
+from troth.campaigns.spec import Campaign
+from troth.campaigns.tables import Request, read_reports
+from troth.campaigns.toml import to_toml
+from troth.errors import DataError, ParameterError
+from troth.history import History, ModelComparison, compare_models
+from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
+from troth.model import Model, Summable, combine
+from troth.models import FAMILIES, LatentClass
+from troth.sums import Moments, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from troth.mechanisms import Rule
+    from troth.sums import Sums
+
+_KEPT = ("columns", "column", "target", "intercept", "categories")
+
+
+def history_sums(campaign: Campaign) -> Sums:
+    """Return the sums that a history is read as: the model's own, with squares for single real values."""
+    model = campaign.model
+    if not isinstance(model, Summable):
+        raise DataError(f"{type(model).__name__} does not declare its sums over rows, so no history can be read for it")
+    declared = model.sums
+    if isinstance(declared, Moments) and declared.columns == 1 and not declared.support.integer:
+        return dataclasses.replace(declared, linear=True, squares=True)
+    if isinstance(declared, Moments) and not declared.linear:
+        return dataclasses.replace(declared, linear=True, prediction=())
+    return declared
+
+
+def read_history(
+    campaign: Campaign,
+    source: Any,
+    *,
+    provider: str | None = None,
+    day: str | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> History:
+    """Read past days as sums by day and provider, from any table that a campaign may have.
+
+    Parameters
+    ----------
+    source
+        A path, pattern or folder, a frame, an Ibis table or a Spark frame.
+    provider, day
+        Columns, where they are called otherwise than in the campaign.
+    """
+    named = day or campaign.day
+    if named is None:
+        raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
+    request = Request(
+        history_sums(campaign),
+        campaign.columns,
+        provider or campaign.provider,
+        named,
+        campaign.categories,
+        campaign.values,
+    )
+    told = None if watch is None else lambda done, total: watch("reading", done, total)
+    reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=told)
+    if files:
+        raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
+    if not reports:
+        raise DataError("the history has no rows")
+    return History.from_reports([(report.day, report.provider, report.sums) for report in reports], request.sums)
+
+
+def history_digest(history: History) -> str:
+    """Return the digest of a history: of everybody's sums on every day."""
+    plain = [list(history.days), list(history.providers), history.sums.tolist(), history.present.tolist()]
+    return "sha256:" + sha256(canonical(plain)).hexdigest()
+
+
+def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Learned:
+    """Learn the campaign's model from past days.
+
+    Parameters
+    ----------
+    family
+        By default day types with a law and a dispersion per provider, where the data have one column; for several
+        columns the prior of the campaign's own family.
+    options
+        As for `troth.fit`.
+    """
+    name = _family(campaign, family)
+    if name in ("LatentClass", "ProviderNormal"):
+        options.setdefault("seed", 0) if name == "LatentClass" else options.pop("seed", None)
+        return fit(history, name, **options)
+    model: Any = campaign.model
+    fixed = {}
+    for needed in ("r", "known_shape", "likelihood", "normalised"):
+        if type(model).__name__ == name and hasattr(model, needed) and needed in _fields(name):
+            fixed[needed] = getattr(model, needed)
+    fixed.pop("normalised", None)
+    return fit(history, name, **fixed)
+
+
+def fitted_text(campaign: Campaign, learned: Learned, history: History, source: str | None = None) -> str:
+    """Return the campaign file with the learnt model in place of the old one, and its history."""
+    plain = plain_copy(campaign.plain)
+    kept = {key: plain.get("model", {})[key] for key in _KEPT if key in plain.get("model", {})}
+    table = model_table(learned)
+    providers = table.pop("providers", {})
+    plain["model"] = {"family": table.pop("family"), **kept, **table, **({"providers": providers} if providers else {})}
+    past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
+    plain["history"] = {"source": source, **past} if source is not None else past
+    Campaign.from_dict(plain)
+    ordered = {
+        name: plain[name] for name in ("campaign", "model", "history", "mechanism", "data", "limits") if name in plain
+    }
+    head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
+    return head + to_toml({**ordered, **{name: table for name, table in plain.items() if name not in ordered}})
+
+
+def backtest_campaign(
+    campaign: Campaign, history: History, *, types: int | None = None, folds: int = 5, seed: int = 0, **options: Any
+) -> ModelComparison:
+    """Replay the known lies on past days, under models that never saw them, and recommend a model.
+
+    Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
+    not learnt from a history is a candidate as it stands.
+    """
+    declared = history.declared
+    found: dict[str, Any] = {}
+    if campaign.history is None:
+        found["as declared"] = _fixed(campaign, history)
+    settings: dict[str, Any] = {"seed": seed}
+    if types is None and isinstance(campaign.model, LatentClass) and campaign.history is not None:
+        types = len(campaign.model.prior)
+    if types is not None:
+        settings["types"] = types
+    found |= candidates_for(declared, **settings)
+    if not found:
+        name = type(campaign.model).__name__
+        found[f"fitted {name}"] = lambda past: fit_campaign(campaign, past, name)
+    return compare_models(history, found, _payer(campaign, history), folds=folds, seed=seed, **options)
+
+
+def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:
+    """Read the history that a campaign file names, if it names one."""
+    source = campaign.history_source
+    if source is None:
+        return None
+    history = read_history(campaign, beside(campaign, source), watch=watch)
+    if campaign.history is not None and campaign.history.get("digest") not in (None, history_digest(history)):
+        raise DataError(
+            "[history] digest: the history is not the one that the model was learnt from; run troth fit anew"
+        )
+    return history
+
+
+def _payer(campaign: Campaign, history: History) -> Callable[[Any], Rule]:
+    def make(models: Any) -> Rule:
+        several = models if isinstance(models, Model) else list(models)
+        return campaign.rule_for(several, len(history.providers))
+
+    return make
+
+
+def _fixed(campaign: Campaign, history: History) -> Any:
+    if not campaign.provider_models:
+        return campaign.model
+    return combine([campaign.model, *(campaign.model_of(name) for name in history.providers)])[1:]
+
+
+def _family(campaign: Campaign, family: str | None) -> str:
+    if family is None:
+        declared = history_sums(campaign)
+        single = isinstance(declared, Tally) or declared.columns == 1
+        return "LatentClass" if single else type(campaign.model).__name__
+    chosen = closest(family, tuple(FAMILIES))
+    if chosen is None:
+        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    if chosen == "LatentClass":
+        law_for(history_sums(campaign))
+    return chosen
+
+
+def _fields(family: str) -> Mapping[str, Any]:
+    return {f.name: f for f in dataclasses.fields(FAMILIES[family])}

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, core, incentives, rules
+from benchmarks import audits, campaigns, core, incentives, rules
 
-BENCHMARKS = {"core": core.main, "rules": rules.main, "audits": audits.main, "incentives": incentives.main}
+BENCHMARKS = {
+    "core": core.main,
+    "rules": rules.main,
+    "audits": audits.main,
+    "campaigns": campaigns.main,
+    "incentives": incentives.main,
+}
 
 for number, name in enumerate([name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS):
     if number:

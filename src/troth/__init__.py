@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from troth.audits import compare as compare
     from troth.audits import rivals as rivals
     from troth.audits import strategies as strategies
+    from troth.campaigns.ledger import LedgerError as LedgerError
+    from troth.campaigns.pay import pay as pay
+    from troth.campaigns.pay import verify as verify
+    from troth.campaigns.result import Result as Result
+    from troth.campaigns.section import CampaignError as CampaignError
+    from troth.campaigns.seed import Secret as Secret
+    from troth.campaigns.spec import Campaign as Campaign
     from troth.certificates import Certificate as Certificate
     from troth.certificates import Claim as Claim
     from troth.certificates import Fit as Fit
@@ -74,6 +81,12 @@ _HOMES = {
         "rivals",
         "strategies",
     ),
+    "troth.campaigns.ledger": ("LedgerError",),
+    "troth.campaigns.pay": ("pay", "verify"),
+    "troth.campaigns.result": ("Result",),
+    "troth.campaigns.section": ("CampaignError",),
+    "troth.campaigns.seed": ("Secret",),
+    "troth.campaigns.spec": ("Campaign",),
     "troth.certificates": ("Certificate", "Claim", "Fit", "Twins", "certify", "check_fit", "find_twins"),
     "troth.errors": (
         "DataError",

@@ -50,6 +50,10 @@ class Tally:
         """Count the rows behind sums."""
         return np.asarray(np.sum(sums, axis=-1), dtype=np.float64)
 
+    def telling(self, sums: Array) -> Array:
+        """Return those sums that show whether any value was not a finite number: counts never are spoiled."""
+        return sums[..., :0]
+
     def of_rows(self, table: Array) -> Array:
         """Add up a table ``(row, column)``."""
         return np.bincount(table[:, 0].astype(np.intp), minlength=self.size).astype(np.float64)
@@ -107,6 +111,11 @@ class Moments:
     def rows(self, sums: Array) -> Array:
         """Count the rows behind sums."""
         return np.asarray(sums, dtype=np.float64)[..., 0]
+
+    def telling(self, sums: Array) -> Array:
+        """Return those sums that show whether any value was not a finite number: squares bound all products."""
+        first = 1 + self.columns * self.linear
+        return sums[..., first :: self.columns + 1] if self.squares else sums[..., 1:]
 
     def of_rows(self, table: Array) -> Array:
         """Add up a table ``(row, column)``."""
@@ -190,7 +199,7 @@ def add_by_code(declared: Sums, columns: Sequence[NDArray[np.generic]], codes: N
         cell = codes * declared.size
         cell += columns[0].astype(cell.dtype, copy=False)
         return np.bincount(cell, minlength=size * declared.size).reshape(size, declared.size).astype(np.float64)
-    total = np.zeros((size, declared.width))
+    total = np.empty((size, declared.width))
     total[:, 0] = np.bincount(codes, minlength=size)
     if not declared.squares:
         for place, (column, centre) in enumerate(zip(columns, declared.centre, strict=True), 1):
@@ -211,15 +220,20 @@ def _add_squares(
     order = None if sorted_already else np.argsort(small, kind="stable")
     z = np.empty((d, n))
     for row, column, centre in zip(z, columns, declared.centre, strict=True):
-        row[:] = column if order is None else np.take(column, order)
+        if order is None or column.dtype != np.float64:
+            row[:] = column if order is None else np.take(column, order)
+        else:
+            np.take(column, order, out=row, mode="clip")
         if centre:
             row -= centre
     if declared.residual:
         z[-1] -= (np.array(declared.prediction) + 0.0) @ (z[:-1] + np.array(declared.centre)[:-1, None])
     ends = np.cumsum(sizes)
     start = 1 + d * declared.linear
+    t[sizes == 0, 1:] = 0.0
+    squares = t[:, start:].reshape(len(t), d, d)  # a view
     for code in np.flatnonzero(sizes):
         part = z[:, ends[code] - sizes[code] : ends[code]]
-        t[code, start:] = (part @ part.T).ravel()
+        np.matmul(part, part.T, out=squares[code])
         if declared.linear:
             t[code, 1:start] = part.sum(axis=1)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from troth.campaigns.spec import Campaign
     from troth.campaigns.tables import Report
-    from troth.model import Model
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
 
@@ -72,7 +71,7 @@ def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audi
 
     Peers are drawn a few times only, which changes no expected payment.
     """
-    models = audited_model(campaign, setting)
+    models = campaign.models_for(setting.names)
     rule = campaign.rule_for(models, len(setting.names))
     if isinstance(rule, SyntheticPeers):
         rule = replace(rule, draws=min(int(rule.draws), 8))
@@ -80,23 +79,9 @@ def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audi
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
 
 
-def audited_model(campaign: Campaign, setting: Setting) -> Model | list[Model]:
-    """Return the campaign's model or models, without what campaigns wrapped around one's own."""
-    models: Any = campaign.models_for(setting.names)
-    found: Model | list[Model] = getattr(models, "model", models)
-    return found
-
-
 def certify_campaign(campaign: Campaign, setting: Setting) -> Certificate:
     """Say what is proved about the campaign, for reports of up to the declared or the actual rows."""
-    models = audited_model(campaign, setting)
+    models = campaign.models_for(setting.names)
     rows = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
     rule = campaign.rule_for(models, len(setting.names))
     return certify(models, rows, rule, campaign.values)
-
-
-def can_audit(campaign: Campaign) -> bool:
-    """Tell whether the model can draw data, so that lies can be simulated."""
-    from troth.model import Generative
-
-    return isinstance(getattr(campaign.model, "model", campaign.model), Generative)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, reduced, setting_of
-from troth.campaigns.settle import scene
+from troth.campaigns.settle import scene, statistics_of
 from troth.certificates import Certificate, Fit, check_fit, find_twins
 from troth.errors import TrothError
 from troth.model import Model, Redrawable, Updating, has_independent_rows
@@ -185,7 +185,7 @@ def _fit(campaign: Campaign, reports: list[Report], found: Findings) -> Fit:
 
 def _statistics(model: Any, reports: list[Report]) -> Array:
     models = [model] * len(reports) if isinstance(model, Model) else model
-    return np.array([m.from_summary(m.from_sums(report.sums)) for m, report in zip(models, reports, strict=True)])
+    return np.array([statistics_of(m, report.sums) for m, report in zip(models, reports, strict=True)])
 
 
 def _twins(campaign: Campaign, reports: list[Report]) -> list[tuple[Any, str, str, str]]:

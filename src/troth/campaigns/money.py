@@ -58,6 +58,6 @@ def portion(share: float, cap: Fraction) -> int:
     Examples
     --------
     >>> portion(0.999, Fraction(1000, 3))
-    333
+    332
     """
     return floor(Fraction(share) * cap)

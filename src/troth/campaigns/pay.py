@@ -15,7 +15,7 @@ from troth.campaigns.seed import Secret, load_secret, secret_path
 from troth.campaigns.spec import Campaign
 from troth.campaigns.statistics import join_reports, read_statistics
 from troth.campaigns.tables import Report, read_reports
-from troth.campaigns.tables.gather import RowByRow, column_names, gather_reports
+from troth.campaigns.tables.gather import column_names, gather_reports
 from troth.campaigns.tables.request import Request
 from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.mechanisms import Rule, SyntheticPeers
@@ -143,7 +143,6 @@ def pay(
     if own is not None and not isinstance(own, Summable):
         request = Request(Moments(), tuple(chosen), provider, day)
         reports = gather_reports(own, data, request)
-        own = RowByRow(own, len(reports[0].sums) if reports else 0)
     campaign = Campaign.from_dict(plain_copy(plain), model=own, rule=own_rule)
     if reports is None:
         reports = _read(campaign, data, watch)
@@ -203,15 +202,11 @@ def verify(
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
     if head is not None and head != book.head:
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
-    own: Any = model
     terms = book.entries[0].get("terms", {}) if book.entries else {}
     if "family" not in terms.get("model", {}) and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a model of one's own; pass model=")
-    if model is not None and not isinstance(model, Summable):
-        widths = [len(entry["statistics"]) for entry in book.of("report")]
-        own = RowByRow(model, widths[0] if widths else 0)
     told = None if watch is None else lambda done, total: watch("verifying", done, total)
-    return Result(check_ledger(book, place, model=own, rule=rule, watch=told), book)
+    return Result(check_ledger(book, place, model=model, rule=rule, watch=told), book)
 
 
 def open_ledger(path: str | Path) -> Result:

@@ -115,7 +115,10 @@ def _flags(result: Result, found: Findings) -> str:
     if len(found.twins) > 40:
         flags.append(f"… and {len(found.twins) - 40} more pairs that are too alike")
     if found.fit is not None and not found.fit.plausible:
-        flags.append("<b>The model does not fit these reports.</b> The guarantee holds under the model: see below")
+        flags.append(
+            "<b>The model does not fit these reports.</b> Either the model is wrong, and the guarantee weaker than it says, or "
+            "some reports are not what their providers saw: see below"
+        )
     if found.audit is not None:
         flags += [f"Under the model the lie <b>{escape(f.lie)}</b> gains" for f in found.audit.gaining()]
     if result.campaign.draws and result.campaign.commitment is None:
@@ -144,14 +147,14 @@ def _payments_plot(result: Result) -> str:
         return ""
     if len(payments) > _MOST_BARS:
         return _curve(payments)
-    height, left, right, wide = 24, 150, 90, 720
+    height, left, right, wide = 24, 130, 70, 540
     span = wide - left - right
     top = 22
     rows = []
     for i, p in enumerate(payments):
         y = top + i * height
         length = max(0.0, p.share) * span
-        name = p.provider if len(p.provider) <= 20 else p.provider[:19] + "…"
+        name = p.provider if len(p.provider) <= 18 else p.provider[:17] + "…"
         rows.append(
             f'<g><title>{escape(p.provider)}</title><text class="label" x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'
             f'<rect class="track" x="{left}" y="{y + 4}" width="{span}" height="{height - 8}" rx="3"/>'
@@ -243,13 +246,14 @@ def _payments_table(result: Result) -> str:
         total = sum(p.payment for _, p in some)
         why = _why(result, some) if number < _MOST_EXPLAINED else ""
         lines.append(
-            f'<tr><td data-value="{escape(name)}">{escape(name)}{why}</td><td class="n" data-value="{rows}">{rows:,}</td>'
+            f'<tbody><tr><td data-value="{escape(name)}">{escape(name)}</td><td class="n wide" data-value="{rows}">{rows:,}</td>'
             f'<td class="n wide" data-value="{_finite(score)}">{_number(score)}</td>'
             f'<td class="n" data-value="{share}">{share:.2%}</td><td class="n" data-value="{total}"><b>{campaign.text(total)}</b></td></tr>'
+            f"{why}</tbody>"
         )
     head = [
         ("provider", "text"),
-        ("rows", "number"),
+        ("rows", "number wide"),
         ("mean log PMI" if daily else "log PMI", "number wide"),
         ("mean share of cap" if daily else "share of cap", "number"),
         (f"payment {campaign.currency}".strip(), "number"),
@@ -262,7 +266,7 @@ def _payments_table(result: Result) -> str:
         cut = f"<p>The first {_MOST_LINES:,} of {len(by_provider):,} providers; the ledger has all.</p>"
     elif len(by_provider) > _MOST_EXPLAINED:
         cut = f"<p>The first {_MOST_EXPLAINED:,} are explained here; <code>troth explain LEDGER PROVIDER</code> explains any.</p>"
-    return f'<div class="scroll"><table class="sortable"><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>{cut}'
+    return f'<div class="scroll"><table class="sortable"><thead><tr>{cells}</tr></thead>{"".join(lines)}</table></div>{cut}'
 
 
 def _why(result: Result, some: list[tuple[Any, Payment]]) -> str:
@@ -277,7 +281,8 @@ def _why(result: Result, some: list[tuple[Any, Payment]]) -> str:
         )
         parts.append(f'<table class="steps">{title}<tbody>{rows}</tbody></table>')
     more = f"<p>The last {len(shown)} of {len(some)} days.</p>" if len(shown) < len(some) else ""
-    return f"<details><summary>why?</summary>{''.join(parts)}{more}</details>"
+    inner = f"<details><summary>why?</summary>{''.join(parts)}{more}</details>"
+    return f'<tr class="why"><td colspan="5">{inner}</td></tr>'
 
 
 def _posterior(found: Findings) -> list[str]:
@@ -407,7 +412,9 @@ def _fit(found: Findings) -> list[str]:
             f"<p>The fit was not checked: {escape(found.skipped.get('fit', 'this model cannot draw statistics'))}.</p>"
         ]
     fit = found.fit
-    verdict = "The model is plausible for these reports." if fit.plausible else "The model does NOT fit these reports."
+    verdict = "The model is plausible for these reports."
+    if not fit.plausible:
+        verdict = "The model does NOT fit these reports: it is wrong, or some of them are."
     rows = "".join(
         f'<tr><td>{escape(name)}</td><td class="n">{fit.observed[name]:.4g}</td><td class="n">{fit.expected[name]:.4g}</td><td class="n">{p:.4f}</td></tr>'
         for name, p in fit.p_values.items()

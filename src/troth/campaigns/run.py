@@ -19,7 +19,7 @@ from troth.campaigns.canonical import as_number, canonical
 from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
 from troth.campaigns.money import to_minor
 from troth.campaigns.seed import Secret, draw_secret, follows
-from troth.campaigns.settle import Payment, settle
+from troth.campaigns.settle import Payment, settle, summary_of, sums_of
 from troth.campaigns.spec import Campaign
 from troth.campaigns.tables.read import days_of
 from troth.campaigns.tables.request import Day, Report, day_order
@@ -144,12 +144,12 @@ def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
 
 def report_entry(campaign: Campaign, report: Report) -> dict[str, Any]:
     """Return a report as the ledger has it: the summary that its provider's model makes of its rows, and a digest."""
-    model: Any = campaign.model_of(report.provider)
+    model = campaign.model_of(report.provider)
     core = {
         "provider": report.provider,
         "day": report.day,
         "rows": report.rows,
-        "statistics": [float(value) for value in np.atleast_1d(model.from_sums(report.sums))],
+        "statistics": [float(value) for value in summary_of(model, report.sums)],
     }
     entry = {"entry": "report", **core, "digest": "sha256:" + sha256(canonical(core)).hexdigest()}
     entry["source"] = report.source
@@ -170,8 +170,8 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 
 def _recorded(campaign: Campaign, entry: dict[str, Any]) -> Report:
     """Return the report that an entry of the ledger records: payments are made of what was recorded."""
-    model: Any = campaign.model_of(entry["provider"])
-    sums = model.to_sums(np.array([float(value) for value in entry["statistics"]]))
+    model = campaign.model_of(entry["provider"])
+    sums = sums_of(model, np.array([float(value) for value in entry["statistics"]]))
     return Report(
         entry["provider"], entry["day"], entry["rows"], sums, entry.get("source", ""), entry.get("data_digest")
     )

@@ -14,7 +14,7 @@ from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.errors import DataError, TrothError
 from troth.mechanisms import Bonded, Round
-from troth.model import Model, Summable, Summarised
+from troth.model import Model, Summable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,27 +150,28 @@ def settle(
     return found
 
 
-def _statistics(model: Any, names: list[str], reports: dict[str, Report]) -> Array:
+def summary_of(model: Model, sums: Array) -> Array:
+    """Return the summary that a model makes of sums; a model of one's own hands its statistics around as they are."""
+    return model.from_sums(sums) if isinstance(model, Summable) else sums
+
+
+def sums_of(model: Model, summary: Array) -> Array:
+    """Return the sums behind a summary."""
+    return model.to_sums(summary) if isinstance(model, Summable) else summary
+
+
+def statistics_of(model: Model, sums: Array) -> Array:
+    """Return the statistics that a model makes of sums."""
+    found = model.from_summary(model.from_sums(sums)) if isinstance(model, Summable) else sums
+    return np.asarray(found, dtype=np.float64)
+
+
+def _statistics(model: Model | list[Model], names: list[str], reports: dict[str, Report]) -> Array:
+    empty = np.zeros_like(next(iter(reports.values())).sums)
+    sums = [reports[name].sums if name in reports else empty for name in names]
     if isinstance(model, Model):
-        _summable(model)
-        width = model.sums.width  # type: ignore[attr-defined]
-        sums = np.array([reports[name].sums if name in reports else np.zeros(width) for name in names])
-        return _mapped(model, sums)
-    rows = []
-    for name, own in zip(names, model, strict=True):
-        _summable(own)
-        sums = reports[name].sums if name in reports else np.zeros(own.sums.width)
-        rows.append(_mapped(own, sums))
-    return np.array(rows)
-
-
-def _mapped(model: Any, sums: Array) -> Array:
-    return np.asarray(model.from_summary(model.from_sums(sums)), dtype=np.float64)
-
-
-def _summable(model: Model) -> None:
-    if not (isinstance(model, Summable) and isinstance(model, Summarised)):
-        raise DataError(f"{type(model).__name__} does not declare its sums over rows")
+        return statistics_of(model, np.array(sums))
+    return np.array([statistics_of(own, each) for own, each in zip(model, sums, strict=True)])
 
 
 def _deposits(stage: Scene, caps: list[Fraction]) -> list[int]:

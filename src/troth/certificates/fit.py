@@ -110,18 +110,21 @@ def check_fit(
 def _simulate(model: Any, days: Array, rows: Any, rounds: int, rng: Generator) -> Array:
     shared_evidence(model)
     models: list[Any] = [model] * days.shape[-2] if isinstance(model, Model) else list(model)
-    theta = models[0].draw_parameters(rng, (rounds, len(days)))
-    out = np.empty((rounds, *days.shape))
-    for provider, one in enumerate(models):
+    for one in models:
         if not isinstance(one, Redrawable):
             raise MissingCapabilityError(
                 f"{type(one).__name__} cannot draw fresh statistics, so its fit cannot be checked"
             )
-        if rows is None:
+    theta = models[0].draw_parameters(rng, (rounds, len(days)))
+    out = np.empty((rounds, *days.shape))
+    for provider, one in enumerate(models):
+        try:
             design = one.design(days[:, provider])
-        else:
+        except MissingCapabilityError:
+            if rows is None:
+                raise
             count = np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider]
-            design = one.plan(count) if hasattr(one, "plan") else one.design(days[:, provider])
+            design = one.plan(count)
         out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
     return out
 

@@ -1,17 +1,16 @@
 "use strict";
 for (const table of document.querySelectorAll("table.sortable")) {
-  const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     head.querySelector("button").addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       const number = head.classList.contains("number");
-      const key = (row) => row.cells[column].dataset.value;
+      const key = (body) => body.rows[0].cells[column].dataset.value;
       const order = (a, b) => (number ? Number(key(a)) - Number(key(b)) : key(a).localeCompare(key(b)));
-      const rows = [...body.rows].sort((a, b) => (down ? -order(a, b) : order(a, b)));
+      const bodies = [...table.tBodies].sort((a, b) => (down ? -order(a, b) : order(a, b)));
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      body.append(...rows);
+      table.append(...bodies);
     });
   });
 }

@@ -14,10 +14,10 @@ import pyarrow as pa
 from troth.campaigns.tables.kernel import Adder
 from troth.campaigns.tables.request import Part, Request, file_name
 from troth.errors import DataError
+from troth.sums import Moments
 
-BATCH_ROWS = 1 << 17
-_BATCH_VALUES = 1 << 23
-_FRAGMENT_VALUES = 1 << 21
+_BATCH_ROWS = 1 << 17  # that stay in a processor's cache
+_BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
 
 FORMATS = {
@@ -211,7 +211,7 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file_name(fragment.path)}: cannot be read as parquet: {_first_line(error)}") from None
     fragment = replace(fragment, text=tuple(text))
-    most = max(_FRAGMENT_VALUES // max(2, len(request.columns)), sum(sizes) // 32)
+    most = max(_BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
     parts: list[Fragment] = []
     groups: list[int] = []
     first = rows = 0
@@ -225,8 +225,9 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
 
 
 def batch_rows(request: Request) -> int:
-    """How many rows are looked at together: few enough to stay in a processor's cache and in memory."""
-    return max(1024, min(BATCH_ROWS, _BATCH_VALUES // max(1, len(request.columns))))
+    """How many rows are looked at together: few for counts and sums, many where each provider's part is multiplied."""
+    squares = isinstance(request.sums, Moments) and request.sums.squares
+    return _BATCH_VALUES // max(16, len(request.columns)) if squares else _BATCH_ROWS
 
 
 def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,56 +17,6 @@ from troth.sums import Moments
 
 if TYPE_CHECKING:
     from troth.model import Model
-    from troth.support import Array
-
-
-@dataclass(frozen=True)
-class Opaque:
-    """Statistics that a model made of rows itself; they add over providers, and that is all that is known of them."""
-
-    width: int
-    columns: int = 0
-
-    def rows(self, sums: Array) -> Array:
-        """Statistics do not tell rows."""
-        return np.zeros(np.shape(sums)[:-1])
-
-
-class RowByRow:
-    """A model of one's own in the shape that campaigns need: its statistics stand for sums and summary."""
-
-    def __init__(self, model: Model, width: int) -> None:
-        self.model, self.sums = model, Opaque(width)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
-
-    def __repr__(self) -> str:
-        return repr(self.model)
-
-    def statistics(self, data: Any, /) -> Array:
-        """As the model has them."""
-        return self.model.statistics(data)
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """As the model has it."""
-        return self.model.log_evidence(statistics)
-
-    def summary(self, data: Any, /) -> Array:
-        """Return the statistics."""
-        return self.model.statistics(data)
-
-    def from_summary(self, summary: Array, /) -> Array:
-        """Return the statistics."""
-        return summary
-
-    def from_sums(self, sums: Array, /) -> Array:
-        """Return the statistics."""
-        return sums
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Return the statistics."""
-        return summary
 
 
 def column_names(data: Any) -> list[str]:
@@ -126,4 +75,4 @@ def _table(data: Any, request: Request) -> Any:
         from troth.campaigns.tables.pushdown import as_ibis
 
         return as_ibis(data).select(*request.named).to_pyarrow()
-    return as_arrow(data, replace(request))
+    return as_arrow(data, request)

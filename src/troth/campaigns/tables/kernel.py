@@ -6,6 +6,7 @@ and only a batch that is spoiled is searched for the rows at fault.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from troth.errors import DataError
 from troth.sums import Tally, add_by_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     Codes: TypeAlias = NDArray[np.intp]
 
 _LARGEST = 1e290  # sums beyond this are no statistics
-_DENSE = 1 << 16  # whole numbers in such a range are codes themselves
+_DENSE = 1 << 20  # whole numbers in such a range are codes themselves
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 
 
@@ -71,15 +72,18 @@ class Adder:
             size = len(keys)
         with np.errstate(over="ignore", invalid="ignore"):
             sums = add_by_code(self.request.sums, columns, codes, size)
-        if not (np.abs(sums) <= _LARGEST).all():
+        if not (np.abs(self.request.sums.telling(sums)) <= _LARGEST).all():
             owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)]
             self._search(columns, codes, owners, first_row, sums)
             return
         present = np.flatnonzero(self.request.sums.rows(sums))
         where = self._places(names, days, present if keys is None else keys[present])
-        self.total[where] += sums[present]
+        if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
+            self.total[where[0] : where[0] + size] += sums
+        else:
+            self.total[where] += sums[present]
 
-    def _places(self, names: list[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _places(self, names: Sequence[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
         if self._known[0] is not names or self._known[1] != days:
             self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
@@ -94,7 +98,7 @@ class Adder:
             self.total = np.concatenate([self.total, np.zeros_like(self.total)])
         return place
 
-    def _providers(self, batch: Any, first_row: int) -> tuple[list[str], Codes]:
+    def _providers(self, batch: Any, first_row: int) -> tuple[Sequence[str], Codes]:
         if self.request.provider is None:
             return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
         column = self.request.provider
@@ -112,7 +116,7 @@ class Adder:
                 self._report("without a provider's name", column, blank, None, None, first_row)
         return names, codes
 
-    def _days(self, batch: Any, codes: Codes, names: list[str], first_row: int) -> tuple[list[Day], Codes]:
+    def _days(self, batch: Any, codes: Codes, names: Sequence[str], first_row: int) -> tuple[list[Day], Codes]:
         column = self.request.day
         if column is None:
             return [None], codes
@@ -140,7 +144,7 @@ class Adder:
             day_codes = np.array([unique.index(day) for day in days], dtype=np.intp)[day_codes]
         return unique, day_codes
 
-    def _values(self, array: Any, name: str, codes: Codes, names: list[str], first_row: int) -> NDArray[Any]:
+    def _values(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> NDArray[Any]:
         request = self.request
         if array.null_count:
             self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False), codes, names, first_row)
@@ -158,7 +162,7 @@ class Adder:
             return np.asarray(np.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0), dtype=np.intp)
         return x
 
-    def _as_codes(self, array: Any, name: str, codes: Codes, names: list[str], first_row: int) -> Codes:
+    def _as_codes(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> Codes:
         assert self.request.categories is not None  # noqa: S101 (the caller looked)
         labels = {label: code for code, label in enumerate(self.request.categories)}
         try:
@@ -177,7 +181,7 @@ class Adder:
         self,
         columns: Sequence[NDArray[Any]],
         codes: Codes,
-        names: list[str],
+        names: Sequence[str],
         first_row: int,
         sums: Array | None,
         name: str | None = None,
@@ -199,10 +203,10 @@ class Adder:
                 if mask.any():
                     self._report(what, label, mask, codes, names, first_row, x)
         if sums is not None and len(self.problems) == found:
-            worst = int(np.argmax(~(np.abs(sums) <= _LARGEST).all(axis=1)))
+            worst = int(np.argmax(~(np.abs(self.request.sums.telling(sums)) <= _LARGEST).all(axis=1)))
             self._report("too large to add up; rescale them", labels[0], codes == worst, codes, names, first_row)
 
-    def _report_text(self, array: Any, name: str, codes: Codes, names: list[str], first_row: int) -> None:
+    def _report_text(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> None:
         """Report values that are no numbers: text that does not read as one, or a type that holds none."""
         if not _is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
@@ -220,7 +224,7 @@ class Adder:
         column: str,
         mask: NDArray[np.bool_],
         codes: Codes | None,
-        names: list[str] | None,
+        names: Sequence[str] | None,
         first_row: int,
         values: Any = None,
     ) -> None:
@@ -318,12 +322,29 @@ class _Spelled:
     def __init__(self, spell: Callable[[Any], str]) -> None:
         self.spell = spell
         self.values: Any = None
-        self.names: list[str] = []
+        self.names: Sequence[str] = ()
 
-    def __call__(self, values: Any) -> list[str]:
+    def __call__(self, values: Any) -> Sequence[str]:
         if not _same(values, self.values):
-            self.values, self.names = values, [self.spell(value) for value in _listed(values)]
+            numbers = isinstance(values, range)
+            self.values, self.names = (
+                values,
+                _Numbers(values) if numbers else [self.spell(v) for v in values.to_pylist()],
+            )
         return self.names
+
+
+class _Numbers(Sequence[str]):
+    """Whole numbers as names, spelled only when they are asked for."""
+
+    def __init__(self, numbers: range) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return str(self.numbers[place])
 
 
 def _same(one: Any, two: Any) -> bool:

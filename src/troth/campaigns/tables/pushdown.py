@@ -110,10 +110,8 @@ def _parsed(value: Any, request: Request) -> Day:
 
 
 def _column(table: Any, request: Request, name: str | None) -> Any:
-    import ibis
-
     if name is None:
-        return ibis.literal(1.0)
+        return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
     kind = table.schema()[name]
     if request.categories is not None:
         return table[name].cast("string").strip()

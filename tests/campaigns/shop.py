@@ -1,0 +1,113 @@
+"""Small campaigns to test with, and the command line in this very process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from registry import EXAMPLES, generator
+from troth import models
+from troth.cli import main
+
+GOOD = """
+[campaign]
+name = "Clinics"
+budget = "1000.00"
+currency = "EUR"
+
+[model]
+family = "Bernoulli"
+columns = ["improved"]
+
+[model.prior]
+alpha = 1
+beta = 1
+
+[mechanism]
+rule = "OneTime"
+range = "clipped"
+
+[data]
+source = "clinics.csv"
+provider = "clinic"
+
+[limits]
+rows = 50
+"""
+CLINICS = "clinic,improved\n" + "".join(
+    f"{name},{x}\n" for name, rows in {"Ash": "1101", "Birch": "1011", "Elm": "0010"}.items() for x in rows
+)
+
+
+def write_campaign(folder: Path, text: str = GOOD, files: Mapping[str, str | bytes] | None = None) -> Path:
+    """Write a campaign and its data, and return the campaign file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in (files or {"clinics.csv": CLINICS}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    path = folder / "campaign.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """Run the command line here, and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["troth", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return int(stopped.value.code or 0)
+
+
+def frame_of(name: str, *, providers: int = 4, rows: int = 30, days: int = 1, seed: int = 5) -> pd.DataFrame:
+    """Draw a table of an example family: columns c0, c1, …, provider and day."""
+    model: Any = EXAMPLES[name]
+    rng = generator(seed)
+    parts = []
+    for day in range(days):
+        theta = model.draw_parameters(rng)
+        for provider in range(providers):
+            data = model.draw_data(rng, theta, rows)
+            arrays = [np.asarray(part) for part in (data if isinstance(data, tuple) else (data,))]
+            table = np.column_stack([a[:, None] if a.ndim == 1 else a for a in arrays])
+            frame = pd.DataFrame(table, columns=[f"c{i}" for i in range(table.shape[1])])
+            if model.support.integer:
+                frame = frame.astype(np.int64)
+            frame.insert(0, "who", f"provider {provider}")
+            frame["day"] = f"2026-05-{day + 1:02d}"
+            parts.append(frame)
+    return pd.concat(parts).sample(frac=1, random_state=3).reset_index(drop=True)
+
+
+def value_columns(frame: pd.DataFrame) -> list[str]:
+    return [name for name in frame.columns if name.startswith("c")]
+
+
+def families() -> list[str]:
+    """Names of examples, without those that only combining makes."""
+    return [name for name, model in EXAMPLES.items() if getattr(model, "reference", None) is None]
+
+
+def toml_of(model: models.Family, frame: pd.DataFrame, source: str, *, extra: str = "", data: str = "") -> str:
+    """Return a campaign file for an example model."""
+    plain = model.to_dict()
+    columns = value_columns(frame)
+    target = ""
+    if hasattr(model, "precision"):
+        target = f'target = "{columns.pop()}"\n'
+    settings = "".join(
+        f"{key} = {str(value).lower() if isinstance(value, bool) else value}\n"
+        for key, value in plain.items()
+        if key != "family"
+    )
+    return (
+        f'[campaign]\nname = "example"\nbudget = "1000.00"\n{extra}\n[model]\nfamily = "{plain["family"]}"\n'
+        f'columns = {columns}\n{target}{settings}\n[mechanism]\nrule = "SyntheticPeers"\ndraws = 8\n'
+        f'\n[data]\nsource = "{source}"\nprovider = "who"\n{data}'
+    )

@@ -1,0 +1,360 @@
+"""The command line, the library, the examples and the report: twins that say the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import troth
+from campaigns.shop import CLINICS, GOOD, run, write_campaign
+from troth.campaigns.examples import EXAMPLES, init, write_demo
+from troth.campaigns.statistics import make_statistics
+from troth.cli import app
+
+BERNOULLI = troth.models.Bernoulli(1, 1)
+FRAME: dict[str, Any] = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1, 1, 0] * 6 + [0, 0, 1] * 3}
+
+
+def test_every_family_has_an_example() -> None:
+    assert set(EXAMPLES) == set(troth.models.FAMILIES)
+
+
+@pytest.mark.parametrize("family", EXAMPLES)
+@pytest.mark.parametrize("daily", [False, True])
+def test_every_example_runs(family: str, daily: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["init", tmp_path / "x", "--family", family, *(["--daily"] if daily else [])]
+    assert run(monkeypatch, *arguments) == 0
+    campaign = tmp_path / "x" / "campaign.toml"
+    assert run(monkeypatch, "pay", campaign) == 0
+    assert run(monkeypatch, "verify", tmp_path / "x" / "ledger.jsonl") == 0
+    page = (tmp_path / "x" / "report.html").read_text()
+    assert len(page) < 2_000_000
+    assert "could not be simulated" not in page
+    assert "No certificate" not in page
+    assert "was not checked" not in page
+    assert "No picture" not in page
+    paid = troth.pay(campaign, ledger=tmp_path / "x" / "ledger.jsonl")
+    assert paid.paid_now == ()
+    assert len(paid.rounds) == (5 if daily else 1)
+
+
+@pytest.mark.parametrize("rule", ["OneTime", "Brier", "MultiDay", "SyntheticPeers"])
+def test_every_rule_has_an_example(rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = init(tmp_path / "x", "Finite", rule)
+    assert run(monkeypatch, "pay", path) == 0
+    assert run(monkeypatch, "verify", tmp_path / "x" / "ledger.jsonl") == 0
+
+
+def test_statistics_files_pay_the_same_cents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for family in EXAMPLES:
+        for daily in (False, True):
+            campaign = init(tmp_path / f"{family}{daily}", family, daily=daily)
+            expected = troth.pay(campaign).totals
+            files = sorted((campaign.parent / "data").glob("*.csv"))
+            for file in files[::2]:
+                assert run(monkeypatch, "statistics", campaign, file) == 0
+                file.unlink()
+            assert len(list((campaign.parent / "data").glob("*.statistics.json"))) == 4
+            assert troth.pay(campaign).totals == expected
+
+
+def test_a_statistics_file_is_small_and_tells_what_it_is(tmp_path: Path) -> None:
+    campaign = troth.Campaign.load(
+        write_campaign(tmp_path, GOOD, {"clinics.csv": CLINICS, "ash.csv": "improved\n1\n1\n0\n"})
+    )
+    made = make_statistics(campaign, tmp_path / "ash.csv")
+    assert made["provider"] == "ash"
+    assert (made["family"], made["rows"], made["statistics"]) == ("Bernoulli", 3, [2.0, 1.0])
+    assert re.fullmatch("sha256:[0-9a-f]{64}", made["digest"])
+    with pytest.raises(troth.DataError, match="3 providers"):
+        make_statistics(campaign, tmp_path / "clinics.csv")
+
+
+def test_json_has_the_shape_that_others_rely_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = write_campaign(tmp_path)
+    assert run(monkeypatch, "pay", path, "--json") == 0
+    output = capsys.readouterr()
+    plain = json.loads(output.out)
+    assert output.err == ""
+    assert list(plain) == ["campaign", "rule", "budget", "currency", "paid", "rounds"]
+    assert (plain["campaign"], plain["rule"], plain["budget"], plain["currency"]) == (
+        "Clinics",
+        "OneTime",
+        "1000.00",
+        "EUR",
+    )
+    assert [list(r) for r in plain["rounds"]] == [["day", "payments"]]
+    payments = plain["rounds"][0]["payments"]
+    assert [list(p) for p in payments] == [["provider", "rows", "score", "share", "payment"]] * 3
+    assert [p["provider"] for p in payments] == ["Ash", "Birch", "Elm"]
+    assert all(re.fullmatch(r"\d+\.\d\d", p["payment"]) for p in payments)
+    assert f"{sum(float(p['payment']) for p in payments):.2f}" == plain["paid"]
+    assert troth.pay(path).to_dict() == plain
+
+
+COMMANDS = ["demo", "init", "commit", "pay", "audit", "certify", "statistics", "verify", "report", "explain"]
+
+
+def test_help_names_every_command() -> None:
+    shown = CliRunner().invoke(app, ["--help"])
+    assert shown.exit_code == 0
+    for command in COMMANDS:
+        assert re.search(rf"^\W*{command}\b", shown.output, re.MULTILINE), command
+    registered = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    assert set(COMMANDS) <= registered
+
+
+def test_every_command_speaks_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"')
+    path = write_campaign(tmp_path, text, {"clinics.csv": CLINICS, "ash.csv": "improved\n1\n"})
+    ledger = tmp_path / "ledger.jsonl"
+    for arguments in (
+        ["init", "new", "--json"],
+        ["commit", path, "--json"],
+        ["pay", path, "--json", "--csv", "payments.csv"],
+        ["audit", path, "--rounds", "200", "--json", "--plot", tmp_path / "audit.png"],
+        ["certify", path, "--json"],
+        ["statistics", path, "ash.csv", "--json"],
+        ["verify", ledger, "--json"],
+        ["report", ledger, "--json"],
+        ["explain", ledger, "Ash", "--json"],
+        ["demo", "--json"],
+    ):
+        assert run(monkeypatch, *arguments) == 0, capsys.readouterr().err
+        json.loads(capsys.readouterr().out)
+    assert (tmp_path / "audit.png").stat().st_size > 1000
+    assert (tmp_path / "payments.csv").read_text().startswith("provider,rows,log_pmi,score,share,payment")
+
+
+def test_words_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = write_campaign(tmp_path)
+    for arguments, words in (
+        (["pay", path], "Clinics: OneTime, budget 1,000.00 EUR"),
+        (["pay", path], "nothing new to pay"),
+        (["audit", path, "--rounds", "200"], "report nothing"),
+        (["certify", path], "assumed, not proved"),
+        (["verify", tmp_path / "ledger.jsonl"], "whole and right"),
+        (["explain", tmp_path / "ledger.jsonl", "Elm"], "times less likely"),
+        (["report", tmp_path / "ledger.jsonl"], "wrote"),
+        (["--version"], "troth "),
+    ):
+        assert run(monkeypatch, *arguments) == 0
+        output = capsys.readouterr()
+        assert words in output.out, output
+        assert output.err == ""
+
+
+def test_exit_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    assert run(monkeypatch, "pay", tmp_path / "nothing.toml") == 1
+    assert "there is no such file" in capsys.readouterr().err
+    assert run(monkeypatch, "pay") == 2
+    assert run(monkeypatch, "frobnicate") == 2
+    assert run(monkeypatch, "verify", tmp_path) == 1
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    assert run(monkeypatch, "init", tmp_path / "full") == 1
+    assert run(monkeypatch, "explain", tmp_path / "none.jsonl", "x") == 1
+    path = write_campaign(tmp_path / "c")
+    assert run(monkeypatch, "commit", path) == 1
+    assert "draws nothing" in capsys.readouterr().err
+    assert run(monkeypatch, "pay", path) == 0
+    assert run(monkeypatch, "explain", tmp_path / "c" / "ledger.jsonl", "Oak") == 1
+    raw = (tmp_path / "c" / "ledger.jsonl").read_bytes()
+    (tmp_path / "c" / "ledger.jsonl").write_bytes(raw.replace(b"Ash", b"Asp", 1))
+    assert run(monkeypatch, "verify", tmp_path / "c" / "ledger.jsonl") == 1
+    assert "line 2: the chain of hashes breaks here" in capsys.readouterr().err
+
+
+def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    text = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers" # drawn')
+    path = write_campaign(tmp_path, text)
+    assert run(monkeypatch, "pay", path, "--ledger", tmp_path / "before.jsonl", "--no-report") == 0
+    assert "no commitment was published" in capsys.readouterr().err
+    assert run(monkeypatch, "commit", path) == 0
+    assert (tmp_path / "campaign.secret").stat().st_mode & 0o077 == 0
+    committed = path.read_text()
+    assert text.replace("[mechanism]\n", "") in committed.replace(
+        re.findall("commitment.*\n", committed)[0], ""
+    ).replace("[mechanism]\n", "")
+    assert run(monkeypatch, "commit", path) == 1
+    assert run(monkeypatch, "pay", path, "--no-report") == 0
+    first = troth.verify(tmp_path / "ledger.jsonl")
+    assert troth.pay(path).totals == first.totals
+    (tmp_path / "campaign.secret").write_text('{"secret": "' + "0" * 64 + '", "rounds": 1}')
+    with pytest.raises(troth.DataError, match="not the one that the campaign's commitment"):
+        troth.pay(path)
+
+
+def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
+    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", currency="EUR", seed=1)
+    assert "paid" in str(paid)
+    assert repr(paid).startswith("<Result campaign: SyntheticPeers")
+    hostile = troth.pay(
+        {**FRAME, "who": ["<script>"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1
+    )
+    assert "<script>" not in hostile._repr_html_()
+    arrow, pandas, polars = paid.to_arrow(), paid.to_pandas(), paid.to_polars()
+    assert isinstance(arrow, pa.Table)
+    assert isinstance(pandas, pd.DataFrame)
+    assert isinstance(polars, pl.DataFrame)
+    assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == paid.paid / 100
+    paid.plot(tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 1000
+    assert "times" in paid.explain("a")
+    paid.write_csv(tmp_path / "p.csv")
+    paid.write_ledger(tmp_path / "l.jsonl")
+    assert troth.verify(tmp_path / "l.jsonl").totals == paid.totals
+
+
+def test_spreadsheets_run_no_names(tmp_path: Path) -> None:
+    paid = troth.pay({**FRAME, "who": ["=1+1"] * 9 + FRAME["who"][9:]}, BERNOULLI, provider="who", budget="900", seed=1)
+    assert "\n'=1+1," in paid.write_csv(tmp_path / "p.csv").read_text()
+
+
+def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
+    with pytest.raises(troth.DataError, match="columns="):
+        troth.pay({**FRAME, "y": FRAME["x"]}, BERNOULLI, provider="who", budget="900")
+    with pytest.raises(ValueError, match="model and a budget"):
+        troth.pay(FRAME, BERNOULLI, provider="who")
+
+
+def test_the_demonstration_shows_that_lying_costs(tmp_path: Path) -> None:
+    told, honest = write_demo(tmp_path)
+    lied, true = troth.pay(told), troth.pay(honest)
+    assert len(lied.totals) == 12
+    changed = [name for name in lied.totals if lied.totals[name] < true.totals[name] - 5000]
+    assert changed == ["Glenside", "Juniper"]
+    assert write_demo(tmp_path) == (told, honest)
+
+
+def test_quiet_when_not_on_a_terminal(tmp_path: Path) -> None:
+    path = write_campaign(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "troth.cli", "pay", str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+    assert "━" not in done.stdout
+
+
+def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
+    import pty
+
+    path = write_campaign(tmp_path)
+    main, child = pty.openpty()
+    command = [sys.executable, "-m", "troth.cli", "pay", str(path)]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
+    with subprocess.Popen(command, stdout=child, stderr=child, env=environment) as process:
+        os.close(child)
+        shown = b""
+        while True:
+            try:
+                block = os.read(main, 65536)
+            except OSError:
+                break
+            if not block:
+                break
+            shown += block
+        assert process.wait() == 0
+    os.close(main)
+    text = shown.decode()
+    assert "█" in text
+    assert "reading" in text or "report" in text
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
+
+
+def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
+    frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", name=HOSTILE, currency="<b>", seed=1)
+    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    assert "<img src=x" not in page
+    assert "<script>alert" not in page
+    assert "&lt;img src=x" in page
+
+
+def test_the_report_stays_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = {
+        "who": np.repeat([f"provider with a rather long name {i}" for i in range(5000)], 3),
+        "x": rng.integers(0, 2, 15_000),
+    }
+    paid = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
+    assert paid.write_report(tmp_path / "r.html", rounds=200).stat().st_size < 2_000_000
+
+
+def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    same = rng.normal(3, 1, 20)
+    frame = {
+        "who": np.repeat(["a", "b", "c", "d"], 20),
+        "x": np.concatenate([same, same, rng.normal(3, 1, 20), rng.normal(40, 1, 20)]),
+    }
+    paid = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
+    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    assert "<b>a</b> and <b>b</b> have the same statistics" in page
+    assert "The model does not fit these reports" in page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1100, 375])
+def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    told, _ = write_demo(tmp_path)
+    frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
+    pages = [
+        troth.pay(told).write_report(tmp_path / "demo.html", rounds=400),
+        troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_report(
+            tmp_path / "hostile.html", rounds=400
+        ),
+        troth.pay(init(tmp_path / "days", daily=True)).write_report(tmp_path / "days.html", rounds=400),
+    ]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        for path in pages:
+            context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
+            page: Any = context.new_page()
+            complaints: list[str] = []
+            requests: list[str] = []
+            page.on("console", lambda message, seen=complaints: seen.append(message.text))
+            page.on("pageerror", lambda error, seen=complaints: seen.append(str(error)))
+            page.on("dialog", lambda dialog, seen=complaints: (seen.append(dialog.message), dialog.dismiss()))
+            page.on("request", lambda request, seen=requests: seen.append(request.url))
+            page.goto(path.as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
+            page.click("th:last-child button")
+            first = page.inner_text("table.sortable tbody:nth-of-type(1) td:last-child")
+            page.click("th:last-child button")
+            last = page.inner_text("table.sortable tbody:nth-of-type(1) td:last-child")
+            assert float(first) <= float(last)
+            page.click("summary >> nth=0")
+            assert page.is_visible("table.steps >> nth=0")
+            assert requests == [path.as_uri()]
+            assert complaints == []
+            context.close()
+        browser.close()
+
+
+def chromium() -> str:
+    from shutil import which
+
+    found = which("chromium") or which("chromium-browser") or which("google-chrome")
+    assert found, "chromium is missing: make test installs it (apt-get install chromium)"
+    return found

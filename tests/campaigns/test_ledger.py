@@ -1,0 +1,449 @@
+"""Money and the ledger: never overspent, never paid twice, and no byte changes unseen."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import troth
+from campaigns.shop import GOOD, run, write_campaign
+from registry import SOAK
+from troth.campaigns.ledger import Ledger, LedgerError, read_ledger
+from troth.campaigns.money import portion, to_minor, to_text
+from troth.campaigns.pay import open_ledger
+from troth.errors import DataError, ParameterError
+
+BERNOULLI = troth.models.Bernoulli(1, 1)
+DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')
+DAILY = (
+    GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "MultiDay"')
+    .replace('provider = "clinic"', 'provider = "clinic"\nday = "day"')
+    .replace('currency = "EUR"', "days = 3")
+)
+
+
+def daily_rows(days: int, seed: int = 1, rows: int = 6) -> str:
+    rng = np.random.default_rng(seed)
+    lines = ["clinic,day,improved"]
+    for day in range(3):
+        rate = rng.random()
+        table = {name: rng.random(rows) < rate for name in ("Ash", "Birch", "Elm")}
+        if day < days:
+            lines += [f"{name},2026-05-0{day + 1},{int(x)}" for name, values in table.items() for x in values]
+    return "\n".join(lines) + "\n"
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=30),
+    st.integers(0, 10**12),
+    st.lists(st.integers(0, 1000), min_size=30, max_size=30),
+)
+def test_shares_of_caps_never_exceed_the_budget(shares: list[float], budget: int, parts: list[int]) -> None:
+    equal = [portion(share, Fraction(budget, len(shares))) for share in shares]
+    assert 0 <= sum(equal) <= budget
+    whole = sum(parts[: len(shares)]) or 1
+    weighted = [portion(share, Fraction(budget * part, whole)) for share, part in zip(shares, parts, strict=False)]
+    assert 0 <= sum(weighted) <= budget
+    assert all(a == b for s, a in zip(shares, equal, strict=True) for r, b in zip(shares, equal, strict=True) if s == r)
+
+
+@given(st.integers(-(10**15), 10**15), st.integers(0, 8))
+def test_money_survives_writing_and_reading(minor: int, decimals: int) -> None:
+    text = to_text(minor, decimals)
+    assert Decimal(text).scaleb(decimals) == minor
+    if minor >= 0:
+        assert to_minor(text, decimals) == minor
+
+
+@pytest.mark.parametrize("amount", ["", "1e400", "NaN", "-1", "0.001", True, 1.5, None, "1,000"])
+def test_what_is_no_money_is_refused(amount: Any) -> None:
+    with pytest.raises(ParameterError, match="budget"):
+        to_minor(amount, 2)
+
+
+@settings(max_examples=60 if not SOAK else 600, deadline=None)
+@given(st.data())
+def test_no_round_overspends_whatever_is_reported(data: st.DataObject) -> None:
+    n = data.draw(st.integers(2, 6))
+    ones = data.draw(st.lists(st.integers(0, 12), min_size=n, max_size=n))
+    zeros = data.draw(st.lists(st.integers(0, 12), min_size=n, max_size=n))
+    frame = {
+        "who": [f"p{i}" for i in range(n) for _ in range(ones[i] + zeros[i] + 1)],
+        "x": [x for i in range(n) for x in [1] * (ones[i] + 1) + [0] * zeros[i]],
+    }
+    rule: Any = data.draw(st.sampled_from([troth.SyntheticPeers(draws=4), "OneTime", "Brier"]))
+    budget = data.draw(st.integers(0, 10_000))
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget=to_text(budget, 2), rows=40, seed=3).verify()
+    assert 0 <= paid.paid <= budget
+    assert all(payment.payment >= 0 for payment in paid.rounds[0].payments)
+    by_report: dict[tuple[int, int], set[int]] = {}
+    for i in range(n):
+        by_report.setdefault((ones[i], zeros[i]), set()).add(paid.totals[f"p{i}"])
+    assert all(len(cents) == 1 for cents in by_report.values())
+
+
+def test_each_amount_reaches_its_own_payee() -> None:
+    rng = np.random.default_rng(5)
+    odd = [
+        "1",
+        "10",
+        "2",
+        "Ω",
+        "zoë",
+        "  padded",
+        "-7",
+        "=1+1",
+        "<b>",
+        "NA",
+        "null",
+        "true",
+        "007",
+        "7",
+        "a,b",
+        'q"uote',
+        "日本",
+    ]
+    rows = {name: rng.integers(0, 2, int(rng.integers(5, 30))) for name in odd}
+    expected = troth.pay(_table(rows), BERNOULLI, provider="who", budget="1000", seed=1)
+    by_report = {tuple(np.bincount(x, minlength=2)): expected.totals[name.strip()] for name, x in rows.items()}
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(odd))
+        paid = troth.pay(
+            _table({odd[i]: rows[odd[i]] for i in order}), BERNOULLI, provider="who", budget="1000", seed=1
+        )
+        for name, x in rows.items():
+            assert paid.totals[name.strip()] == by_report[tuple(np.bincount(x, minlength=2))], name
+    shuffled = dict(zip(odd, [rows[name] for name in odd[::-1]], strict=True))
+    swapped = troth.pay(_table(shuffled), BERNOULLI, provider="who", budget="1000", seed=1)
+    for name, x in shuffled.items():
+        assert swapped.totals[name.strip()] == by_report[tuple(np.bincount(x, minlength=2))]
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint64", "float64", "object", "string"])
+def test_providers_with_numbers_for_names(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    numbers = [3, 11, 2, 100]
+    rows = {str(i): rng.integers(0, 2, 12) for i in numbers}
+    expected = troth.pay(_table(rows), BERNOULLI, provider="who", budget="1000", seed=1).totals
+    frame = _table(rows)
+    frame["who"] = frame["who"].astype(int).astype(kind)
+    assert troth.pay(frame, BERNOULLI, provider="who", budget="1000", seed=1).totals == expected
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    if kind != "float64":
+        assert troth.pay(tmp_path / "a.csv", BERNOULLI, provider="who", budget="1000", seed=1).totals == expected
+    assert troth.pay(tmp_path / "a.parquet", BERNOULLI, provider="who", budget="1000", seed=1).totals == expected
+
+
+def _table(rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame([(name, int(x)) for name, values in rows.items() for x in values], columns=["who", "x"])
+
+
+def paid_ledger(folder: Path, text: str = DRAWING, files: dict[str, str | bytes] | None = None) -> Path:
+    path = write_campaign(folder, text, files)
+    troth.pay(path, ledger=folder / "ledger.jsonl")
+    return folder / "ledger.jsonl"
+
+
+def test_every_changed_byte_is_found(tmp_path: Path) -> None:
+    raw = paid_ledger(tmp_path).read_bytes()
+    Ledger.from_bytes(raw)
+    places = range(len(raw)) if SOAK else random.Random(1).sample(range(len(raw)), 1500)
+    for place in places:
+        for bit in (1, 32):
+            changed = raw[:place] + bytes([raw[place] ^ bit]) + raw[place + 1 :]
+            with pytest.raises(LedgerError):
+                Ledger.from_bytes(changed)
+
+
+def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
+    lines = paid_ledger(tmp_path, DAILY, {"clinics.csv": daily_rows(3)}).read_bytes().splitlines(keepends=True)
+    for i in range(len(lines)):
+        with pytest.raises(LedgerError):
+            Ledger.from_bytes(b"".join(lines[:i] + lines[i + 1 :]))
+        with pytest.raises(LedgerError):
+            Ledger.from_bytes(b"".join([*lines[:i], lines[i], *lines[i:]]))
+        if i:
+            with pytest.raises(LedgerError):
+                Ledger.from_bytes(b"".join(lines[:i]))
+        for j in range(i + 1, len(lines)):
+            swapped = lines.copy()
+            swapped[i], swapped[j] = swapped[j], swapped[i]
+            with pytest.raises(LedgerError):
+                Ledger.from_bytes(b"".join(swapped))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "message"),
+    [
+        ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', and recomputed it is"),
+        ("payment", "share", 0.999, "share"),
+        ("payment", "provider", "Zoe", "provider"),
+        ("report", "statistics", [4.0, 0.0], "digest"),
+        ("report", "rows", 5, "digest"),
+        ("round", "seed", "sha256:" + "1" * 64, "seed of round 1 is not the one that was committed to"),
+        ("close", "paid", "1.00", "paid"),
+        ("campaign", "digest", "sha256:" + "0" * 64, "digest"),
+    ],
+)
+def test_a_forged_ledger_is_found_though_its_hashes_fit(
+    kind: str, key: str, value: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = write_campaign(tmp_path, DRAWING)
+    assert run(monkeypatch, "commit", campaign) == 0
+    troth.pay(campaign, ledger=tmp_path / "ledger.jsonl")
+    entries = read_ledger(tmp_path / "ledger.jsonl").entries
+    forged = json.loads(json.dumps(entries))
+    next(entry for entry in forged if entry["entry"] == kind)[key] = value
+    (tmp_path / "forged.jsonl").write_bytes(Ledger(forged).to_bytes())
+    read_ledger(tmp_path / "forged.jsonl")
+    with pytest.raises(LedgerError, match=message):
+        troth.verify(tmp_path / "forged.jsonl")
+    troth.verify(tmp_path / "ledger.jsonl")
+
+
+def test_a_noted_head_finds_a_ledger_that_was_cut_and_closed_anew(tmp_path: Path) -> None:
+    path = paid_ledger(tmp_path, DAILY, {"clinics.csv": daily_rows(3)})
+    whole = read_ledger(path)
+    last = max(i for i, entry in enumerate(whole.entries) if entry["entry"] == "round")
+    (tmp_path / "cut.jsonl").write_bytes(Ledger(whole.entries[:last]).to_bytes())
+    troth.verify(tmp_path / "cut.jsonl")
+    with pytest.raises(LedgerError, match="head"):
+        troth.verify(tmp_path / "cut.jsonl", head=whole.head)
+    troth.verify(path, head=whole.head)
+
+
+def test_paying_twice_pays_once(tmp_path: Path) -> None:
+    path = paid_ledger(tmp_path)
+    before = path.read_bytes()
+    again = troth.pay(tmp_path / "campaign.toml", ledger=path)
+    assert again.paid_now == ()
+    assert path.read_bytes() == before
+
+
+def test_what_was_paid_for_stands(tmp_path: Path) -> None:
+    path = paid_ledger(tmp_path)
+    data = tmp_path / "clinics.csv"
+    original = data.read_text()
+    data.write_text(original + "Elm,1\n")
+    with pytest.raises(DataError, match="provider 'Elm': the data have changed since they were paid for"):
+        troth.pay(tmp_path / "campaign.toml", ledger=path)
+    data.write_text(original + "Oak,1\n")
+    with pytest.raises(DataError, match="provider 'Oak': this report came after the others were paid for"):
+        troth.pay(tmp_path / "campaign.toml", ledger=path)
+    data.write_text(original)
+    (tmp_path / "campaign.toml").write_text(DRAWING.replace("1000.00", "2000.00"))
+    with pytest.raises(LedgerError, match="other terms"):
+        troth.pay(tmp_path / "campaign.toml", ledger=path)
+
+
+def test_days_are_paid_when_the_next_one_is_in(tmp_path: Path) -> None:
+    write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(1)})
+    campaign, ledger = tmp_path / "campaign.toml", tmp_path / "ledger.jsonl"
+    first = troth.pay(campaign, ledger=ledger)
+    assert first.rounds == ()
+    assert not ledger.exists()
+    (tmp_path / "clinics.csv").write_text(daily_rows(2))
+    second = troth.pay(campaign, ledger=ledger)
+    assert [r.day for r in second.rounds] == ["2026-05-01"]
+    troth.verify(ledger)
+    (tmp_path / "clinics.csv").write_text(daily_rows(3))
+    third = troth.pay(campaign, ledger=ledger)
+    assert third.paid_now == ("2026-05-02", "2026-05-03")
+    assert [r.last for r in third.rounds] == [False, False, True]
+    troth.verify(ledger)
+    at_once = troth.pay(campaign)
+    assert at_once.totals == third.totals
+    assert third.paid <= third.campaign.budget
+
+
+def test_a_campaign_may_end_early(tmp_path: Path) -> None:
+    write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(2)})
+    paid = troth.pay(tmp_path / "campaign.toml", ledger=tmp_path / "l.jsonl", final=True)
+    assert [r.last for r in paid.rounds] == [False, True]
+    troth.verify(tmp_path / "l.jsonl")
+
+
+def test_seeds_of_a_daily_campaign_are_revealed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DAILY.replace('rule = "MultiDay"', 'rule = "SyntheticPeers"\ndraws = 4')
+    campaign = write_campaign(tmp_path, text, {"clinics.csv": daily_rows(3)})
+    assert run(monkeypatch, "commit", campaign) == 0
+    paid = troth.pay(campaign, ledger=tmp_path / "l.jsonl")
+    seeds = [r.seed for r in paid.rounds]
+    assert len(set(seeds)) == 3
+    troth.verify(tmp_path / "l.jsonl")
+    from troth.campaigns.seed import follows
+
+    assert follows(str(seeds[1]), str(seeds[0]))
+    assert not follows(str(seeds[0]), str(seeds[1]))
+
+
+def test_late_and_early_days_are_refused(tmp_path: Path) -> None:
+    text = DAILY.replace("days = 3", 'budget_per = "day"')
+    path = write_campaign(tmp_path, text, {"clinics.csv": daily_rows(2)})
+    ledger = tmp_path / "l.jsonl"
+    troth.pay(path, ledger=ledger)
+    early = daily_rows(2) + "Ash,2026-04-01,1\nBirch,2026-04-01,0\n"
+    (tmp_path / "clinics.csv").write_text(early)
+    with pytest.raises(DataError, match="day 2026-04-01 came after day 2026-05-01 was paid"):
+        troth.pay(path, ledger=ledger)
+
+
+def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
+    path = write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(2) + "Elm,2026-05-02,1\n"})
+    with pytest.raises(DataError, match="peers of provider 'Ash'.*exchangeable"):
+        troth.pay(path, final=True)
+
+
+def test_groups_share_a_cap_and_weights_set_it() -> None:
+    frame = {"who": ["a"] * 5 + ["b"] * 5 + ["c"] * 5, "x": [1, 1, 1, 0, 1] * 3}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", groups={"owner": ["a", "b"]}, seed=1).verify()
+    assert [p.cap for p in paid.rounds[0].payments] == [22500, 22500, 45000]
+    weighed = troth.pay(
+        frame, BERNOULLI, provider="who", budget="900", weights={"a": "0.1", "b": "0.2", "c": "0.3"}, seed=1
+    )
+    assert [p.cap for p in weighed.verify().rounds[0].payments] == [9000, 18000, 27000]
+
+
+def test_invited_providers_who_do_not_report_keep_their_cap_unspent() -> None:
+    frame = {"who": ["a"] * 5 + ["b"] * 5, "x": [1, 1, 1, 0, 1] * 2}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", providers=["a", "b", "c"], seed=1).verify()
+    assert [p.cap for p in paid.rounds[0].payments] == [30000, 30000]
+
+
+def test_providers_with_other_noise_share_the_prior() -> None:
+    rng = np.random.default_rng(1)
+    frame = {"who": np.repeat(["a", "b", "c"], 20), "x": rng.normal(1, 1, 60)}
+    sharp = troth.models.Normal(0, 2, 1)
+    paid = troth.pay(
+        frame, sharp, provider="who", budget="900", models={"c": troth.models.Normal(0, 2, 9)}, seed=1
+    ).verify()
+    assert abs(paid.payment("c").log_pmi or 0) < abs(paid.payment("a").log_pmi or 0)
+
+
+def test_bonded_payments_may_be_taken_from_the_deposit() -> None:
+    frame = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1] * 18 + [0] * 9}
+    paid = troth.pay(
+        frame, BERNOULLI, troth.Bonded(troth.SyntheticPeers()), provider="who", budget="900", seed=1
+    ).verify()
+    amounts = {p.provider: (p.payment, p.deposit) for p in paid.rounds[0].payments}
+    assert amounts["c"][0] < 0
+    assert all(-deposit <= payment for payment, deposit in amounts.values())
+    assert paid.paid <= 90_000
+
+
+class Rayleigh:
+    """A model of one's own, with two functions."""
+
+    def statistics(self, data: Any) -> Any:
+        x = np.asarray(data, dtype=float)
+        return np.array([len(x), (x**2 / 2).sum()])
+
+    def log_evidence(self, t: Any) -> Any:
+        from scipy.special import gammaln
+
+        return gammaln(3 + t[..., 0]) - (3 + t[..., 0]) * np.log(2 + t[..., 1])
+
+
+def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "day": [1, 2] * 30, "height": rng.rayleigh(1, 60)})
+    paid = troth.pay(frame, Rayleigh(), troth.MultiDay(), provider="who", day="day", budget="900")
+    paid.write_ledger(tmp_path / "l.jsonl")
+    paid.write_report(tmp_path / "r.html")
+    assert troth.verify(tmp_path / "l.jsonl", model=Rayleigh()).totals == paid.totals
+    with pytest.raises(TypeError, match="model="):
+        troth.verify(tmp_path / "l.jsonl")
+
+
+_KILLS = 200
+_LANES = 4
+
+
+@pytest.mark.parametrize("lane", range(_LANES))
+def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path) -> None:
+    """Kill -9 at random moments; each rerun must find a whole ledger, or none, and finish with each paid exactly once."""
+    chance = random.Random(lane)
+    command = [sys.executable, "-m", "troth.cli", "pay", str(tmp_path / "campaign.toml"), "--no-report"]
+    ledger = tmp_path / "ledger.jsonl"
+    files: dict[str, str | bytes] = {"clinics.csv": daily_rows(1)}
+    write_campaign(tmp_path, DAILY.replace("days = 3", 'budget_per = "day"'), files)
+    started = time.perf_counter()
+    subprocess.run([*command, "--final", "--ledger", str(tmp_path / "other.jsonl")], check=True, capture_output=True)
+    usual = time.perf_counter() - started
+    kills = _KILLS * (5 if SOAK else 1) // _LANES
+    interrupted = 0
+    for attempt in range(kills):
+        if attempt % 10 == 0:  # begin anew, with a day more each time that it is finished
+            ledger.unlink(missing_ok=True)
+            days = 2 + attempt % 20 // 10
+            (tmp_path / "clinics.csv").write_text(daily_rows(days))
+        process = subprocess.Popen([*command, "--final"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # most of a run is starting up; aim at the end of it, where the ledger is written
+        time.sleep(usual * (chance.uniform(0.6, 1.02) if chance.random() < 0.8 else chance.random()))
+        process.send_signal(signal.SIGKILL)
+        interrupted += process.wait() == -signal.SIGKILL
+        if ledger.exists():
+            troth.verify(ledger)
+        if attempt % 10 == 9:
+            subprocess.run([*command, "--final"], check=True, capture_output=True)
+            paid = troth.verify(ledger)
+            keys = [(r.day, p.provider) for r in paid.rounds for p in r.payments]
+            assert len(keys) == len(set(keys)) == 3 * days
+            assert not list(tmp_path.glob(".*.tmp"))
+    assert interrupted > kills // 4
+
+
+_DYING = """
+import os, sys
+calls, fatal = 0, int(sys.argv[1])
+def dying(real):
+    def call(*a, **k):
+        global calls
+        calls += 1
+        if calls == fatal:
+            os._exit(9)
+        return real(*a, **k)
+    return call
+import pathlib
+os.fsync = dying(os.fsync); pathlib.Path.replace = dying(pathlib.Path.replace); os.open = dying(os.open)
+sys.argv = ["troth", "pay", sys.argv[2]]
+from troth.cli import main
+main()
+"""
+
+
+def test_killed_at_every_step_of_writing(tmp_path: Path) -> None:
+    campaign = write_campaign(tmp_path, GOOD)
+    codes = []
+    for step in range(1, 30):
+        died = subprocess.run(
+            [sys.executable, "-c", _DYING, str(step), str(campaign)], capture_output=True, check=False
+        )
+        codes.append(died.returncode)
+        ledger = tmp_path / "ledger.jsonl"
+        if ledger.exists():
+            troth.verify(ledger)
+        if died.returncode == 0:
+            break
+        assert died.returncode == 9, died.stderr
+    assert codes[-1] == 0
+    assert len(codes) >= 5
+    assert not list(tmp_path.glob(".*.tmp"))
+    assert len(open_ledger(tmp_path / "ledger.jsonl").rounds[0].payments) == 3
+    assert os.path.exists(tmp_path / "report.html")

@@ -103,6 +103,29 @@ def test_the_number_of_types_is_found(law: str) -> None:
     assert told[-1] == 1.0
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Likelihoods that a step computes, counted: at most six per day, provider and type, whatever their numbers."""
+    for days, providers, types in ((40, 3, 2), (80, 3, 2), (40, 6, 2), (40, 3, 4)):
+        history, _ = day_types(law, 14, days=days, providers=providers)
+        data = law_of(history, law, None)
+        means = data.initial(generator(6).dirichlet(np.ones(types), size=len(history.days)))
+        size = np.full(providers, data.start)
+        prior = np.log(np.full(types, 1 / types))
+        state = State(prior, means, size, data.population(means), float(np.log(data.start)), 5.0)
+        computed: list[int] = []
+        whole = data.log_likelihood
+
+        def counting(*given: Any, whole: Any = whole, computed: Any = computed) -> Any:
+            found = whole(*given)
+            computed.append(found.size)
+            return found
+
+        monkeypatch.setattr(data, "log_likelihood", counting)
+        maximise(data, state, 10)
+        assert sum(computed) <= (1 + 10 * 6) * len(history.days) * providers * types
+
+
 def test_the_same_seed_gives_the_same_fit() -> None:
     history, _ = day_types("binary", 8)
     one, two = (fit_latent_class(history, "binary", types=3, seed=4) for _ in range(2))
@@ -137,7 +160,7 @@ def test_a_provider_without_history_gets_the_population_law() -> None:
     assert found.population.dispersion > np.mean([m.dispersion for m in found.models.values()])
     with pytest.raises(troth.DataError, match="'nobody' has no law of its own"):
         found.errors["nobody"]
-    apart = np.std([law.means for law in laws], axis=0).mean()
+    apart = np.std([np.array(law.means) for law in laws], axis=0).mean()
     p = np.array(found.population.means)
     implied = np.sqrt((found.population.dispersion - 0.04) * p * (1 - p)).mean()
     assert 0.4 * apart < implied < 2 * apart

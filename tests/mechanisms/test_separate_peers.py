@@ -64,7 +64,7 @@ def test_equal_providers_face_the_same_draws() -> None:
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"]])
 @pytest.mark.parametrize("name", ["different laws", "day types, binary", "day types, categorical", "provider normal"])
 def test_payments_are_permuted_with_providers(name: str, groups: Any) -> None:
-    laws = LAWS if name == "different laws" else [EXAMPLES[name]] * 5
+    laws: list[Any] = LAWS if name == "different laws" else [EXAMPLES[name]] * 5
     rng = generator(4)
     theta = laws[0].draw_parameters(rng, (3,))
     t = np.stack(

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from troth import history as history
     from troth import models as models
     from troth.audits import Audit as Audit
     from troth.audits import BestResponse as BestResponse
@@ -122,7 +123,7 @@ _HOMES = {
     "troth.support": ("Support",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = ("models",)
+_MODULES = ("history", "models")
 
 __all__ = [*_HOME_OF, *_MODULES, "__version__"]
 __version__ = "0.1.0"

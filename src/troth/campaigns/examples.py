@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from hashlib import sha256
@@ -107,6 +108,20 @@ EXAMPLES: dict[str, Example] = {
         {"mean": [0.0, 0.0], "precision": [[1.0, 0.0], [0.0, 1.0]], "shape": 3.0, "scale": 2.0},
         target="response",
     ),
+    "LatentClass": Example(
+        "parcels that arrive late, on quiet, usual and stormy days",
+        ("late",),
+        {"prior": [0.4, 0.4, 0.2]},
+        {"law": "binary", "means": [0.05, 0.15, 0.45], "dispersion": 0.02},
+        providers="depot",
+    ),
+    "ProviderNormal": Example(
+        "a temperature that stations read with an offset and a daily error of their own",
+        ("temperature",),
+        {"mean": 15.0, "scale": 5.0},
+        {"noise": 1.0, "offset": 0.0, "dispersion": 0.5},
+        providers="station",
+    ),
 }
 
 
@@ -170,9 +185,10 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
         model.append(
             "categories = [" + ", ".join(f'"{label}"' for label in example.labels) + "]   # labels of the codes 0, 1, …"
         )
-    model += [f"{key} = {value}" for key, value in example.others.items()]
-    if family == "Finite":
-        model.append(f"prior = {example.prior['prior']}     # chances of the states; likelihood has a row for each")
+    model += [f"{key} = {json.dumps(value)}" for key, value in example.others.items()]
+    if "prior" in example.prior:
+        each = "likelihood has a row" if family == "Finite" else "means have an entry"
+        model.append(f"prior = {example.prior['prior']}     # chances of the states; {each} for each")
         prior = ""
     else:
         prior = "\n[model.prior]             # what is known before anybody reports\n" + "".join(
@@ -181,7 +197,7 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
     nl = "\n"
     limit = "rows = 60                 # the most rows that a report may have"
     values = "# values = [0, 100]       # the least and the greatest value of a row"
-    if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal"):
+    if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
         values = "values = [0, 200]         # the least and the greatest value of a row"
     return f"""# A campaign: {example.story}. Pay it with `troth pay campaign.toml`.
 

@@ -142,7 +142,7 @@ def fit_latent_class(
     >>> days = [(d, name, [20 - k, k]) for d in range(40) for name, k in (("a", 4 + d % 2 * 9), ("b", 6 + d % 2 * 8))]
     >>> found = fit_latent_class(History.from_reports(days, Tally(2)), "binary", types=2)
     >>> [round(p, 1) for p in found.population.prior], [round(p, 2) for p in found.models["a"].means]
-    ([0.5, 0.5], [0.21, 0.64])
+    ([0.5, 0.5], [0.21, 0.65])
     """
     if law not in LAWS:
         raise ParameterError(f"there is no law {law!r}; there are {', '.join(LAWS)}")
@@ -260,13 +260,12 @@ def choose_types(
 def _pull(law: AnyLaw, state: State) -> float:
     """Return how many rows the population's means are worth: the inverse of how much providers differ beyond chance.
 
-    In units of the variance of one row, (mean − population)² is on average 1/pull plus the squared standard error of
+    In units of the variance of one row, (mean − population)² is on average 1/pull plus the variance of an estimate of
     the provider's mean; days that are probably of the type count.
     """
     _, posterior = day_log_likelihoods(law, state)
-    errors = standard_errors(law, state, [""] * len(state.means)).of_means
-    unit = law.unit_variance(state.population)
-    apart = ((state.means - state.population) ** 2 - errors**2) / unit
+    chance = law.sampling_variance(state.means, state.dispersion, posterior)
+    apart = ((state.means - state.population) ** 2 - chance) / law.unit_variance(state.population)
     count = max(len(state.means) - 1, 1) / len(state.means)
     weights = posterior.sum(axis=0)
     by_type = apart.reshape(*apart.shape[:2], -1).mean(axis=(0, 2)) / count

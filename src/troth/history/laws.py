@@ -106,6 +106,12 @@ class Labels:
         """Variance of a row's code indicators."""
         return population * (1 - population)
 
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
+        """Variance that the law itself gives to an estimate of a mean."""
+        worth = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
+        days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
+        return np.asarray(means * (1 - means) / days[..., None])
+
     def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
         """Dispersion of somebody whose own means are unknown: a mean and an effect of a day are both drawn."""
         rho = dispersion / (1 + dispersion)
@@ -185,6 +191,12 @@ class Counts:
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row."""
         return population
+
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
+        """Variance that the law itself gives to an estimate of a mean."""
+        n = self.rows[..., None]
+        worth = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
+        return np.asarray(means / np.maximum(worth, 1e-9))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of somebody whose own rates are unknown: λ varies by between·λ."""
@@ -266,6 +278,11 @@ class Reals:
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row."""
         return np.full(population.shape, self.unit)
+
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:  # noqa: ARG002
+        """Variance that the law itself gives to an estimate of a mean."""
+        precision = np.einsum("dk,di->ik", weights, self._weight(dispersion))
+        return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
         """Dispersion of somebody whose own means are unknown."""

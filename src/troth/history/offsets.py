@@ -109,8 +109,8 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
     ...         x = theta + offset + rng.normal(0, 0.5) + rng.normal(0, 1, 30)
     ...         reports.append((day, name, Moments(squares=True).of_rows(x[:, None])))
     >>> found = fit_provider_normal(History.from_reports(reports, Moments(squares=True)))
-    >>> round(found.models["b"].offset - found.models["a"].offset, 1)
-    2.0
+    >>> 1.7 < found.models["b"].offset - found.models["a"].offset < 2.3
+    True
     """
     declared = history.declared
     if not isinstance(declared, Moments) or declared.columns != 1 or not declared.linear:

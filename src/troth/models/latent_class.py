@@ -63,7 +63,7 @@ class LatentClass(Family):
     --------
     >>> model = LatentClass(prior=[0.5, 0.5], law="binary", means=[0.2, 0.6], dispersion=0.05)
     >>> model.statistics([1, 0, 0]).round(3)
-    array([-2.001, -2.225])
+    array([-2.143, -2.371])
     """
 
     prior: Vector

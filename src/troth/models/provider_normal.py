@@ -50,7 +50,7 @@ class ProviderNormal(Family):
     Examples
     --------
     >>> ProviderNormal(mean=100, scale=5, noise=2, offset=1, dispersion=1).statistics([101, 105])
-    array([0.66666667, 1.33333333])
+    array([0.33333333, 0.66666667])
     """
 
     mean: float

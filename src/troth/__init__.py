@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     from troth.errors import TrothError as TrothError
     from troth.errors import UnboundedRangeError as UnboundedRangeError
     from troth.errors import UnequalSizesError as UnequalSizesError
+    from troth.history import Backtest as Backtest
+    from troth.history import History as History
+    from troth.history import ModelComparison as ModelComparison
+    from troth.history import backtest as backtest
+    from troth.history import compare_models as compare_models
+    from troth.history.learn import fit as fit
     from troth.information import Information as Information
     from troth.information import leave_one_out as leave_one_out
     from troth.information import log_pmi as log_pmi
@@ -100,6 +106,8 @@ _HOMES = {
         "UnboundedRangeError",
         "UnequalSizesError",
     ),
+    "troth.history": ("Backtest", "History", "ModelComparison", "backtest", "compare_models"),
+    "troth.history.learn": ("fit",),
     "troth.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
     "troth.laws": ("check_model",),
     "troth.mechanisms": (

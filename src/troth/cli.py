@@ -265,6 +265,10 @@ HistoryFile = Annotated[
 ]
 ProviderColumn = Annotated[str | None, typer.Option("--provider", help="The history's column of providers.")]
 DayColumn = Annotated[str | None, typer.Option("--day", help="The history's column of days.")]
+Spread = Annotated[
+    float | None,
+    typer.Option(help="Standard deviation of values within a day.", show_default="from the history"),
+]
 
 
 @app.command()
@@ -281,6 +285,7 @@ def fit(
         int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
+    spread: Spread = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
@@ -301,7 +306,7 @@ def fit(
     target = output or campaign.with_name("fitted.toml")
     with _progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
-        options: dict[str, Any] = {"seed": seed} if types is None else {"seed": seed, "types": types}
+        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread}
         if watch is not None:
             options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, past, family, **options)
@@ -327,6 +332,7 @@ def backtest(
     ] = None,
     folds: Annotated[int, typer.Option(help="Blocks of days.", min=2)] = 5,
     seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
+    spread: Spread = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     plot: PlotFile = None,
@@ -339,9 +345,8 @@ def backtest(
     terms = Campaign.load(campaign)
     with _progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
-        if watch is not None:
-            watch("replaying", 0, 1)
-        found = backtest_campaign(terms, past, types=types, folds=folds, seed=seed)
+        told = None if watch is None else lambda done, total: watch("replaying", done, total)
+        found = backtest_campaign(terms, past, types=types, spread=spread, folds=folds, seed=seed, watch=told)
     if plot is not None:
         found[found.recommended].plot(plot)
     if as_json:
@@ -406,14 +411,16 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where it goes.", show_default="report.html beside")
     ] = None,
+    history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a ledger anew."""
     from troth.campaigns.pay import open_ledger
 
     page = output or ledger.parent / "report.html"
+    _refuse_same(ledger, page)
     with _progress() as watch:
-        open_ledger(ledger).write_report(page, watch=watch)
+        open_ledger(ledger).write_report(page, history=None if history is None else str(history), watch=watch)
     if as_json:
         _print_json({"report": str(page)})
         return

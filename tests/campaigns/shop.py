@@ -13,6 +13,7 @@ import pytest
 
 from registry import EXAMPLES, generator
 from troth import models
+from troth.campaigns.toml import to_toml
 from troth.cli import main
 
 GOOD = """
@@ -96,18 +97,10 @@ def families() -> list[str]:
 
 def toml_of(model: models.Family, frame: pd.DataFrame, source: str, *, extra: str = "", data: str = "") -> str:
     """Return a campaign file for an example model."""
-    plain = model.to_dict()
-    columns = value_columns(frame)
-    target = ""
+    columns: list[str] = value_columns(frame)
+    table: dict[str, Any] = {**model.to_dict(), "columns": columns}
     if hasattr(model, "precision"):
-        target = f'target = "{columns.pop()}"\n'
-    settings = "".join(
-        f"{key} = {str(value).lower() if isinstance(value, bool) else value}\n"
-        for key, value in plain.items()
-        if key != "family"
-    )
-    return (
-        f'[campaign]\nname = "example"\nbudget = "1000.00"\n{extra}\n[model]\nfamily = "{plain["family"]}"\n'
-        f'columns = {columns}\n{target}{settings}\n[mechanism]\nrule = "SyntheticPeers"\ndraws = 8\n'
-        f'\n[data]\nsource = "{source}"\nprovider = "who"\n{data}'
-    )
+        table["target"] = columns.pop()
+    plain = {"model": table, "mechanism": {"rule": "SyntheticPeers", "draws": 8}}
+    head = f'[campaign]\nname = "example"\nbudget = "1000.00"\n{extra}\n'
+    return head + to_toml(plain) + f'\n[data]\nsource = "{source}"\nprovider = "who"\n{data}'

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, reduced, setting_of
+from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.campaigns.settle import scene, statistics_of
 from troth.certificates import Certificate, Fit, check_fit, find_twins
 from troth.errors import DataError, TrothError
+from troth.history import History
 from troth.model import Model, Redrawable, Updating, has_independent_rows
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from troth.campaigns.settle import Scene
     from troth.campaigns.spec import Campaign
     from troth.campaigns.tables import Report
+    from troth.history import ModelComparison
     from troth.support import Array
 
 T = TypeVar("T")
@@ -63,10 +66,17 @@ class Findings:
     twins: list[tuple[Any, str, str, str]] = field(default_factory=list)
     beliefs: list[Belief] = field(default_factory=list)
     belief_day: Any = None
+    backtest: ModelComparison | None = None
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def find(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int], None] | None = None) -> Findings:
+def find(
+    result: Result,
+    *,
+    rounds: int = 4000,
+    history: Any = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> Findings:
     """Find out everything about a paid campaign."""
     found = Findings()
     campaign, reports = result.campaign, result.reports
@@ -105,12 +115,24 @@ def find(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int],
         found.belief_day = day
         found.beliefs = attempt("posterior", lambda: _beliefs(campaign, today)) or []
 
-    stages = {"proofs": certificate, "lies": lies, "fit": fit, "twins": twins, "posterior": beliefs}
+    def past() -> None:
+        found.backtest = attempt("backtest", lambda: _backtest(campaign, history))
+
+    stages = {"backtest": past, "proofs": certificate, "lies": lies, "fit": fit, "twins": twins, "posterior": beliefs}
     for done, stage in enumerate(stages.values(), 1):
         stage()
         if watch is not None:
             watch("report", done, len(stages))
     return found
+
+
+def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
+    """Replay the known lies on the past days that the campaign names, or that are given."""
+    past = campaign_history(campaign) if history is None else history
+    if past is None:
+        return None
+    past = past if isinstance(past, History) else read_history(campaign, past)
+    return backtest_campaign(campaign, past)
 
 
 def _last_scene(result: Result) -> tuple[Scene, str | None]:

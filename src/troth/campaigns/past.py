@@ -97,9 +97,10 @@ def fit_campaign(campaign: Campaign, history: History, family: str | None = None
         As for `troth.fit`.
     """
     name = _family(campaign, family)
-    if name in ("LatentClass", "ProviderNormal"):
-        options.setdefault("seed", 0) if name == "LatentClass" else options.pop("seed", None)
+    if name == "LatentClass":
         return fit(history, name, **options)
+    if name == "ProviderNormal":
+        return fit(history, name, **{key: value for key, value in options.items() if key in ("spread", "watch")})
     model: Any = campaign.model
     fixed = {}
     for needed in ("r", "known_shape", "likelihood", "normalised"):
@@ -127,7 +128,14 @@ def fitted_text(campaign: Campaign, learned: Learned, history: History, source: 
 
 
 def backtest_campaign(
-    campaign: Campaign, history: History, *, types: int | None = None, folds: int = 5, seed: int = 0, **options: Any
+    campaign: Campaign,
+    history: History,
+    *,
+    types: int | None = None,
+    spread: float | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    **options: Any,
 ) -> ModelComparison:
     """Replay the known lies on past days, under models that never saw them, and recommend a model.
 
@@ -143,10 +151,12 @@ def backtest_campaign(
         types = len(campaign.model.prior)
     if types is not None:
         settings["types"] = types
-    found |= candidates_for(declared, **settings)
+    found |= candidates_for(declared, spread=spread, **settings)
     if not found:
         name = type(campaign.model).__name__
         found[f"fitted {name}"] = lambda past: fit_campaign(campaign, past, name)
+    groups = [campaign.group_of(name) for name in history.providers]
+    options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
     return compare_models(history, found, _payer(campaign, history), folds=folds, seed=seed, **options)
 
 
@@ -157,9 +167,7 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
         return None
     history = read_history(campaign, beside(campaign, source), watch=watch)
     if campaign.history is not None and campaign.history.get("digest") not in (None, history_digest(history)):
-        raise DataError(
-            "[history] digest: the history is not the one that the model was learnt from; run troth fit anew"
-        )
+        raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit anew")
     return history
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.campaigns.explain import steps
 from troth.campaigns.findings import Findings, find
+from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,15 +30,24 @@ _MOST_BYTES, _MOST_WITH_REASONS = 1_400_000, 1_000_000
 _LONGEST_NAME = 80
 
 
-def render(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int], None] | None = None) -> str:
+def render(
+    result: Result,
+    *,
+    rounds: int = 4000,
+    history: Any = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> str:
     """Return the report of a result as HTML.
 
     Parameters
     ----------
     rounds
         How many rounds are simulated to say what lies earn.
+    history
+        Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
+        campaign file names under ``[history]``.
     """
-    found = find(result, rounds=rounds, watch=watch)
+    found = find(result, rounds=rounds, history=history, watch=watch)
     assets = files("troth.campaigns") / "assets"
     style, script = ((assets / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     body = "\n".join(
@@ -47,6 +57,7 @@ def render(result: Result, *, rounds: int = 4000, watch: Callable[[str, int, int
             _section("Payments", _payments_plot(result), _payments_table(result)),
             _section("What the data say", *_posterior(found)),
             _section("What lies would have earned", *_lies(result, found)),
+            _section("What lies would have earned on past days", *_past(found)),
             _section("What is proved, and what is assumed", *_proofs(result, found)),
             _section("Does the model fit?", *_fit(found)),
             _section("How to check all this", *_ledger(result)),
@@ -393,6 +404,40 @@ def _lies(result: Result, found: Findings) -> list[str]:
             f'<th class="n">difference</th></tr></thead><tbody>{rows}</tbody></table></div>'
         )
     return parts
+
+
+def _past(found: Findings) -> list[str]:
+    """Show the backtest: models against lies, each fitted to other days than those it is tried on."""
+    if found.backtest is None:
+        why = found.skipped.get("backtest")
+        if why is not None:
+            return [f"<p>The backtest failed: {escape(why)}.</p>"]
+        return [
+            "<p>Whether the model is right cannot be proved. With past days at hand, <code>troth fit</code> learns a model from "
+            "them and <code>troth backtest</code> tries the known lies on days that it never saw.</p>"
+        ]
+    comparison = found.backtest
+    models = list(comparison.backtests)
+    first = comparison[models[0]]
+    head = "".join(f'<th class="n">{escape(name)}</th>' for name in models)
+    rows = ""
+    for lie in first.lies:
+        cells = ""
+        for name in models:
+            finding = comparison[name][lie]
+            worst = max((f for f in comparison[name].findings if f.lie == lie), key=lambda f: f.gain)
+            gains = "GAINS" in (finding.verdict, worst.verdict)
+            text = f"{100 * finding.gain:+.1f}% <small>({100 * worst.gain:+.1f})</small>"
+            cells += f'<td class="n{" gains" if gains else ""}">{text}</td>'
+        rows += f"<tr><td>{escape(lie)}</td>{cells}</tr>"
+    assumes = "".join(f"<li>{escape(line)}</li>" for line in (HONEST_PAST, INDEPENDENT_PAST))
+    return [
+        f"<p><b>{escape(comparison.verdict)}</b></p><p>{first.days:,} past days; each block of days is paid under models fitted to the "
+        "others, each provider lying alone. Gain over the truth in percent of the cap: the mean over providers, and the worst "
+        "provider. Orange gains significantly.</p>",
+        f'<div class="scroll"><table><thead><tr><th>lie</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
+        f"<ul>{assumes}</ul>",
+    ]
 
 
 def _proofs(result: Result, found: Findings) -> list[str]:

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from troth.model import Model
 
 
+_RIGHT_MODEL = (
+    "all this holds under the model, which cannot be proved: check_fit asks whether reports could come from it, and "
+    "backtest whether known lies would have gained on past days"
+)
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement about a campaign.
@@ -116,6 +122,7 @@ def certify(
     exactly = truthful.verdict == "proved" and not truthful.margin
     claims = [truthful, *_feasible(rule), _symmetric(model, rule), _sensitive(rule, weakest, exactly)]
     claims += _price(_inner(rule), cases, exactly)
+    claims.append(Claim("right model", "undecided", _RIGHT_MODEL, "check_fit and backtest"))
     if all(isinstance(own, models.Finite) for own, _, _ in cases):
         met = all(kruskal_condition(peers, len(own.prior)) for own, _, peers in cases)  # type: ignore[attr-defined]
         text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")

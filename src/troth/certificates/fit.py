@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
-    "a poor fit weakens the guarantee by as much as it misleads the honest"
+    "a poor fit weakens the guarantee by as much as it misleads the honest; troth.backtest tries lies on past days"
 )
 
 

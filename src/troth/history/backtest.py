@@ -47,6 +47,7 @@ def backtest(
     false_alarm: float = 0.05,
     negligible: float = 0.001,
     seed: int = 0,
+    watch: Callable[[int, int], None] | None = None,
 ) -> Backtest:
     """Ask what the known lies would have gained on past days, one provider lying and the others honest.
 
@@ -75,6 +76,8 @@ def backtest(
         Share of the cap up to which a gain is not worth a lie, and is not counted as one: no fitted model is exact.
     seed
         Of lies and rules that draw: the same seed gives the same backtest.
+    watch
+        Called with the number of blocks done and in all.
 
     Examples
     --------
@@ -107,6 +110,8 @@ def backtest(
             earned, out = replay.lying(lie, k)
             gains[block, :, k] = np.where(paid, earned - truth[block], np.nan)
             refused[block, :, k] = np.where(paid, out, np.nan)
+        if watch is not None:
+            watch(fold + 1, len(blocks))
     names = tuple(lie.name for lie in told)
     overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one fold)

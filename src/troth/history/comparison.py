@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from troth.errors import ParameterError
@@ -11,7 +12,7 @@ from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from troth.history.record import History
 
@@ -124,11 +125,16 @@ def compare_models(
     if not candidates:
         raise ParameterError("there are no models to compare")
     rate = options.pop("false_alarm", 0.05) / len(candidates)
-    found = {
-        name: backtest(history, model, rule, lies, name=name, false_alarm=rate, **options)
-        for name, model in candidates.items()
-    }
+    watch = options.pop("watch", None)
+    found = {}
+    for number, (name, model) in enumerate(candidates.items()):
+        told = None if watch is None else partial(_told, watch, number, len(candidates))
+        found[name] = backtest(history, model, rule, lies, name=name, false_alarm=rate, watch=told, **options)
     return ModelComparison(found)
+
+
+def _told(watch: Callable[[int, int], None], number: int, models: int, done: int, total: int) -> None:
+    watch(number * total + done, models * total)
 
 
 def _star(verdict: str) -> str:

@@ -74,7 +74,7 @@ def _laws(axes: Any, fit: LatentFit) -> None:
     axes.set_yticks(range(len(names)), [_short(name) for name in names])
     axes.set_xlabel("chance of the last label" if fit.law == "categorical" else "mean")
     axes.set_title("each provider's law", loc="left")
-    axes.legend(fontsize=7, ncols=2)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _offsets(axes: Any, fit: NormalFit) -> None:

@@ -30,6 +30,9 @@ Who: TypeAlias = slice | NDArray[np.intp]
 """Some of the providers."""
 
 
+_OF_THE_UNEXPLAINED = 3.0  # the share of it that is taken for spread, where one row a day does not tell
+
+
 class Steps(NamedTuple):
     """Where to go: providers' means, and the derivative of each day's log-likelihood by the logarithm of dispersion."""
 
@@ -317,8 +320,32 @@ def law_of(history: History, law: str, spread: float | None) -> AnyLaw:
     return Counts(history)
 
 
+def _unexplained(n: Array, total: Array) -> float:
+    """Return the standard deviation of single values around their provider's and their day's mean."""
+    present = n > 0
+    x = np.where(present, total, 0.0)
+    day, provider = np.zeros((len(x), 1)), np.zeros((1, x.shape[1]))
+    for _ in range(20):
+        day = np.where(present, x - provider, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+            present.sum(1, keepdims=True), 1
+        )
+        provider = np.where(present, x - day, 0.0).sum(axis=0, keepdims=True) / np.maximum(
+            present.sum(0, keepdims=True), 1
+        )
+    left = np.where(present, x - day - provider, 0.0)
+    freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
+    spread = float(np.sqrt((left**2).sum() / freedom))
+    if not spread > 0:
+        raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
+    return spread
+
+
 def spreads(history: History, spread: float | None) -> Array:
-    """Return each provider's standard deviation of values within a day, a few degrees of freedom pooled."""
+    """Return each provider's standard deviation of values within a day, a few degrees of freedom pooled.
+
+    One row a day does not tell it. Then a third of what day and provider leave unexplained is taken for it, and the
+    rest counts as dispersion: on one row only their sum matters, and who sends a row twice gains little.
+    """
     if spread is not None:
         return np.full(len(history.providers), float(spread))
     if not (isinstance(history.declared, Moments) and history.declared.squares):
@@ -329,6 +356,8 @@ def spreads(history: History, spread: float | None) -> Array:
     n, total, squares = (history.sums[..., i] for i in range(3))
     within = np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0).sum(axis=0)
     freedom = np.maximum(n - 1, 0.0).sum(axis=0)
+    if not freedom.any():
+        return np.full(len(history.providers), _unexplained(n, total) / _OF_THE_UNEXPLAINED)
     if not within.sum() > 0:
         raise DataError("values do not vary within any day: give spread=")
     pooled = within.sum() / freedom.sum()

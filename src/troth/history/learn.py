@@ -74,11 +74,15 @@ def textbook_for(declared: Sums) -> str | None:
     return "Poisson" if declared.support.integer else "Normal"
 
 
-def candidates_for(declared: Sums, **options: Any) -> dict[str, Callable[[History], Learned]]:
+def candidates_for(
+    declared: Sums, spread: float | None = None, **options: Any
+) -> dict[str, Callable[[History], Learned]]:
     """Return ways to learn a model from such sums: the textbook's, day types, and offsets for real values.
 
     Parameters
     ----------
+    spread
+        Standard deviation of values within a day, where the history does not tell it.
     options
         Of `fit_latent_class`, for the day types.
     """
@@ -86,9 +90,9 @@ def candidates_for(declared: Sums, **options: Any) -> dict[str, Callable[[Histor
     textbook = textbook_for(declared)
     if textbook is not None:
         found[f"textbook {textbook}"] = lambda past: fit(past, textbook)
-        found["day types"] = lambda past: fit(past, "LatentClass", **options)
+        found["day types"] = lambda past: fit(past, "LatentClass", spread=spread, **options)
     if isinstance(declared, Moments) and textbook == "Normal":
-        found["offsets"] = lambda past: fit(past, "ProviderNormal")
+        found["offsets"] = lambda past: fit(past, "ProviderNormal", spread=spread)
     return found
 
 

@@ -1,0 +1,216 @@
+"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the report shows both."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import troth
+from campaigns.shop import run
+from troth.campaigns.past import fit_campaign, fitted_text, history_digest, read_history
+from troth.errors import DataError
+
+TEXT = """
+[campaign]
+name = "Carriers"
+budget = "90.00"
+budget_per = "day"
+
+[model]
+family = "{family}"
+columns = ["{column}"]
+{settings}
+
+[mechanism]
+rule = "SyntheticPeers"
+draws = 8
+
+[data]
+source = "now.csv"
+provider = "carrier"
+day = "date"
+"""
+FAMILIES = {
+    "Bernoulli": ("late", "prior = {alpha = 1, beta = 2}"),
+    "Categorical": ("kind", 'prior = {alpha = [1, 1, 1]}\ncategories = ["a", "b", "c"]'),
+    "Poisson": ("count", "prior = {shape = 2, rate = 1}"),
+    "Normal": ("value", "prior = {mean = 3, scale = 2}\nnoise = 1"),
+}
+
+
+def table(days: range, seed: int = 1) -> pd.DataFrame:
+    """Days of three kinds; four providers with laws and day effects of their own."""
+    rng = np.random.default_rng(seed)
+    rates = np.array([[0.15, 0.1, 0.3, 0.2], [0.4, 0.3, 0.5, 0.45], [0.7, 0.65, 0.85, 0.6]])
+    parts = []
+    for day in days:
+        kind = rng.choice(3, p=[0.4, 0.35, 0.25])
+        for i, name in enumerate("ABCD"):
+            n = int(rng.integers(15, 40))
+            p = rng.beta(20 * rates[kind, i], 20 * (1 - rates[kind, i]))
+            late = (rng.random(n) < p).astype(int)
+            parts.append(
+                pd.DataFrame(
+                    {
+                        "carrier": name,
+                        "date": pd.Timestamp("2026-01-01") + pd.Timedelta(days=day),
+                        "late": late,
+                        "kind": np.array(["a", "b", "c"])[np.minimum(late + (rng.random(n) < 0.3), 2)],
+                        "count": rng.poisson(5 * p, n),
+                        "value": 4 * rates[kind, i] + rng.normal(0, 0.2) + rng.normal(0, 1, n),
+                    }
+                )
+            )
+    return pd.concat(parts)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table(range(120)).to_csv(tmp_path / "past.csv", index=False)
+    table(range(120, 123), seed=2).to_csv(tmp_path / "now.csv", index=False)
+    return tmp_path
+
+
+def campaign(folder: Path, family: str = "Bernoulli") -> Path:
+    column, settings = FAMILIES[family]
+    path = folder / "campaign.toml"
+    path.write_text(TEXT.format(family=family, column=column, settings=settings))
+    return path
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_fitted_campaign_pays_and_verifies(
+    family: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = campaign(folder, family)
+    plot = folder / "fit.png"
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3", "--plot", plot) == 0
+    assert "3 day types of 4 providers" in capsys.readouterr().out
+    assert plot.stat().st_size > 10_000
+    fitted = troth.Campaign.load(folder / "fitted.toml")
+    assert isinstance(fitted.model, troth.models.LatentClass)
+    assert set(fitted.provider_models) == set("ABCD")
+    assert fitted.history is not None
+    assert fitted.history["days"] == 120
+    assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
+    assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
+    page = (folder / "report.html").read_text()
+    assert "What lies would have earned on past days" in page
+    assert "past days; each block of days is paid" in page
+    assert "no lie gains significantly" in page or "lies gain" in page
+
+
+@pytest.mark.parametrize("family", ["Bernoulli", "ProviderNormal", "Normal"])
+def test_plain_priors_and_offsets_are_fitted_too(family: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = campaign(folder, "Normal" if "Normal" in family else "Bernoulli")
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--family", family, "--output", folder / "f.toml") == 0
+    fitted = troth.Campaign.load(folder / "f.toml")
+    assert type(fitted.model).__name__ == family
+    assert troth.pay(fitted, seed=1).verify().paid > 0
+
+
+def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = campaign(folder)
+    plot = folder / "b.png"
+    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3", "--json", "--plot", plot) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recommended"] == "day types"
+    assert set(found["models"]) == {"as declared", "textbook Bernoulli", "day types"}
+    assert plot.stat().st_size > 10_000
+    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3") == 0
+    text = capsys.readouterr().out
+    assert "Pay with day types" in text
+    assert "taken as honest" in text
+    assert "must not depend on the reports of the round" in text
+
+
+def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = campaign(folder)
+    shown = []
+    for _ in range(2):
+        assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3", "--json") == 0
+        assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3", "--json") == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
+def test_a_provider_without_history_has_the_populations_law(folder: Path) -> None:
+    terms = troth.Campaign.load(campaign(folder))
+    past = read_history(terms, folder / "past.csv")
+    learned = fit_campaign(terms, past, types=3, seed=0)
+    (folder / "fitted.toml").write_text(fitted_text(terms, learned, past))
+    now = pd.read_csv(folder / "now.csv")
+    newcomer = now[now.carrier == "A"].assign(carrier="E")
+    pd.concat([now[now.carrier != "D"], newcomer]).to_csv(folder / "now.csv", index=False)
+    fitted = troth.Campaign.load(folder / "fitted.toml")
+    assert fitted.model_of("E") == fitted.model
+    paid = troth.pay(fitted, seed=1).verify()
+    assert set(paid.totals) == set("ABCE")
+
+
+def test_a_history_that_changed_is_not_the_one_that_was_learnt_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = campaign(folder)
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 0
+    terms = troth.Campaign.load(folder / "fitted.toml")
+    assert terms.history is not None
+    assert terms.history["digest"] == history_digest(read_history(terms, folder / "past.csv"))
+    table(range(119)).to_csv(folder / "past.csv", index=False)
+    assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
+    assert "not the history that the model was learnt from" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t[t.date < "2026-01-06"], "5 days; a fit needs at least"),
+        (lambda t: t.assign(late=1), "same|constant|vary"),
+        (lambda t: t.drop(columns="date"), "no column 'date'"),
+        (lambda t: t.drop(columns="late"), "no column 'late'"),
+        (lambda t: t.head(0), "no rows"),
+        (lambda t: t.assign(late=t.late.where(t.index > 0, 7)), "not a whole number from 0 to 1"),
+    ],
+)
+def test_bad_histories_are_refused(
+    change: Any, message: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    change(table(range(40))).to_csv(folder / "past.csv", index=False)
+    assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv") == 1
+    assert re.search(message, capsys.readouterr().err)
+    assert not (folder / "fitted.toml").exists()
+
+
+def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table(range(60)).rename(columns={"carrier": "who", "date": "on"}).to_parquet(folder / "past.parquet")
+    path = campaign(folder)
+    arguments = ["fit", path, folder / "past.parquet", "--types", "2", "--provider", "who", "--day", "on"]
+    assert run(monkeypatch, *arguments) == 0
+    assert troth.Campaign.load(folder / "fitted.toml").history_source is None
+    plain = dict(troth.Campaign.load(path).plain)
+    plain["data"] = {"source": "now.csv", "provider": "carrier"}
+    plain["campaign"] = {"name": "x", "budget": "1"}
+    without_days = troth.Campaign.from_dict(plain)
+    with pytest.raises(DataError, match="history has days"):
+        read_history(without_days, folder / "past.csv")
+
+
+def test_one_row_a_day_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    rows = [
+        {"carrier": name, "date": day, "value": theta + offset + rng.normal(0, 0.3)}
+        for day, theta in enumerate(rng.normal(3, 2, 80))
+        for name, offset in zip("ABCD", (-1, 0, 0.5, 2), strict=True)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "past.csv", index=False)
+    path = campaign(folder, "Normal")
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--family", "ProviderNormal") == 0
+    fitted: Any = troth.Campaign.load(folder / "fitted.toml")
+    gap = fitted.model_of("D").offset - fitted.model_of("A").offset
+    assert abs(gap - 3) < 0.3

@@ -1,0 +1,43 @@
+"""Real past days, from packages on PyPI: lies that gain under the textbook model do not gain under what was learnt.
+
+Each comparison declares a false-alarm rate of 5%; on real data there is no truth to compare with, so what is tested is
+what the documentation says of these very histories.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import troth
+from troth.history.learn import candidates_for
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+
+def compared(name: str, **options: Any) -> troth.ModelComparison:
+    past = import_module("backtest_real").HISTORIES[name]()
+    return troth.compare_models(past, candidates_for(past.declared, **options), troth.SyntheticPeers(draws=16), folds=4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "textbook", "learnt", "types"),
+    [
+        ("flights", "textbook Bernoulli", "day types", 5),
+        ("stops", "textbook Bernoulli", "day types", 5),
+        ("nitrogen oxides", "textbook Normal", "offsets", 5),
+    ],
+)
+def test_lies_gain_under_the_textbook_model_and_not_under_what_was_learnt(
+    name: str, textbook: str, learnt: str, types: int
+) -> None:
+    found = compared(name, types=types)
+    assert found[textbook].gaining()
+    assert not found[learnt].gaining()
+    assert found[learnt].log_score > found[textbook].log_score
+    assert found.recommended == learnt

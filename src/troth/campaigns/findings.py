@@ -120,7 +120,8 @@ def find(
 
     stages = {"backtest": past, "proofs": certificate, "lies": lies, "fit": fit, "twins": twins, "posterior": beliefs}
     for done, stage in enumerate(stages.values(), 1):
-        stage()
+        with np.errstate(all="ignore"):  # extreme values are told in words
+            stage()
         if watch is not None:
             watch("report", done, len(stages))
     return found

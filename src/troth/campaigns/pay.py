@@ -214,8 +214,10 @@ def verify(
     place = "ledger" if isinstance(ledger, Ledger) else Path(ledger).name
     if head is not None and head != book.head:
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
-    terms = book.entries[0].get("terms", {}) if book.entries else {}
-    if "family" not in terms.get("model", {}) and model is None:
+    terms = book.entries[0].get("terms") if book.entries else None
+    if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
+        raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+    if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a model of one's own; pass model=")
     told = None if watch is None else lambda done, total: watch("verifying", done, total)
     return Result(check_ledger(book, place, model=model, rule=rule, watch=told), book)

@@ -124,6 +124,8 @@ class Adder:
         if column is None:
             return [None], codes
         array = batch.column(column)
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.timestamp(array.type.unit))  # moments with a zone are dated in UTC
         if pa.types.is_timestamp(array.type) or pa.types.is_date64(array.type):
             array = pc.cast(array, pa.date32(), safe=False)
         try:
@@ -309,6 +311,8 @@ def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
         array = array.dictionary_encode()
     elif not (_is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
         raise TypeError(f"type {kind.value_type}")
+    if str(array.dictionary.type) == "string_view":
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
     if array.dictionary.null_count or pc.count_distinct(array.dictionary).as_py() < len(array.dictionary):
         array = array.dictionary_decode().dictionary_encode()
     codes = array.indices.fill_null(-1) if array.indices.null_count else array.indices

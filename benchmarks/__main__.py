@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, campaigns, core, incentives, rules
+from benchmarks import audits, campaigns, core, history, incentives, rules
 
 BENCHMARKS = {
     "core": core.main,
     "rules": rules.main,
     "audits": audits.main,
     "campaigns": campaigns.main,
+    "history": history.main,
     "incentives": incentives.main,
 }
 

@@ -1,0 +1,58 @@
+"""Learning from past days: seconds of a fit against days, providers and types.
+
+Beside it one bare pass of what each step of the climb cannot do without: three log-gammas for each day, provider and
+type. A fit is some hundred such passes: several starts, types that are merged and split, the last climb.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+import troth
+from benchmarks.timing import best_time
+from troth.history import History, fit_latent_class, from_sums
+from troth.sums import Tally
+
+
+def past(days: int, providers: int, types: int, seed: int = 1) -> History:
+    """Days of so many types; every provider has its own rates and its own day effects."""
+    rng = np.random.default_rng(seed)
+    rates = np.clip(np.linspace(0.05, 0.9, types)[:, None] + 0.08 * rng.standard_normal((types, providers)), 0.02, 0.98)
+    p = rates[rng.integers(types, size=days)]
+    rows = rng.integers(40, 120, size=(days, providers))
+    ones = rng.binomial(rows, rng.beta(30 * p, 30 * (1 - p)))
+    return from_sums(Tally(2), np.stack([rows - ones, ones], axis=-1))
+
+
+def bare(days: int, providers: int, types: int) -> float:
+    x = np.random.default_rng(0).gamma(5.0, size=(days, providers, types))
+    return best_time(lambda: [gammaln(x + k) for k in range(3)])
+
+
+def main() -> None:
+    print(
+        "Fit of day types with a dispersion per provider, number of types given: seconds, and those of one bare pass\n"
+    )
+    print(
+        f"{'days':>6} {'providers':>10} {'types':>6} {'seconds':>8} {'steps':>6} {'ms/step':>8} {'bare ms':>8} {'ratio':>6}"
+    )
+    for days, providers, types in ((365, 10, 2), (365, 10, 4), (365, 10, 8), (730, 10, 8), (365, 20, 8), (1460, 10, 8)):
+        history = past(days, providers, types)
+        seconds = best_time(lambda h=history, k=types: fit_latent_class(h, "binary", types=k, starts=1), repeats=2)  # type: ignore[misc]
+        each = 1e6 * seconds / (days * providers * types)
+        print(
+            f"{days:>6} {providers:>10} {types:>6} {seconds:>8.2f} {each:>23.1f} "
+            f"{seconds / bare(days, providers, types):>17.0f}"
+        )
+    history = past(365, 10, 8)
+    seconds = best_time(lambda: fit_latent_class(history, "binary"), repeats=1)
+    print(f"\nwith the number of types chosen by held-out days, up to 8: {seconds:.1f} s")
+    rule = troth.SyntheticPeers(draws=16)
+    candidates = {"day types": lambda part: fit_latent_class(part, "binary", types=8, starts=1)}
+    seconds = best_time(lambda: troth.compare_models(history, candidates, rule), repeats=1)
+    print(f"backtest of that model, five blocks, ten lies, ten providers: {seconds:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

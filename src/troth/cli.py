@@ -42,6 +42,9 @@ PlotFile = Annotated[
 
 def main() -> None:
     """Run the command line; failures that are understood become one message and exit code 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         app()
     except TrothError as error:
@@ -141,7 +144,12 @@ def init(
     if as_json:
         _print_json({"campaign": str(path)})
         return
-    typer.echo(f"wrote {path} and {path.parent / 'data'}\nnext: troth pay {path}")
+    typer.echo(
+        f"wrote {path} and {path.parent / 'data'}, an example\n"
+        f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
+        f"      troth pay {path}\n"
+        "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+    )
 
 
 @app.command()
@@ -176,6 +184,7 @@ def pay(
     """Pay what has become payable: payments, ledger, report."""
     from troth.campaigns.pay import pay_campaign
     from troth.campaigns.spec import Campaign
+    from troth.errors import DataError
 
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
@@ -183,10 +192,16 @@ def pay(
     _refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with _progress() as watch:
         result = pay_campaign(terms, ledger=book, final=final, watch=watch)
-        if result.rounds and not no_report:
-            result.write_report(page, watch=watch)
-        if csv is not None:
-            result.write_csv(csv)
+        try:
+            if result.rounds and not no_report:
+                result.write_report(page, watch=watch)
+            if csv is not None:
+                result.write_csv(csv)
+        except OSError as error:
+            raise DataError(
+                f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
+                f"write the report with troth report {book}"
+            ) from None
     if as_json:
         _print_json(result.to_dict())
         return
@@ -399,8 +414,9 @@ def verify(
         _print_json({**plain, "paid": result.campaign.text(result.paid), "currency": result.campaign.currency})
         return
     committed = " and seeds" if result.campaign.commitment is not None else ""
+    rounds = "1 round" if len(result.rounds) == 1 else f"{len(result.rounds)} rounds"
     typer.echo(
-        f"{ledger}: whole and right. {len(result.rounds)} rounds, {payments:,} payments recomputed bit for bit, "
+        f"{ledger}: whole and right. {rounds}, {payments:,} payments recomputed bit for bit, "
         f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked\nhead {result.ledger.head}"
     )
 
@@ -499,7 +515,7 @@ def _warn(message: str) -> None:
 
 def _print_result(result: Any) -> None:
     """Print payments: with colours and bars for people, plainly for pipes."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         typer.echo(str(result))
         return
     from troth.campaigns.terminal import print_result
@@ -510,7 +526,7 @@ def _print_result(result: Any) -> None:
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
     """Show a bar on the terminal's error stream, and nothing at all elsewhere."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from troth.campaigns.terminal import progress_bar

@@ -15,7 +15,7 @@ from troth.errors import DataError
 from troth.support import Array, Support
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,7 +58,7 @@ class Tally:
         """Add up a table ``(row, column)``."""
         return np.bincount(table[:, 0].astype(np.intp), minlength=self.size).astype(np.float64)
 
-    def check(self, sums: Array, values: tuple[float, float] | None = None) -> None:  # noqa: ARG002
+    def check(self, sums: Array, values: tuple[float, float] | None = None, constant: Collection[int] = ()) -> None:  # noqa: ARG002
         """Refuse sums that no data can have."""
         if (sums < 0).any() or (sums != np.floor(sums)).any():
             at = int(np.argmax((sums < 0) | (sums != np.floor(sums))))
@@ -139,8 +139,8 @@ class Moments:
         total[0, 0], total[0, 1:], total[1:, 0], total[1:, 1:] = sums[0], sums[1 : d + 1], sums[1 : d + 1], gram
         return total
 
-    def check(self, sums: Array, values: tuple[float, float] | None = None) -> None:
-        """Refuse sums that no data can have."""
+    def check(self, sums: Array, values: tuple[float, float] | None = None, constant: Collection[int] = ()) -> None:
+        """Refuse sums that no data can have; declared values bound all columns but constant ones."""
         n = float(sums[0])
         if n < 0 or n != np.floor(n):
             raise DataError(f"the number of rows is {n:.12g}, not a whole number of at least 0")
@@ -150,7 +150,7 @@ class Moments:
             self._check_sums(n, np.asarray(sums[1 : 1 + self.columns]), values)
         if self.squares and n:
             self._check_squares(n, self.matrix(sums))
-            self._check_reach(n, self.telling(sums), values)
+            self._check_reach(n, self.telling(sums), values, constant)
 
     def _check_sums(self, n: float, totals: Array, values: tuple[float, float] | None) -> None:
         low, high = self.support.low, self.support.high
@@ -159,7 +159,8 @@ class Moments:
         for column, (total, centre) in enumerate(zip(totals, self.centre, strict=True)):
             slack = _SLACK * max(abs(total), n * max(1.0, abs(centre)))
             least, most = (n * (low - centre) if n else 0.0), (n * (high - centre) if n else 0.0)
-            if total < least - slack or total > most + slack or (self.support.open and n and total <= least):
+            strict = self.support.open and low == self.support.low
+            if total < least - slack or total > most + slack or (strict and n and total <= least):
                 raise DataError(
                     f"the sum of column {column} is {total:.9g}, which {n:.0f} rows of values that are each "
                     f"{Support(low, high, self.support.integer, self.support.open)} cannot have"
@@ -167,13 +168,16 @@ class Moments:
             if self.support.integer and total != np.floor(total):
                 raise DataError(f"the sum of column {column} is {total:.12g}, but whole numbers add up to a whole one")
 
-    def _check_reach(self, n: float, squares: Array, values: tuple[float, float] | None) -> None:
+    def _check_reach(
+        self, n: float, squares: Array, values: tuple[float, float] | None, constant: Collection[int]
+    ) -> None:
         """Refuse squares that values within declared bounds cannot have."""
         if values is None:
             return
         for column, (square, centre) in enumerate(zip(squares, self.centre, strict=True)):
             most = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
-            if square > most * (1 + _SLACK) and not (self.residual and column == self.columns - 1):
+            free = column in constant or (self.residual and column == self.columns - 1)
+            if square > most * (1 + _SLACK) and not free:
                 raise DataError(
                     f"the squares of column {column} add up to {square:.9g}, which {n:.0f} values from "
                     f"{values[0]:g} to {values[1]:g} cannot have"

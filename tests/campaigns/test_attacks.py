@@ -334,3 +334,90 @@ def test_a_provider_without_rows_is_named(tmp_path: Path) -> None:
     text = GOOD.replace('"clinics.csv"', '"data"').replace('provider = "clinic"\n', "")
     with pytest.raises(DataError, match=r"c.csv: has no rows"):
         troth.pay(write_campaign(tmp_path, text, files))
+
+
+FAMILIES = [
+    troth.models.Gamma(2.0, 2.0, 1.0),
+    troth.models.Exponential(3, 1),
+    troth.models.Normal(0, 1, 1),
+    troth.models.NormalUnknownVariance(0, 1, 2, 1),
+    troth.models.Poisson(2, 1),
+    troth.models.LinearRegression([0, 0], np.eye(2), 1),
+]
+
+
+@pytest.mark.parametrize("model", FAMILIES, ids=lambda m: type(m).__name__)
+def test_what_is_paid_verifies_at_the_edge_of_declared_values(model: Any) -> None:
+    """Values at the declared bounds, and an intercept outside them: `pay` never writes what `verify` refuses."""
+    rng = np.random.default_rng(1)
+    for low, high in ((2.0, 3.0), (0.0, 0.5), (1.0, 1.0)):
+        low = max(low, 0.01) if isinstance(model, troth.models.Gamma) else low
+        x = rng.choice([low, high], 12)
+        if isinstance(model, troth.models.Poisson):
+            x = np.floor(x)
+            low, high = float(np.floor(low)), float(np.ceil(high))
+        frame: dict[str, Any] = {"p": [*"aabbcc"] * 2, "x": x}
+        options: dict[str, Any] = {}
+        if isinstance(model, troth.models.LinearRegression):
+            frame["y"] = rng.choice([low, high], 12)
+            options = {"columns": "x", "target": "y", "intercept": True}
+        paid = troth.pay(frame, model, provider="p", budget="9.00", seed=1, values=(low, high), **options)
+        assert paid.verify().paid == paid.paid
+
+
+def test_untyped_engines_are_looked_at_value_by_value(tmp_path: Path) -> None:
+    lite = ibis.sqlite.connect(tmp_path / "x.db")
+    lite.raw_sql("create table t (p text, x integer)").close()
+    for value in ("0.7", "1", "2"):
+        lite.raw_sql(f"insert into t values ('a', {value}), ('b', 1)").close()
+    with pytest.raises(DataError):
+        troth.pay(lite.table("t"), troth.models.Poisson(2, 1), provider="p", budget="9")
+    frame = pd.DataFrame({"p": list("aab"), "x": [1.2, 2.0, 1.6]})
+    for table in (frame, ibis.memtable(frame)):
+        with pytest.raises(DataError, match="fractions"):
+            troth.pay(table, B, provider="p", budget="9", categories=["1", "2"])
+
+
+def test_days_of_two_kinds_never_meet(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    options: dict[str, Any] = {"provider": "who", "day": "day", "budget": "9.00", "ledger": path, "seed": 1}
+    troth.pay(days(1), B, **options)
+    later = days(1).assign(day="2026-01-01")
+    with pytest.raises(DataError, match="use one kind"):
+        troth.pay(later, B, **options)
+
+
+def test_results_travel_between_processes() -> None:
+    import pickle
+
+    paid = troth.pay(days(2), B, provider="who", day="day", budget="9.00", seed=1)
+    again = pickle.loads(pickle.dumps(paid))
+    assert again.to_dict() == paid.to_dict()
+    assert again.verify().totals == paid.totals
+
+
+def test_files_keep_their_permissions_and_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"')
+    path = write_campaign(tmp_path, "")
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    path.chmod(0o600)
+    assert run(monkeypatch, "commit", path) == 0
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert run(monkeypatch, "pay", path, "--no-report") == 0
+
+
+def test_a_campaign_file_has_the_last_word(tmp_path: Path) -> None:
+    path = write_campaign(tmp_path)
+    with pytest.raises(ValueError, match="budget= is the campaign file's to say"):
+        troth.pay(path, budget="5.00")
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_the_payment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = write_campaign(tmp_path)
+    (tmp_path / "report.html").mkdir()
+    assert run(monkeypatch, "pay", path) == 1
+    assert "The payments are made and recorded in" in capsys.readouterr().err
+    assert troth.verify(tmp_path / "ledger.jsonl").paid > 0

@@ -35,7 +35,7 @@ def commit(path: str | Path) -> str:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
     with locked(path.resolve().parent):
-        text = path.read_bytes().decode("utf-8")
+        mark, text = _without_mark(path.read_bytes().decode("utf-8"))
         changed = _with_commitment(text, secret.commitment)
         if changed is None:
             raise DataError(
@@ -43,11 +43,16 @@ def commit(path: str | Path) -> str:
             )
         save_secret(secret, secret_path(path))
         try:
-            write_whole(path, changed.encode())
+            write_whole(path, (mark + changed).encode())
         except BaseException:
             secret_path(path).unlink(missing_ok=True)
             raise
     return secret.commitment
+
+
+def _without_mark(text: str) -> tuple[str, str]:
+    """Split off the mark that some editors put before a text."""
+    return (text[0], text[1:]) if text.startswith("\ufeff") else ("", text)
 
 
 def _with_commitment(text: str, commitment: str) -> str | None:

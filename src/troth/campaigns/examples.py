@@ -199,7 +199,8 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
     values = "# values = [0, 100]       # the least and the greatest value of a row"
     if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
         values = "values = [0, 200]         # the least and the greatest value of a row"
-    return f"""# A campaign: {example.story}. Pay it with `troth pay campaign.toml`.
+    ended = example.story if example.story.endswith("?") else example.story + "."
+    return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
 
 [campaign]
 name = "Example: {example.story}"

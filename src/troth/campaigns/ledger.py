@@ -57,10 +57,7 @@ class Ledger:
         """Add an entry."""
         body = canonical(entry)
         plain = json.loads(body)
-        line, self._head = _sealed(body, self._head)
-        self.entries.append(plain)
-        self._lines.append(line)
-        self._of.setdefault(str(plain.get("entry")), []).append(plain)
+        self._add(plain, _sealed(body, self._head)[0])
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Return the entries of a kind."""
@@ -86,14 +83,20 @@ class Ledger:
                 raise LedgerError(f"{where}: {what}")
             if last and plain != ledger._end():
                 raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, and there are {number - 1}")
-            if _sealed(canonical(plain), ledger._head)[0] != line + b"\n":
+            if _spelled(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
                     f"{where}: the chain of hashes breaks here; this line was changed, or others "
                     "before it were changed, removed or swapped"
                 )
             if not last:
-                ledger.append(plain)
+                ledger._add(plain, line + b"\n")
         return ledger
+
+    def _add(self, plain: dict[str, Any], line: bytes) -> None:
+        self.entries.append(plain)
+        self._lines.append(line)
+        self._head = line[-67:-3].decode()
+        self._of.setdefault(str(plain.get("entry")), []).append(plain)
 
     def _end(self) -> dict[str, Any]:
         return {"entry": "end", "lines": len(self.entries)}
@@ -116,10 +119,15 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
+            if path.exists():
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -153,10 +161,17 @@ def _sealed(body: bytes, previous: str) -> tuple[bytes, str]:
     return body[:-1] + f',"previous":"{previous}","hash":"{digest}"}}\n'.encode(), digest
 
 
+def _spelled(plain: dict[str, Any], previous: str) -> bytes | None:
+    """Return the line that an entry should have, or None if it cannot be written."""
+    try:
+        return _sealed(canonical(plain), previous)[0]
+    except ValueError:  # characters that UTF-8 does not have
+        return None
+
+
 def _parsed(line: bytes, place: str) -> dict[str, Any]:
     try:
         entry = json.loads(line.decode())
-        json.dumps(entry).encode()
     except (ValueError, RecursionError):  # also what is no UTF-8
         raise LedgerError(f"{place}: this is no JSON; the line was changed") from None
     if not isinstance(entry, dict) or not {"entry", "previous", "hash"} <= set(entry):

@@ -115,6 +115,25 @@ def pay(
       Elm          4  -0.7143        68.47%        68.47
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
+        given: dict[str, Any] = {
+            "model": model,
+            "rule": rule,
+            "provider": provider,
+            "day": day,
+            "budget": budget,
+            "columns": columns,
+        }
+        given |= {
+            "target": target,
+            "categories": categories,
+            "currency": currency or None,
+            "rows": rows,
+            "values": values,
+        }
+        given |= {"groups": groups, "weights": weights, "models": models, "days": days, "budget_per": budget_per}
+        for name_, value in given.items():
+            if value is not None:
+                raise ParameterError(f"{name_}= is the campaign file's to say; pass a frame or files to say it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         return pay_campaign(campaign, ledger=ledger, final=bool(final), secret=_secret(seed), watch=watch)
     if model is None or budget is None:

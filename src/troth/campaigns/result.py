@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.explain import printable
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.run import check_ledger, read_payment, recorded_reports
+from troth.campaigns.run import campaign_of, check_ledger, read_payment, recorded_reports
 from troth.errors import DataError, MissingCapabilityError
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ class Result:
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revived, (self.ledger.to_bytes(), self._own_model, self.campaign.own_rule, self.paid_now)
 
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
@@ -250,6 +253,12 @@ class Result:
         cells = "".join(f"<th>{html.escape(c)}</th>" for c in head)
         title = html.escape(self.headline())
         return f"<p><b>{title}</b></p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:
+    """Make a result of a ledger's bytes: how results are pickled."""
+    ledger = Ledger.from_bytes(raw)
+    return Result(campaign_of(ledger, model=model, rule=rule), ledger, paid_now)
 
 
 def _plain(value: float | None) -> float | str | None:

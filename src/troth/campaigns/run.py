@@ -7,7 +7,6 @@ is in the ledger is never paid again: a run after an interruption, or with a new
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -19,12 +18,11 @@ from troth.campaigns.canonical import as_number, canonical
 from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
 from troth.campaigns.money import to_minor
 from troth.campaigns.seed import Secret, draw_secret, follows
-from troth.campaigns.settle import Payment, settle, summary_of, sums_of
+from troth.campaigns.settle import Payment, is_summable, settle, summary_of, sums_of
 from troth.campaigns.spec import Campaign
 from troth.campaigns.tables.read import days_of
 from troth.campaigns.tables.request import Day, Report, day_order
 from troth.errors import DataError, TrothError
-from troth.model import Summable
 from troth.sums import Moments
 
 if TYPE_CHECKING:
@@ -68,10 +66,13 @@ def pay_rounds(
     every = list({**{report.key: report for report in reports}, **known}.values())
     campaign.check_providers(sorted({report.provider for report in every}))
     _check_limits(campaign, every)
+    for report in reports:
+        _refuse_impossible(campaign, report)
     by_day: dict[Day, list[Report]] = {}
     for report in sorted(every, key=lambda report: report.provider):
         by_day.setdefault(report.day, []).append(report)
     days = days_of(every)
+    _check_kinds(days)
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
     for done, day in enumerate(payable, 1):
@@ -162,7 +163,7 @@ def report_entry(campaign: Campaign, report: Report) -> dict[str, Any]:
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
     """Return a payment as the ledger has it, money as decimal strings."""
-    plain = asdict(payment)
+    plain = dict(vars(payment))
     for key in _MONEY:
         plain[key] = campaign.text(plain[key])
     if not payment.deposit:
@@ -209,6 +210,18 @@ def _check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
             raise DataError(
                 f"provider {report.provider!r}{where}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}"
             )
+
+
+def _refuse_impossible(campaign: Campaign, report: Report) -> None:
+    try:
+        check_possible(campaign, report)
+    except DataError as error:
+        raise DataError(f"provider {report.provider!r}: {error}") from None
+
+
+def _check_kinds(days: Sequence[Day]) -> None:
+    if len({type(day) for day in days}) > 1:
+        raise DataError(f"some days are whole numbers and others dates ({', '.join(map(str, days[:4]))}); use one kind")
 
 
 def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], ended: bool) -> None:
@@ -312,6 +325,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     by_day: dict[Day, list[Report]] = {}
     for report in reports:
         by_day.setdefault(report.day, []).append(report)
+    _check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
     rounds = ledger.of("round")
@@ -369,12 +383,13 @@ def check_possible(campaign: Campaign, report: Report) -> None:
     model = campaign.model_of(report.provider)
     if isinstance(report.rows, bool) or not isinstance(report.rows, int):
         raise DataError(f"rows must be a whole number, not {report.rows!r}")
-    if not isinstance(model, Summable):
+    if not is_summable(model):
         return
-    declared = model.sums
-    declared.check(report.sums, campaign.values)
-    for place, column in enumerate(campaign.columns):
-        if column is None and isinstance(declared, Moments) and declared.squares:
+    declared = model.sums  # type: ignore[attr-defined]
+    constant = [place for place, column in enumerate(campaign.columns) if column is None]
+    declared.check(report.sums, campaign.values, constant)
+    for place in constant:
+        if isinstance(declared, Moments) and declared.squares:
             square = float(declared.telling(report.sums)[place])
             if square != float(report.sums[0]):
                 raise DataError(

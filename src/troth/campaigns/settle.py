@@ -15,6 +15,7 @@ from troth.campaigns.seed import generator
 from troth.errors import DataError, TrothError
 from troth.mechanisms import Bonded, Round
 from troth.model import Model, Summable
+from troth.models import Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,8 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     statistics = np.stack(parts) if several else parts[0]
     rows = np.array(counts if several else counts[0], dtype=np.float64)
     labels = [campaign.group_of(name) for name in names]
-    groups = [labels.index(label) for label in labels] if campaign.groups else None
+    places: dict[tuple[str, str], int] = {}
+    groups = [places.setdefault(label, len(places)) for label in labels] if campaign.groups else None
     rule = campaign.rule_for(
         model, max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
     )
@@ -138,7 +140,8 @@ def settle(
         result = stage.rule.evaluate(stage.fresh(seed))
         nothing = stage.rule.share_for_nothing(stage.fresh(seed))
     except TrothError as error:
-        raise DataError(_with_names(str(error), names or sorted(report.provider for report in reports))) from None
+        days = [some[0].day for some in (reports, following) if some]
+        raise DataError(_with_names(str(error), names or sorted(r.provider for r in reports), days)) from None
     caps = campaign.caps_for([names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
     deposits = _deposits(stage, caps)
@@ -151,19 +154,24 @@ def settle(
     return found
 
 
-def summary_of(model: Model, sums: Array) -> Array:
+def is_summable(model: Model) -> bool:
+    """Tell whether a model declares its sums, without the cost of asking a Protocol for every report."""
+    return isinstance(model, Family | Summable)
+
+
+def summary_of(model: Any, sums: Array) -> Array:
     """Return the summary that a model makes of sums; a model of one's own hands its statistics around as they are."""
-    return model.from_sums(sums) if isinstance(model, Summable) else sums
+    return np.asarray(model.from_sums(sums)) if is_summable(model) else sums
 
 
-def sums_of(model: Model, summary: Array) -> Array:
+def sums_of(model: Any, summary: Array) -> Array:
     """Return the sums behind a summary."""
-    return model.to_sums(summary) if isinstance(model, Summable) else summary
+    return np.asarray(model.to_sums(summary)) if is_summable(model) else summary
 
 
-def statistics_of(model: Model, sums: Array) -> Array:
+def statistics_of(model: Any, sums: Array) -> Array:
     """Return the statistics that a model makes of sums."""
-    found = model.from_summary(model.from_sums(sums)) if isinstance(model, Summable) else sums
+    found = model.from_summary(model.from_sums(sums)) if is_summable(model) else sums
     return np.asarray(found, dtype=np.float64)
 
 
@@ -223,11 +231,17 @@ def _payment(
     )
 
 
-def _with_names(message: str, names: Sequence[str]) -> str:
-    """Put providers' names where a rule, which knows only places, says "provider 3"."""
+def _with_names(message: str, names: Sequence[str], days: Sequence[Any] = ()) -> str:
+    """Put names where a rule, which knows only places, says "provider 3" or "day 0"."""
 
     def name(match: re.Match[str]) -> str:
         place = int(match.group(1))
         return f"provider {names[place]!r}" if place < len(names) else match.group(0)
 
+    for place, day in enumerate(days):
+        message = re.sub(rf"\bday {place}\b", f"day {day}", message, count=1)
+    message = message.replace(
+        "declare exchangeable=True if providers",
+        "set exchangeable = true under [mechanism] before the first payment if providers",
+    )
     return re.sub(r"\bprovider (\d+)\b", name, message)

@@ -227,8 +227,9 @@ class Campaign:
         place = "" if self.path is None else f"{self.path.name}: "
         have = set(names)
         if self.providers:
+            invited = set(self.providers)
             for name in names:
-                if name not in self.providers:
+                if name not in invited:
                     raise DataError(
                         f"provider {name!r} is not among [data] providers; add it there, or remove its rows"
                     )

@@ -33,7 +33,7 @@ def push_down(data: Any, request: Request) -> list[Part]:
     if request.provider is None:
         raise DataError("the table: say which column holds the providers' names: provider=")
     try:
-        if request.sums.width > _MOST_SUMS:
+        if request.sums.width > _MOST_SUMS or _untyped(table):
             return [_fetch(table, request)]
         try:
             return [_aggregate(table, request, finite=False)]
@@ -56,6 +56,14 @@ def as_ibis(data: Any) -> Any:
     name = f"troth_{id(data):x}"
     data.createOrReplaceTempView(name)
     return ibis.pyspark.connect(data.sparkSession).table(name)
+
+
+def _untyped(table: Any) -> bool:
+    """Tell whether an engine does not enforce the types of columns, so that values must be looked at here."""
+    try:
+        return bool(table.get_backend().name == "sqlite")
+    except Exception:  # a table of no backend
+        return False
 
 
 def _fetch(table: Any, request: Request) -> Part:
@@ -195,6 +203,8 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
         x = _column(table, request, name)
         found.append((MISSING, name, table[name].isnull()))
         if request.categories is not None:
+            if table.schema()[name].is_floating():
+                found.append(("fractions, which are no labels", name, (table[name] % 1) != 0))
             among = ", ".join(repr(label) for label in request.categories[:8])
             found.append((f"not among the categories {among}", name, x.notin(list(request.categories))))
             continue

@@ -33,7 +33,9 @@ def push_down(data: Any, request: Request) -> list[Part]:
     if request.provider is None:
         raise DataError("the table: say which column holds the providers' names: provider=")
     try:
-        if request.sums.width > _MOST_SUMS or _untyped(table):
+        if _untyped(table):
+            return [_fetch(_typed(table, request), request)]
+        if request.sums.width > _MOST_SUMS:
             return [_fetch(table, request)]
         try:
             return [_aggregate(table, request, finite=False)]
@@ -64,6 +66,23 @@ def _untyped(table: Any) -> bool:
         return bool(table.get_backend().name == "sqlite")
     except Exception:  # a table of no backend
         return False
+
+
+def _typed(table: Any, request: Request) -> Any:
+    """Refuse text among the numbers of an engine that lets it in, and fetch whole numbers as they are stored."""
+    if request.categories is not None:
+        return table
+    changed = {}
+    for name in {name for name in request.columns if name is not None}:
+        text = table.filter(~table[name].typeof().isin(["integer", "real", "null"]))
+        example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
+        if example:
+            raise DataError(
+                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are no numbers (first: {example[0]})"
+            )
+        if table.schema()[name].is_numeric():
+            changed[name] = table[name].cast("float64")
+    return table.mutate(**changed)
 
 
 def _fetch(table: Any, request: Request) -> Part:

@@ -325,9 +325,8 @@ def fit(
         if watch is not None:
             options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, past, family, **options)
-    same = (provider, day) in ((None, None), (terms.provider, terms.day))
-    source = os.path.relpath(history, target.parent) if same else None
-    write_whole(target, fitted_text(terms, learned, past, source).encode())
+    source = os.path.relpath(history, target.parent)
+    write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day).encode())
     if plot is not None:
         from troth.history.fit_plots import plot_fit
 
@@ -335,6 +334,10 @@ def fit(
     if as_json:
         _print_json({"campaign": str(target), "model": model_table(learned), "days": len(past.days)})
         return
+    if len(getattr(getattr(learned, "population", None), "prior", "many")) == 1:
+        _warn(
+            "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
+        )
     typer.echo(f"{learned}\n\nwrote {target}: see what lies would have earned with troth backtest {campaign} {history}")
 
 
@@ -368,6 +371,10 @@ def backtest(
         _print_json(found.to_dict())
         return
     typer.echo(f"{found}\n\nproviders under {found.recommended}:\n{found[found.recommended]}")
+    if found.recommended != "as declared":
+        kind = found.recommended.split()[-1]
+        option = {"types": "", "offsets": " --family ProviderNormal"}.get(kind, f" --family {kind}")
+        typer.echo(f"\nlearn that model with: troth fit {campaign} {history}{option}")
 
 
 @app.command()
@@ -428,6 +435,8 @@ def report(
         Path | None, typer.Option("--output", "-o", help="Where it goes.", show_default="report.html beside")
     ] = None,
     history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the report of a ledger anew."""
@@ -435,8 +444,14 @@ def report(
 
     page = output or ledger.parent / "report.html"
     _refuse_same(ledger, page)
+    result = open_ledger(ledger)
     with _progress() as watch:
-        open_ledger(ledger).write_report(page, history=None if history is None else str(history), watch=watch)
+        past = None
+        if history is not None:
+            from troth.campaigns.past import read_history
+
+            past = read_history(result.campaign, str(history), provider=provider, day=day, watch=watch)
+        result.write_report(page, history=past, watch=watch)
     if as_json:
         _print_json({"report": str(page)})
         return

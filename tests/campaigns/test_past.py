@@ -192,7 +192,11 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     path = campaign(folder)
     arguments = ["fit", path, folder / "past.parquet", "--types", "2", "--provider", "who", "--day", "on"]
     assert run(monkeypatch, *arguments) == 0
-    assert troth.Campaign.load(folder / "fitted.toml").history_source is None
+    fitted = troth.Campaign.load(folder / "fitted.toml")
+    assert fitted.history is not None
+    assert (fitted.history["provider"], fitted.history["day"]) == ("who", "on")
+    assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
+    assert "past days; each block of days is paid" in (folder / "report.html").read_text()
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}
@@ -214,3 +218,61 @@ def test_one_row_a_day_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     fitted: Any = troth.Campaign.load(folder / "fitted.toml")
     gap = fitted.model_of("D").offset - fitted.model_of("A").offset
     assert abs(gap - 3) < 0.3
+
+
+@pytest.mark.parametrize(
+    "family", ["Geometric", "Exponential", "Gamma", "NegativeBinomial", "Poisson", "NormalUnknownVariance"]
+)
+def test_every_family_can_be_fitted_and_backtested(
+    family: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    from troth.campaigns.examples import init
+
+    path = init(folder / family, family, "SyntheticPeers", daily=True)
+    example = troth.Campaign.load(path)
+    model: Any = example.model
+    rng = np.random.default_rng(1)
+    frames: list[Any] = []
+    column = str(example.columns[0])
+    for day in range(60):
+        theta = model.draw_parameters(rng)
+        frames += [pd.DataFrame({"who": who, "day": day, column: model.draw_data(rng, theta, 8)}) for who in "ABC"]
+    pd.concat(frames).to_parquet(folder / "past.parquet")
+    options = ["--provider", "who"]
+    assert run(monkeypatch, "fit", path, folder / "past.parquet", "--family", family, *options) == 0, (
+        capsys.readouterr().err
+    )
+    assert type(troth.Campaign.load(path.with_name("fitted.toml")).model).__name__ == family
+    capsys.readouterr()
+    assert run(monkeypatch, "backtest", path, folder / "past.parquet", "--types", "2", "--folds", "3", *options) == 0
+    assert "a lie costs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--spread", "0"], "spread"),
+        (["--spread", "nan"], "spread"),
+        (["--family", "Bernoulli", "--types", "3"], "types are for LatentClass"),
+        (["--types", "60"], "at least 180"),
+        (["--family", "Cauchy"], "no family 'Cauchy'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    options: list[str], message: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv", *options) == 1
+    assert message in capsys.readouterr().err
+    assert not (folder / "fitted.toml").exists()
+
+
+def test_a_backtest_survives_a_candidate_that_cannot_be_fitted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = campaign(folder)
+    text = path.read_text().replace('rule = "SyntheticPeers"\ndraws = 8', 'rule = "Brier"')
+    path.write_text(text)
+    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3") == 0
+    assert "day types could not be tried: Brier needs" in capsys.readouterr().out
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 1
+    assert "Brier cannot pay LatentClass" in capsys.readouterr().err

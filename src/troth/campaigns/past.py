@@ -97,20 +97,34 @@ def fit_campaign(campaign: Campaign, history: History, family: str | None = None
         As for `troth.fit`.
     """
     name = _family(campaign, family)
-    if name == "LatentClass":
+    if (
+        campaign.mechanism is not None
+        and campaign.mechanism.name == "Brier"
+        and name in ("LatentClass", "ProviderNormal")
+    ):
+        raise ParameterError(
+            f"Brier cannot pay {name}: choose another rule, or fit the prior of Bernoulli or Finite (--family)"
+        )
+    if name in ("LatentClass", "ProviderNormal"):
         return fit(history, name, **options)
-    if name == "ProviderNormal":
-        return fit(history, name, **{key: value for key, value in options.items() if key in ("spread", "watch")})
     model: Any = campaign.model
     fixed = {}
     for needed in ("r", "known_shape", "likelihood", "normalised"):
         if type(model).__name__ == name and hasattr(model, needed) and needed in _fields(name):
             fixed[needed] = getattr(model, needed)
     fixed.pop("normalised", None)
-    return fit(history, name, **fixed)
+    return fit(history, name, **fixed, **options)
 
 
-def fitted_text(campaign: Campaign, learned: Learned, history: History, source: str | None = None) -> str:
+def fitted_text(
+    campaign: Campaign,
+    learned: Learned,
+    history: History,
+    source: str | None = None,
+    *,
+    provider: str | None = None,
+    day: str | None = None,
+) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
     plain = plain_copy(campaign.plain)
     kept = {key: plain.get("model", {})[key] for key in _KEPT if key in plain.get("model", {})}
@@ -118,7 +132,8 @@ def fitted_text(campaign: Campaign, learned: Learned, history: History, source: 
     providers = table.pop("providers", {})
     plain["model"] = {"family": table.pop("family"), **kept, **table, **({"providers": providers} if providers else {})}
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
-    plain["history"] = {"source": source, **past} if source is not None else past
+    named = {"source": source, "provider": provider, "day": day}
+    plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
     Campaign.from_dict(plain)
     ordered = {
         name: plain[name] for name in ("campaign", "model", "history", "mechanism", "data", "limits") if name in plain
@@ -152,9 +167,9 @@ def backtest_campaign(
     if types is not None:
         settings["types"] = types
     found |= candidates_for(declared, spread=spread, **settings)
-    if not found:
-        name = type(campaign.model).__name__
-        found[f"fitted {name}"] = lambda past: fit_campaign(campaign, past, name)
+    own = type(campaign.model).__name__
+    if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in found:
+        found[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
     return compare_models(history, found, _payer(campaign, history), folds=folds, seed=seed, **options)
@@ -165,7 +180,9 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
     source = campaign.history_source
     if source is None:
         return None
-    history = read_history(campaign, beside(campaign, source), watch=watch)
+    named = campaign.history or {}
+    sources = beside(campaign, source)
+    history = read_history(campaign, sources, provider=named.get("provider"), day=named.get("day"), watch=watch)
     if campaign.history is not None and campaign.history.get("digest") not in (None, history_digest(history)):
         raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit anew")
     return history
@@ -199,4 +216,4 @@ def _family(campaign: Campaign, family: str | None) -> str:
 
 
 def _fields(family: str) -> Mapping[str, Any]:
-    return {f.name: f for f in dataclasses.fields(FAMILIES[family])}
+    return {f.name: f for f in dataclasses.fields(FAMILIES[family]) if f.init}

@@ -425,16 +425,17 @@ def _past(found: Findings) -> list[str]:
         cells = ""
         for name in models:
             finding = comparison[name][lie]
-            worst = max((f for f in comparison[name].findings if f.lie == lie), key=lambda f: f.gain)
+            worst = comparison[name].worst(lie)
             gains = "GAINS" in (finding.verdict, worst.verdict)
-            text = f"{100 * finding.gain:+.1f}% <small>({100 * worst.gain:+.1f})</small>"
+            interval = f"{100 * finding.low:+.1f} to {100 * finding.high:+.1f}"
+            text = f"{100 * finding.gain:+.1f}% <small>[{interval}] ({100 * worst.gain:+.1f})</small>"
             cells += f'<td class="n{" gains" if gains else ""}">{text}</td>'
         rows += f"<tr><td>{escape(lie)}</td>{cells}</tr>"
     assumes = "".join(f"<li>{escape(line)}</li>" for line in (HONEST_PAST, INDEPENDENT_PAST))
     return [
         f"<p><b>{escape(comparison.verdict)}</b></p><p>{first.days:,} past days; each block of days is paid under models fitted to the "
-        "others, each provider lying alone. Gain over the truth in percent of the cap: the mean over providers, and the worst "
-        "provider. Orange gains significantly.</p>",
+        "others, each provider lying alone. Gain over the truth in percent of the cap: the mean over providers with its interval "
+        "over days, and in brackets the worst provider. Orange gains significantly.</p>",
         f'<div class="scroll"><table><thead><tr><th>lie</th>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
         f"<ul>{assumes}</ul>",
     ]

@@ -459,6 +459,8 @@ def _history(section: Section) -> tuple[dict[str, Any] | None, Source | None]:
         "digest": None if "digest" not in section.left else _digest(section),
         "days": section.whole("days", least=1),
         "providers": section.whole("providers", least=1),
+        "provider": section.text("provider"),
+        "day": section.text("day"),
     }
     section.done(("source", *found))
     return found, None if not source else source[0] if len(source) == 1 else source

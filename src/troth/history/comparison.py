@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from troth.errors import ParameterError
+from troth.errors import ParameterError, TrothError
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from troth.history.record import History
+
+
+_WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,7 @@ class ModelComparison:
     """
 
     backtests: Mapping[str, Backtest]
+    failed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def recommended(self) -> str:
@@ -44,7 +48,8 @@ class ModelComparison:
         """Tell whether another model foretells held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
         sound = [found for found in self.backtests.values() if not found.gaining()] or list(self.backtests.values())
-        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in sound)
+        alike = [other for other in sound if other.measure == own.measure]
+        return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
 
     @property
     def verdict(self) -> str:
@@ -61,6 +66,11 @@ class ModelComparison:
             )
         others = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
         without = f"; lies gain under {', '.join(others)}" if others else ""
+        if found.incentive < _WORTHLESS:
+            return (
+                f"No lie gains under {name}, but none costs much either ({100 * found.incentive:.1f}% of "
+                "the cap on average): these days hardly tell providers' data apart, and honesty would not be rewarded."
+            )
         return (
             f"Pay with {name}: no lie gains significantly, and a lie costs {100 * found.incentive:.1f}% of the cap on "
             f"average{without}."
@@ -79,7 +89,7 @@ class ModelComparison:
         for lie in first.lies:
             cells = []
             for found in self.backtests.values():
-                worst = max((f for f in found.findings if f.lie == lie), key=lambda f: f.gain)
+                worst = found.worst(lie)
                 mean = f"{100 * found[lie].gain:+.1f}{_star(found[lie].verdict)}"
                 cells.append(f"{mean} ({100 * worst.gain:+.1f}{_star(worst.verdict)})")
             lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
@@ -87,6 +97,9 @@ class ModelComparison:
         lines.append(f"{'the reported earns':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
         lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: f"{b.log_score:.3f}"))
         lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
+        if len({found.measure for found in self.backtests.values()}) > 1:
+            lines.append("log scores of different families of counts or waits are not to be compared with each other")
+        lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
 
     def _row(self, width: int, cell: Any) -> str:
@@ -100,6 +113,7 @@ class ModelComparison:
         return {
             "recommended": self.recommended,
             "verdict": self.verdict,
+            "failed": dict(self.failed),
             "models": {name: found.to_dict() for name, found in self.backtests.items()},
         }
 
@@ -127,10 +141,17 @@ def compare_models(
     rate = options.pop("false_alarm", 0.05) / len(candidates)
     watch = options.pop("watch", None)
     found = {}
+    failed: dict[str, str] = {}
     for number, (name, model) in enumerate(candidates.items()):
         told = None if watch is None else partial(_told, watch, number, len(candidates))
-        found[name] = backtest(history, model, rule, lies, name=name, false_alarm=rate, watch=told, **options)
-    return ModelComparison(found)
+        try:
+            found[name] = backtest(history, model, rule, lies, name=name, false_alarm=rate, watch=told, **options)
+        except TrothError as error:
+            failed[name] = str(error).split("\n")[0]
+            reason = error
+    if not found:
+        raise reason
+    return ModelComparison(found, failed)
 
 
 def _told(watch: Callable[[int, int], None], number: int, models: int, done: int, total: int) -> None:

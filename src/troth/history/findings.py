@@ -87,6 +87,8 @@ class Backtest:
         Daily gains ``(day, provider, lie)``, NaN where there was no report.
     scores
         Log probability of each held-out day, ``(day,)``.
+    measure
+        What log scores leave out: only those with the same are to be compared.
     """
 
     name: str
@@ -103,6 +105,12 @@ class Backtest:
     findings: tuple[PastFinding, ...]
     gains: Array = field(repr=False)
     scores: Array = field(repr=False)
+    measure: str = ""
+
+    def worst(self, lie: str | None = None) -> PastFinding:
+        """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
+        some = [f for f in self.findings if lie is None or f.lie == lie]
+        return max(some, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
 
     def __getitem__(self, lie: str) -> PastFinding:
         return next(f for f in self.overall if f.lie == lie)
@@ -125,7 +133,7 @@ class Backtest:
         """What was found, in a sentence or two."""
         gaining = self.gaining()
         if not gaining:
-            worst = max(self.findings, key=lambda f: f.gain)
+            worst = self.worst()
             if worst.gain <= 0:
                 return f"No lie gains under {self.name}: every one would have cost every provider."
             return (
@@ -151,7 +159,7 @@ class Backtest:
             "-" * len(head),
         ]
         for f in self.overall:
-            worst = max((g for g in self.findings if g.lie == f.lie), key=lambda g: g.gain)
+            worst = self.worst(f.lie)
             interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
             mark = " GAINS" if worst.verdict == "GAINS" else ""
             lines.append(
@@ -175,8 +183,8 @@ class Backtest:
             "incentive": self.incentive,
             "verdict": self.verdict,
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],
-            "overall": [asdict(f) for f in self.overall],
-            "findings": [asdict(f) for f in self.findings],
+            "overall": [_plain(f) for f in self.overall],
+            "findings": [_plain(f) for f in self.findings],
         }
 
     def plot(self, path: Any = None) -> Any:
@@ -184,6 +192,11 @@ class Backtest:
         from troth.history.plots import plot_backtest
 
         return plot_backtest(self, path)
+
+
+def _plain(finding: PastFinding) -> dict[str, Any]:
+    """Return plain data, with None where there was nothing to measure."""
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in asdict(finding).items()}
 
 
 def findings_of(

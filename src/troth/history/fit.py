@@ -149,7 +149,9 @@ def fit_latent_class(
     if starts < 1 or max_types < 1 or (types is not None and types < 1):
         raise ParameterError("types, max_types and starts must be at least 1")
     tell: Watch = watch or (lambda share, words: None)  # noqa: ARG005
-    needed = max(FEWEST_DAYS, 2 * (types or 1))
+    if spread is not None and law != "real":
+        raise ParameterError(f"spread is for values, not for the law {law!r}")
+    needed = max(FEWEST_DAYS, 3 * (types or 1))
     if len(history.days) < needed:
         raise DataError(f"the history has {len(history.days)} days; a fit needs at least {needed}")
     own, notes = usable_providers(history, law)
@@ -195,7 +197,7 @@ def usable_providers(history: History, law: str) -> tuple[list[str], list[str]]:
     labels = law in ("binary", "categorical")
     values = history.sums if labels else history.sums[..., 1:2]
     average = values / np.maximum(rows, 1.0)[..., None]
-    own, notes, steady = [], [], 0
+    own, notes, steady, varied = [], [], 0, 0
     for place, name in enumerate(history.providers):
         seen = average[rows[:, place] > 0, place]
         varies = len(seen) > 0 and bool((np.ptp(seen, axis=0) > 0).any())
@@ -205,16 +207,17 @@ def usable_providers(history: History, law: str) -> tuple[list[str], list[str]]:
                 f"provider {name!r} has {days[place]} days of data, fewer than {FEWEST_DAYS_OF_A_PROVIDER}: "
                 "it gets the population's law"
             )
-        elif not varies:
-            notes.append(f"provider {name!r} reports the same mean every day: it gets the population's law")
         else:
             own.append(name)
+            varied += varies
+            if not varies:
+                notes.append(f"provider {name!r} reports the same mean every day: what it sends says nothing")
     if steady == int((days > 0).sum()):
         raise DataError("the column is constant: every provider reports the same mean every day, so no type shows")
-    if len(own) < 2:
+    if varied < 2:
         raise DataError(
             f"a fit needs at least 2 providers with {FEWEST_DAYS_OF_A_PROVIDER} days of data that vary, "
-            f"not {len(own)}; " + "; ".join(notes)
+            f"not {varied}; " + "; ".join(notes)
         )
     return own, notes
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
-from troth.errors import DataError
+from troth.errors import DataError, ParameterError
 from troth.models.dispersed import count_log_likelihood, labels_log_likelihood, real_log_likelihood, real_weight
 from troth.sums import Moments, Tally
 
@@ -139,6 +139,9 @@ class Counts:
         self.rows, self.total = history.sums[..., 0], history.sums[..., 1]
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
         self.unit = 1.0
+        seen = self.rows > 0
+        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
+        self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
 
     @property
     def averages(self) -> Array:
@@ -157,10 +160,11 @@ class Counts:
     def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
-        up = np.einsum("dk,dik->ik", weights, rate) + pull * (population - means) + _ANCHOR * (self.overall - means)
+        pull, anchor = pull * self.worth, _ANCHOR * self.worth
+        up = np.einsum("dk,dik->ik", weights, rate) + pull * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
-        step = np.clip(up / (information + (pull + _ANCHOR) * means), -_REACH, _REACH)
+        step = np.clip(up / (information + (pull + anchor) * means), -_REACH, _REACH)
         return Steps(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
@@ -176,7 +180,7 @@ class Counts:
         """Return what each provider pays for means unlike the population's."""
         apart = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
-        return np.asarray(-pull * apart.sum(axis=1) - _ANCHOR * anchored.sum(axis=1))
+        return np.asarray(-self.worth * (pull * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -185,15 +189,15 @@ class Counts:
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
         """Return derivatives by ln λ and by δ, and the pull's information on ln λ per row."""
         rate, slope = self._slopes(means, dispersion)
-        return rate[..., None], slope, means[..., None]
+        return rate[..., None], slope, self.worth * means[..., None]
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of rates."""
         return means * np.sqrt(covariance[..., 0, 0])
 
     def unit_variance(self, population: Array) -> Array:
-        """Variance of a row."""
-        return population
+        """Variance of a row, and of the days beside it."""
+        return population / self.worth
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
         """Variance that the law itself gives to an estimate of a mean."""
@@ -203,7 +207,7 @@ class Counts:
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
         """Dispersion of somebody whose own rates are unknown: λ varies by between·λ."""
-        other = between * float((1 / population).mean())
+        other = between * float((1 / population).mean()) / self.worth
         return float(dispersion + other + dispersion * other)
 
     def natural(self, dispersion: Array) -> Array:
@@ -223,10 +227,11 @@ class Reals:
         self.rows, self.total = self.sums[..., 0], self.sums[..., 1]
         self.spread = spread
         self.overall = np.asarray(self.total.sum() / np.maximum(self.rows.sum(), 1.0))
-        self.unit = float(np.mean(spread**2))
         days = self.rows > 0
         between = float(np.var(self.averages[..., 0][days])) if days.any() else 1.0
-        size = max(between, self.unit / max(float(self.rows.max(initial=1.0)), 1.0))
+        within = float(np.mean(spread**2))
+        self.unit = max(within, between)  # of a row, where days vary more than its own noise
+        size = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
         self.low, self.high, self.start = 1e-6 * size, 1e3 * size, 0.2 * size
 
     @property
@@ -347,6 +352,8 @@ def spreads(history: History, spread: float | None) -> Array:
     rest counts as dispersion: on one row only their sum matters, and who sends a row twice gains little.
     """
     if spread is not None:
+        if not (np.isfinite(spread) and spread > 0):
+            raise ParameterError(f"spread must be above 0, not {spread!r}")
         return np.full(len(history.providers), float(spread))
     if not (isinstance(history.declared, Moments) and history.declared.squares):
         raise DataError(
@@ -359,7 +366,7 @@ def spreads(history: History, spread: float | None) -> Array:
     if not freedom.any():
         return np.full(len(history.providers), _unexplained(n, total) / _OF_THE_UNEXPLAINED)
     if not within.sum() > 0:
-        raise DataError("values do not vary within any day: give spread=")
+        raise DataError("values do not vary within any day: give their spread (spread=, --spread)")
     pooled = within.sum() / freedom.sum()
     return np.asarray(np.sqrt((within + 3.0 * pooled) / (freedom + 3.0)))
 

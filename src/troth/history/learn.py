@@ -43,11 +43,18 @@ def fit(history: History, family: str = "LatentClass", **options: Any) -> Learne
     """
     if family not in FAMILIES:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    given = {key: value for key, value in options.items() if value is not None}
     if family == "LatentClass":
-        return fit_latent_class(history, options.pop("law", None) or law_for(history.declared), **options)
+        return fit_latent_class(history, given.pop("law", None) or law_for(history.declared), **given)
+    given.pop("seed", None)  # nothing is drawn
+    if "types" in given:
+        raise ParameterError(f"types are for LatentClass, not for {family}")
     if family == "ProviderNormal":
-        return fit_provider_normal(history, **options)
-    return fit_prior(family, history, **options)
+        return fit_provider_normal(history, **given)
+    if "spread" in given:
+        raise ParameterError(f"spread is for LatentClass and ProviderNormal, not for {family}")
+    given.pop("watch", None)
+    return fit_prior(family, history, **given)
 
 
 def law_for(declared: Sums) -> str:
@@ -90,7 +97,8 @@ def candidates_for(
     textbook = textbook_for(declared)
     if textbook is not None:
         found[f"textbook {textbook}"] = lambda past: fit(past, textbook)
-        found["day types"] = lambda past: fit(past, "LatentClass", spread=spread, **options)
+        real = law_for(declared) == "real"
+        found["day types"] = lambda past: fit(past, "LatentClass", spread=spread if real else None, **options)
     if isinstance(declared, Moments) and textbook == "Normal":
         found["offsets"] = lambda past: fit(past, "ProviderNormal", spread=spread)
     return found

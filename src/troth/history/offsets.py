@@ -54,6 +54,12 @@ class NormalFit:
     trace: tuple[float, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        p = self.population
+        lines = [f"a day's mean is {p.mean:.4g} ± {p.scale:.4g}; {len(self.models)} offsets ± {self.offsets:.4g}"]
+        lines += [f"  {name}: offset {m.offset:+.4g}, dispersion {m.dispersion:.4g}" for name, m in self.models.items()]
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
     def model_of(self, provider: str) -> ProviderNormal:
         """Return a provider's own law, or the population's for one without history."""
         return self.models.get(provider, self.population)

@@ -31,6 +31,8 @@ def climb(law: AnyLaw, types: int, rng: Generator, starts: int, steps: int, tole
     reached = trace[-1]
     for _ in range(_ROUNDS if types > 2 else 0):
         tried = [maximise(law, candidate, _BURN) for candidate in _rearranged(law, points, state)]
+        if not tried:
+            break
         best = max(tried, key=lambda found: found[1][-1])
         if not best[1][-1] > reached:
             break

@@ -398,7 +398,7 @@ def _lies(result: Result, found: Findings) -> list[str]:
         )
         parts.append(
             "<p><b>On these very reports.</b> What the lie would have been paid in this round, each provider lying alone against the "
-            "same peers; the mean over providers. A single round is partly luck: a lie that would have gained here loses in "
+            "same peers; the mean over providers. A single round is partly luck: a lie that would have gained here does not in "
             "expectation.</p>"
             '<div class="scroll"><table><thead><tr><th>lie</th><th class="n">paid</th><th class="n">would have been paid</th>'
             f'<th class="n">difference</th></tr></thead><tbody>{rows}</tbody></table></div>'

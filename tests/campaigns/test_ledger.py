@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import troth
@@ -48,9 +48,11 @@ def daily_rows(days: int, seed: int = 1, rows: int = 6) -> str:
     return "\n".join(lines) + "\n"
 
 
+@example(shares=[1.0, 1.0, 1.0], budget=2, parts=[1] * 30)
+@example(shares=[0.999] * 7, budget=5, parts=[3] * 30)
 @given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=30),
-    st.integers(0, 10**12),
+    st.lists(st.one_of(st.just(1.0), st.floats(0, 1)), min_size=1, max_size=30),
+    st.one_of(st.integers(0, 50), st.integers(0, 10**12)),
     st.lists(st.integers(0, 1000), min_size=30, max_size=30),
 )
 def test_shares_of_caps_never_exceed_the_budget(shares: list[float], budget: int, parts: list[int]) -> None:
@@ -95,6 +97,13 @@ def test_no_round_overspends_whatever_is_reported(data: st.DataObject) -> None:
     for i in range(n):
         by_report.setdefault((ones[i], zeros[i]), set()).add(paid.totals[f"p{i}"])
     assert all(len(cents) == 1 for cents in by_report.values())
+
+
+def test_two_cents_for_three_are_kept() -> None:
+    """Everybody's share is 1, and a cap of two thirds of a cent pays nobody: rounding to the nearest would pay three."""
+    frame = {"who": ["a", "b", "c"], "day": [1] * 3, "x": [1, 1, 0]}
+    paid = troth.pay(frame, BERNOULLI, troth.MultiDay(), provider="who", day="day", budget="0.02")
+    assert [(p.share, p.payment) for p in paid.verify().rounds[0].payments] == [(1.0, 0)] * 3
 
 
 def test_each_amount_reaches_its_own_payee() -> None:

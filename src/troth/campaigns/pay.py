@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
 from troth.campaigns.mechanism import mechanism_of
 from troth.campaigns.result import Result
-from troth.campaigns.run import check_ledger, pay_rounds
+from troth.campaigns.run import pay_rounds
 from troth.campaigns.section import plain_copy
 from troth.campaigns.seed import Secret, load_secret, secret_path
 from troth.campaigns.spec import Campaign
@@ -18,6 +18,7 @@ from troth.campaigns.statistics import join_reports, read_statistics
 from troth.campaigns.tables import Report, read_reports
 from troth.campaigns.tables.gather import column_names, gather_reports
 from troth.campaigns.tables.request import Request
+from troth.campaigns.verify import campaign_of, check_ledger
 from troth.errors import DataError, MissingCapabilityError, ParameterError
 from troth.mechanisms import Rule, SyntheticPeers
 from troth.model import Model, Summable
@@ -244,8 +245,6 @@ def verify(
 
 def open_ledger(path: str | Path) -> Result:
     """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
-    from troth.campaigns.run import campaign_of
-
     book = read_ledger(path)
     return Result(campaign_of(book, Path(path).name), book)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.explain import printable
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.run import campaign_of, check_ledger, read_payment, recorded_reports
+from troth.campaigns.run import read_payment, recorded_reports
+from troth.campaigns.verify import campaign_of, check_ledger
 from troth.errors import DataError, MissingCapabilityError
 
 if TYPE_CHECKING:

@@ -1,0 +1,158 @@
+"""Verifying is paying once more: every round of a ledger is recomputed and compared bit for bit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
+from troth.campaigns.run import SAME, check_kinds, check_limits, check_possible, recorded_reports, versions, write_round
+from troth.campaigns.seed import follows
+from troth.campaigns.spec import Campaign
+from troth.campaigns.tables.request import Day, Report, day_order
+from troth.errors import TrothError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from troth.mechanisms import Rule
+    from troth.model import Model
+
+
+def campaign_of(
+    ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
+) -> Campaign:
+    """Read the terms back from the ledger."""
+    first = ledger.entries[0] if ledger.entries else {}
+    if first.get("entry") != "campaign" or first.get("format") != FORMAT:
+        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign in format {FORMAT}")
+    try:
+        campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
+    except (TrothError, KeyError) as error:
+        raise LedgerError(f"{place}, line 1: the terms cannot be read: {error}") from None
+    if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
+        raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
+    return campaign
+
+
+def check_ledger(
+    ledger: Ledger,
+    place: str = "ledger",
+    *,
+    model: Model | None = None,
+    rule: Rule | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> Campaign:
+    """Recompute every round of a ledger whose chain of hashes is whole, and return its campaign.
+
+    Raises
+    ------
+    LedgerError
+        At the first entry that is not what the reports, the terms and the seed make it.
+    """
+    campaign = campaign_of(ledger, place, model=model, rule=rule)
+    try:
+        return _checked(campaign, ledger, place, watch)
+    except LedgerError:
+        raise
+    except (TrothError, LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise LedgerError(f"{place}: an entry is not what Troth writes: {error}") from None
+
+
+def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
+    fresh = Ledger([ledger.entries[0]])
+    _check_stamp(ledger.entries[0], place)
+    reports = recorded_reports(campaign, ledger)
+    campaign.check_providers(sorted({report.provider for report in reports}))
+    check_limits(campaign, reports)
+    for report in reports:
+        check_possible(campaign, report)
+    by_day: dict[Day, list[Report]] = {}
+    for report in reports:
+        by_day.setdefault(report.day, []).append(report)
+    check_kinds(list(by_day))
+    known: dict[Any, Report] = {}
+    before = campaign.commitment
+    rounds = ledger.of("round")
+    for done, head in enumerate(rounds, 1):
+        seed, following = head.get("seed"), head.get("next")
+        _check_seed(campaign, seed, before, done, place)
+        before = seed if before is not None else None
+        _check_plan(campaign, rounds, done, sorted(by_day, key=day_order), place)
+        stamp = {key: head.get(key) for key in ("last", "versions", "time")}
+        tomorrow = by_day[following] if following is not None else None
+        try:
+            write_round(campaign, fresh, by_day[head["day"]], tomorrow, known, seed, stamp)
+        except TrothError as error:
+            raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
+        if watch is not None:
+            watch(done, len(rounds))
+    _compare(fresh, ledger, place)
+    return campaign
+
+
+def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, days: list[Day], place: str) -> None:
+    """Check that a round was to be paid next, against the day that follows it, and not after the end."""
+    head = rounds[number - 1]
+    day, following, last = head["day"], head["next"], head["last"]
+    where = f"{place}: round {number}"
+    _check_stamp(head, where)
+    if campaign.days is not None and number > campaign.days:
+        raise LedgerError(f"{where}: the campaign has {campaign.days} days")
+    if number > len(days) or day != days[number - 1] or isinstance(day, bool):
+        raise LedgerError(f"{where}: day {day} is paid out of turn, or twice, or without reports")
+    if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
+        raise LedgerError(f"{where}: it says that it is the last")
+    expected = days[number] if campaign.waits and number < len(days) else None
+    if following != expected or (campaign.waits and expected is None and not last):
+        raise LedgerError(f"{where}: day {day} is compared with day {following} instead of day {expected}")
+
+
+def _check_stamp(entry: dict[str, Any], place: str) -> None:
+    """Check that an entry tells when and with what it was computed."""
+    named = entry.get("versions")
+    if (
+        not isinstance(named, dict)
+        or set(named) != set(versions())
+        or not all(isinstance(v, str) for v in named.values())
+    ):
+        raise LedgerError(f"{place}: the versions are missing")
+    try:
+        datetime.fromisoformat(entry["time"])
+    except (KeyError, TypeError, ValueError):
+        raise LedgerError(f"{place}: the time is missing") from None
+
+
+def _check_seed(campaign: Campaign, seed: str | None, before: str | None, number: int, place: str) -> None:
+    if (seed is not None) != campaign.draws:
+        raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if seed else 'has no seed'}")
+    if seed is not None and before is not None and not follows(seed, before):
+        raise LedgerError(f"{place}: the seed of round {number} is not the one that was committed to")
+
+
+def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
+    """Compare what was recomputed with what is written, bit for bit; versions may differ in last digits."""
+    same = all(entry["versions"] == versions() for entry in ledger.of("round"))
+    for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
+        if mine != theirs and (same or not _close(mine, theirs)):
+            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")
+    if len(fresh.entries) != len(ledger.entries):
+        raise LedgerError(
+            f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
+        )
+
+
+def _close(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(_close(mine[key], theirs[key]) for key in mine)
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return abs(mine - theirs) <= SAME * max(1.0, abs(mine), abs(theirs))
+    return bool(mine == theirs)
+
+
+def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
+    for key in {**mine, **theirs}:
+        if mine.get(key) != theirs.get(key):
+            return f"{who}: {key} is {theirs.get(key)!r}, and recomputed it is {mine.get(key)!r}"
+    return who

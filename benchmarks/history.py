@@ -35,7 +35,7 @@ def main() -> None:
         "Fit of day types with a dispersion per provider, number of types given: seconds, and those of one bare pass\n"
     )
     print(
-        f"{'days':>6} {'providers':>10} {'types':>6} {'seconds':>8} {'steps':>6} {'ms/step':>8} {'bare ms':>8} {'ratio':>6}"
+        f"{'days':>6} {'providers':>10} {'types':>6} {'seconds':>8} {'µs/(day·provider·type)':>23} {'over a bare pass':>17}"
     )
     for days, providers, types in ((365, 10, 2), (365, 10, 4), (365, 10, 8), (730, 10, 8), (365, 20, 8), (1460, 10, 8)):
         history = past(days, providers, types)

@@ -45,7 +45,7 @@ def plot_payments(result: Result, path: Any = None) -> Any:
     axes.set_yticks(list(places), [name if len(name) <= 28 else name[:27] + "…" for name in names])
     axes.set_xlabel(f"payment, {result.campaign.currency}".rstrip(", "))
     axes.set_title(result.campaign.name, loc="left")
-    axes.legend(loc="lower left", bbox_to_anchor=(0, -0.02), frameon=True, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if path is not None:

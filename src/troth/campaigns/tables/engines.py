@@ -9,14 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from troth.errors import DataError, MissingCapabilityError, TrothError
+from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from troth.campaigns.tables.request import Part, Request
+    from troth.sums import Sums
+    from troth.support import Array
 
 
 class Summarising(Protocol):
@@ -52,7 +56,29 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     for part in found:
         if isinstance(part, TrothError):
             raise part
+        part.sums = whole(request.sums, part.sums)
         yield part
+
+
+def halved(declared: Sums, sums: Array) -> Array:
+    """Return sums without the lower half of symmetric products, which need not travel."""
+    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
+        return sums
+    d = declared.columns
+    upper = declared.width - d * d + np.flatnonzero(np.triu(np.ones((d, d), dtype=bool)).ravel())
+    return sums[:, np.concatenate([np.arange(declared.width - d * d), upper])]
+
+
+def whole(declared: Sums, sums: Array) -> Array:
+    """Return sums with the lower half of symmetric products put back."""
+    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
+        return sums
+    d = declared.columns
+    place = np.zeros((d, d), dtype=np.intp)
+    rows, columns = np.triu_indices(d)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+    head = declared.width - d * d
+    return sums[:, np.concatenate([np.arange(head), head + place.ravel()])]
 
 
 class _Task:
@@ -62,7 +88,9 @@ class _Task:
     def __call__(self, fragment: Summarising) -> Part | TrothError:
         try:
             with threadpool_limits(1):
-                return fragment.summarise(self.request)
+                part = fragment.summarise(self.request)
+            part.sums = halved(self.request.sums, part.sums)
+            return part
         except TrothError as error:
             return error  # as data: it shall reach the buyer without a Java traceback
 

@@ -53,6 +53,11 @@ class Ledger:
         """Hash of the last line, the closing one included: it stands for the whole ledger."""
         return _sealed(canonical(self._end()), self._head)[1]
 
+    @property
+    def lines(self) -> tuple[bytes, ...]:
+        """The lines as they are written, without the closing one."""
+        return tuple(self._lines)
+
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry."""
         body = canonical(entry)
@@ -91,6 +96,13 @@ class Ledger:
             if not last:
                 ledger._add(plain, line + b"\n")
         return ledger
+
+    @classmethod
+    def from_lines(cls, lines: Sequence[bytes], place: str = "ledger") -> Ledger:
+        """Read a ledger that is kept line by line, without the closing one, and check every byte of it."""
+        last = lines[-1][-67:-3].decode(errors="replace") if lines else _START
+        end = {"entry": "end", "lines": len(lines)}
+        return cls.from_bytes(b"".join([*lines, _sealed(canonical(end), last)[0]]), place)
 
     def _add(self, plain: dict[str, Any], line: bytes) -> None:
         self.entries.append(plain)

@@ -198,8 +198,8 @@ class Result:
         write_whole(path, render(self, **options).encode())
         return path
 
-    def write_csv(self, path: str | Path) -> Path:
-        """Write payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
+    def to_csv(self) -> str:
+        """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         import csv
         import io
 
@@ -209,8 +209,12 @@ class Result:
         writer = csv.writer(text)
         writer.writerow(columns)
         writer.writerows(zip(*columns.values(), strict=True))
+        return text.getvalue()
+
+    def write_csv(self, path: str | Path) -> Path:
+        """Write payments as CSV."""
         path = Path(path)
-        write_whole(path, text.getvalue().encode())
+        write_whole(path, self.to_csv().encode())
         return path
 
     def headline(self) -> str:

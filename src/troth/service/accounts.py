@@ -1,0 +1,301 @@
+"""Who somebody is: accounts, passwords, sessions, one-time links and tokens.
+
+Secrets that are handed out have 256 random bits; only their hashes are stored. Links work once and expire.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import unicodedata
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Literal
+
+from argon2 import PasswordHasher
+from argon2.exceptions import VerificationError
+from sqlalchemy import delete, func, insert, select, update
+
+from troth.service.refusals import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    SignInNeededError,
+    TooManyError,
+)
+from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
+from troth.service.store import after, now
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from troth.service.store import Store
+
+Role = Literal["analyst", "provider"]
+SCOPES = ("read", "submit", "manage")
+SESSION_DAYS, LINK_DAYS, MOST_TOKEN_DAYS = 14, 14, 366
+MOST_FAILURES, FAILURE_MINUTES = 10, 15
+SHORTEST_PASSWORD = 12
+_PREFIX = "troth_"
+_hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's argon2id floor
+_nobody = _hasher.hash(secrets.token_hex(16))  # so that unknown names take as long as wrong passwords
+
+
+@dataclass(frozen=True)
+class Who:
+    """Somebody who is signed in, and what the way they came in by allows."""
+
+    account: str
+    name: str
+    role: Role
+    scopes: frozenset[str] = field(default=frozenset(SCOPES))
+
+
+def digest(secret: str) -> str:
+    """Return what is stored of a secret with 256 random bits."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def clean_name(text: str, what: str = "name", longest: int = 120) -> str:
+    """Return a name as it is stored, or refuse one that cannot be shown."""
+    name = " ".join(unicodedata.normalize("NFC", text).split())
+    if not name or len(name) > longest:
+        raise InvalidError(f"{what}: must have 1 to {longest} characters")
+    if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn") for c in name):
+        raise InvalidError(f"{what}: has characters that cannot be shown; remove them")
+    return name
+
+
+def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
+    """Add an account and return its identifier."""
+    name = clean_name(name)
+    if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
+        raise ConflictError(f"name: there is an account {name!r} already; choose another name, or sign in")
+    key = new_id()
+    hashed = None if password is None else hash_password(password)
+    values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
+    tx.execute(insert(accounts).values(created=now(), **values))
+    return key
+
+
+def hash_password(password: str) -> str:
+    """Return a password's argon2id hash; short ones are refused."""
+    if not SHORTEST_PASSWORD <= len(password) <= 1000:
+        raise InvalidError(f"password: must have at least {SHORTEST_PASSWORD} characters; a few words are easy to keep")
+    return _hasher.hash(password.encode(errors="surrogatepass"))
+
+
+def set_password(tx: Connection, account: str, password: str) -> None:
+    """Change a password; all sessions and tokens of the account end."""
+    tx.execute(update(accounts).where(accounts.c.id == account).values(password=hash_password(password)))
+    tx.execute(delete(sessions).where(sessions.c.account == account))
+    tx.execute(update(tokens).where(tokens.c.account == account, tokens.c.revoked.is_(None)).values(revoked=now()))
+
+
+def check_password(store: Store, name: str, password: str, source: str) -> str:
+    """Return the account that a name and password belong to; too many failures are made to wait.
+
+    Parameters
+    ----------
+    source
+        Where the attempt comes from, an address.
+    """
+    name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
+    subjects = [f"name:{name.casefold()}", f"from:{source}"]
+    with store.write() as tx:
+        since = after(minutes=-FAILURE_MINUTES)
+        tx.execute(delete(attempts).where(attempts.c.at < since))
+        for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):
+            count = tx.scalar(select(func.count()).select_from(attempts).where(attempts.c.subject == subject)) or 0
+            if count >= most:
+                raise TooManyError(f"too many failed attempts to sign in; wait {FAILURE_MINUTES} minutes")
+        # counted before the check, so that attempts at the same moment cannot all slip through
+        marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in subjects]
+        tx.execute(insert(attempts), marks)
+        found = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
+    hashed = found.password if found is not None and found.password is not None else _nobody
+    try:
+        _hasher.verify(hashed, password.encode(errors="surrogatepass"))
+        right = found is not None and found.password is not None and found.revoked is None
+    except VerificationError:
+        right = False
+    if not right or found is None:
+        raise SignInNeededError("the name or the password is wrong")
+    with store.write() as tx:
+        tx.execute(delete(attempts).where(attempts.c.subject == subjects[0]))
+        tx.execute(delete(attempts).where(attempts.c.id.in_([mark["id"] for mark in marks])))
+    return str(found.id)
+
+
+def start_session(tx: Connection, account: str) -> str:
+    """Sign an account in and return the session's secret, for a cookie."""
+    secret = secrets.token_urlsafe(32)
+    tx.execute(delete(sessions).where(sessions.c.expires < now()))
+    tx.execute(
+        insert(sessions).values(hash=digest(secret), account=account, created=now(), expires=after(days=SESSION_DAYS))
+    )
+    return secret
+
+
+def end_session(tx: Connection, secret: str) -> None:
+    """Sign out."""
+    tx.execute(delete(sessions).where(sessions.c.hash == digest(secret)))
+
+
+def end_all_sessions(tx: Connection) -> None:
+    """End every session and revoke every token and unused link, of everybody."""
+    tx.execute(delete(sessions))
+    tx.execute(update(tokens).where(tokens.c.revoked.is_(None)).values(revoked=now()))
+    tx.execute(update(links).where(links.c.used.is_(None)).values(used=now()))
+
+
+def who_has_session(tx: Connection, secret: str) -> Who | None:
+    """Return who a session's cookie belongs to."""
+    wanted = digest(secret)
+    query = (
+        select(accounts, sessions.c.hash)
+        .join(sessions, sessions.c.account == accounts.c.id)
+        .where(sessions.c.hash == wanted, sessions.c.expires > now(), accounts.c.revoked.is_(None))
+    )
+    found = tx.execute(query).first()
+    if found is None or not hmac.compare_digest(found.hash, wanted):
+        return None
+    return Who(found.id, found.name, found.role)
+
+
+def create_token(
+    tx: Connection, account: str, label: str, scopes: Collection[str], days: int
+) -> tuple[str, dict[str, Any]]:
+    """Return a new token, which is shown once, and what is kept of it."""
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown or not scopes:
+        raise InvalidError(f"scopes: must be some of {', '.join(SCOPES)}")
+    if not 1 <= days <= MOST_TOKEN_DAYS:
+        raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
+    secret = _PREFIX + secrets.token_urlsafe(32)
+    kept = {
+        "id": new_id(),
+        "account": account,
+        "label": clean_name(label, "label"),
+        "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
+        "created": now(),
+        "expires": after(days=days),
+    }
+    tx.execute(insert(tokens).values(hash=digest(secret), **kept))
+    return secret, kept
+
+
+def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
+    """Return an account's tokens, the latest first."""
+    query = select(tokens).where(tokens.c.account == account).order_by(tokens.c.created.desc())
+    return tx.execute(query).all()
+
+
+def revoke_token(tx: Connection, account: str, token: str) -> None:
+    """End a token of one's own."""
+    mine = (tokens.c.id == token) & (tokens.c.account == account)
+    if tx.execute(select(tokens.c.id).where(mine)).first() is None:
+        raise NotFoundError("there is no such token")
+    tx.execute(update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=now()))
+
+
+def who_has_token(store: Store, secret: str) -> Who | None:
+    """Return who a token belongs to, with its scopes."""
+    wanted = digest(secret)
+    query = (
+        select(accounts, tokens.c.hash, tokens.c.scopes, tokens.c.id.label("token"), tokens.c.used)
+        .join(tokens, tokens.c.account == accounts.c.id)
+        .where(tokens.c.hash == wanted, tokens.c.expires > now(), tokens.c.revoked.is_(None))
+        .where(accounts.c.revoked.is_(None))
+    )
+    with store.read() as tx:
+        found = tx.execute(query).first()
+    if found is None or not hmac.compare_digest(found.hash, wanted):
+        return None
+    if found.used is None or found.used < after(hours=-1):  # the hour is enough, and not every request writes
+        with store.write() as tx:
+            tx.execute(update(tokens).where(tokens.c.id == found.token).values(used=now()))
+    return Who(found.id, found.name, found.role, frozenset(found.scopes.split()))
+
+
+def sign_in_link(tx: Connection, account: str) -> str:
+    """Return the secret of a link that signs an account in once; earlier ones of its kind end."""
+    mine = (links.c.account == account) & (links.c.kind == "sign-in") & links.c.used.is_(None)
+    tx.execute(update(links).where(mine).values(used=now()))
+    return _new_link(tx, kind="sign-in", account=account)
+
+
+def invitation(tx: Connection, member: str) -> str:
+    """Return the secret of a link that makes whoever follows it this provider, once; earlier ones end."""
+    end_invitations(tx, member)
+    return _new_link(tx, kind="invitation", member=member)
+
+
+def end_invitations(tx: Connection, member: str) -> None:
+    """Use up all invitations of a provider."""
+    tx.execute(update(links).where(links.c.member == member, links.c.used.is_(None)).values(used=now()))
+
+
+def find_link(tx: Connection, secret: str) -> Row[Any]:
+    """Return an unused link, or say that it is none."""
+    found = tx.execute(
+        select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
+    ).first()
+    if found is None or not hmac.compare_digest(found.hash, digest(secret)):
+        raise NotFoundError("this link was used already, has expired, or never was; ask for a new one")
+    return found
+
+
+def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:
+    """Use a link up and return the account that it signs in; a password that is given is the account's from now on."""
+    link = _used_up(tx, secret, "sign-in")
+    if password:
+        set_password(tx, link.account, password)
+    return str(link.account)
+
+
+def accept_invitation(
+    tx: Connection, secret: str, *, account: str | None = None, name: str | None = None, password: str | None = None
+) -> str:
+    """Use an invitation up and return the account that is now this provider.
+
+    Parameters
+    ----------
+    account
+        The provider account that is signed in; without one, a new account is made with the name and password.
+    """
+    link = _used_up(tx, secret, "invitation")
+    member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
+    if member.revoked is not None:
+        raise NotFoundError("this invitation was revoked")
+    if account is None:
+        if not password:
+            raise InvalidError("password: choose one")
+        account = create_account(tx, name or member.name, "provider", password)
+    else:
+        role = tx.scalar(select(accounts.c.role).where(accounts.c.id == account))
+        if role != "provider":
+            raise ForbiddenError("you are signed in as an analyst; sign out to accept an invitation as a provider")
+        others = select(members.c.id).where(members.c.campaign == member.campaign, members.c.account == account)
+        if tx.execute(others.where(members.c.id != member.id)).first() is not None:
+            raise ConflictError("your account is a provider of this campaign already, under another name")
+    tx.execute(update(members).where(members.c.id == member.id).values(account=account, joined=now()))
+    return account
+
+
+def _new_link(tx: Connection, **values: Any) -> str:
+    secret = secrets.token_urlsafe(32)
+    tx.execute(insert(links).values(hash=digest(secret), created=now(), expires=after(days=LINK_DAYS), **values))
+    return secret
+
+
+def _used_up(tx: Connection, secret: str, kind: str) -> Row[Any]:
+    """Use a link up: of several who follow it at once, one succeeds."""
+    link = find_link(tx, secret)
+    fresh = (links.c.hash == link.hash) & links.c.used.is_(None) & (links.c.kind == kind)
+    if tx.execute(update(links).where(fresh).values(used=now())).rowcount != 1:
+        raise NotFoundError("this link was used already, has expired, or never was; ask for a new one")
+    return link

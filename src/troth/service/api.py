@@ -1,0 +1,508 @@
+"""The JSON API: what the command line and other programs speak. Money is decimal strings, times are UTC."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from starlette.concurrency import run_in_threadpool
+
+from troth.campaigns.canonical import canonical
+from troth.campaigns.pay import verify as verify_ledger
+from troth.campaigns.toml import to_toml
+from troth.errors import TrothError
+from troth.service import accounts, campaigns, incoming, rounds, settlement, views
+from troth.service.access import identify
+from troth.service.accounts import Who
+from troth.service.once import Reply, answer_once, replayed, request_of
+from troth.service.refusals import InvalidError
+from troth.service.schemas import (
+    Acceptance,
+    Closing,
+    Confirmation,
+    Deadline,
+    Group,
+    Identifier,
+    Key,
+    NewCampaign,
+    NewProvider,
+    NewRound,
+    Number,
+    Refused,
+    SignIn,
+    Terms,
+)
+from troth.service.store import timestamp
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from troth.service.store import Store
+
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    status: {"model": Refused} for status in (401, 403, 404, 409, 413, 415, 422, 429, 503)
+}
+router = APIRouter(prefix="/api/v1", responses=_REFUSED, dependencies=[Depends(identify)])
+Somebody = Annotated[Who, Depends(identify)]
+
+
+def _store(request: Request) -> Store:
+    store: Store = request.app.state.store
+    return store
+
+
+def _reply(plain: Any, status: int = 200) -> Reply:
+    return Reply(status, canonical(plain))
+
+
+def _sent(reply: Reply) -> Response:
+    return Response(reply.body, reply.status, media_type="application/json")
+
+
+@router.get("/health", tags=["service"])
+def health(request: Request) -> dict[str, str]:
+    """Tell that the service and its database answer."""
+    return check_health(_store(request))
+
+
+def check_health(store: Store) -> dict[str, str]:
+    """Ask the database something."""
+    from sqlalchemy import text
+
+    from troth import __version__
+
+    with store.read() as tx:
+        tx.execute(text("SELECT 1"))
+    return {"status": "ok", "version": __version__}
+
+
+@router.get("/me", tags=["account"])
+def me(who: Somebody) -> dict[str, Any]:
+    """Tell who the token belongs to."""
+    return {"name": who.name, "role": who.role, "scopes": sorted(who.scopes)}
+
+
+@router.post("/tokens", tags=["account"], status_code=201)
+def create_token(request: Request, body: SignIn) -> dict[str, Any]:
+    """Exchange a name and password for a token that expires; it is shown this once."""
+    store = _store(request)
+    source = request.client.host if request.client is not None else ""
+    account = accounts.check_password(store, body.name, body.password, source)
+    with store.write() as tx:
+        secret, kept = accounts.create_token(tx, account, body.label, body.scopes, body.days)
+    return {"token": secret, **_token(kept)}
+
+
+@router.get("/tokens", tags=["account"])
+def list_tokens(request: Request, who: Somebody) -> list[dict[str, Any]]:
+    """List one's tokens, without their secrets."""
+    with _store(request).read() as tx:
+        return [_token(row._asdict()) for row in accounts.list_tokens(tx, who.account)]
+
+
+def _token(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: row.get(key) for key in ("id", "label", "created", "expires", "used", "revoked")}
+    return {**kept, "scopes": row["scopes"].split()}
+
+
+@router.delete("/tokens/{token}", tags=["account"], status_code=204)
+def revoke_token(request: Request, who: Somebody, token: Identifier) -> None:
+    """End one of one's tokens."""
+    with _store(request).write() as tx:
+        accounts.revoke_token(tx, who.account, token)
+
+
+@router.post("/invitations", tags=["account"], status_code=201)
+def accept_invitation(request: Request, body: Acceptance) -> dict[str, str]:
+    """Accept an invitation: the account that is made is the provider that was invited."""
+    with _store(request).write() as tx:
+        account = accounts.accept_invitation(tx, body.invitation, name=body.name, password=body.password)
+        return {"account": account}
+
+
+@router.get("/campaigns", tags=["campaigns"])
+def list_campaigns(request: Request, who: Somebody) -> list[dict[str, Any]]:
+    """List the campaigns that one owns or provides data to."""
+    with _store(request).read() as tx:
+        return [views.campaign_view(tx, who, row.id) for row in campaigns.list_campaigns(tx, who)]
+
+
+@router.post("/campaigns", tags=["campaigns"], status_code=201)
+def create_campaign(request: Request, body: NewCampaign, who: Somebody, key: Key = None) -> Response:
+    """Create a campaign from the tables of a campaign file; the seed is drawn and committed to."""
+
+    def work(tx: Connection) -> Reply:
+        made = campaigns.create_campaign(
+            tx, who, body.terms, publish_at_once=body.publish_at_once, share_ledger=body.share_ledger
+        )
+        return _reply(views.campaign_view(tx, who, made), 201)
+
+    return _once(request, who, key, body, work)
+
+
+@router.get("/campaigns/{campaign}", tags=["campaigns"])
+def show_campaign(request: Request, campaign: Identifier, who: Somebody) -> dict[str, Any]:
+    """Show a campaign."""
+    with _store(request).read() as tx:
+        return views.campaign_view(tx, who, campaign)
+
+
+@router.put("/campaigns/{campaign}/terms", tags=["campaigns"])
+def change_terms(request: Request, campaign: Identifier, body: Terms, who: Somebody) -> dict[str, Any]:
+    """Replace the terms, until the first round opens."""
+    with _store(request).write() as tx:
+        campaigns.change_terms(tx, who, campaign, body.terms)
+        return views.campaign_view(tx, who, campaign)
+
+
+@router.get("/campaigns/{campaign}/campaign.toml", tags=["campaigns"], response_class=PlainTextResponse)
+def campaign_file(request: Request, campaign: Identifier, who: Somebody) -> str:
+    """Return the terms as a campaign file, for the command line; providers get it without others' names."""
+    with _store(request).read() as tx:
+        return to_toml(views.campaign_view(tx, who, campaign)["terms"])
+
+
+@router.get("/campaigns/{campaign}/providers", tags=["providers"])
+def list_providers(request: Request, campaign: Identifier, who: Somebody) -> list[dict[str, Any]]:
+    """List the providers."""
+    with _store(request).read() as tx:
+        campaigns.owned(tx, who, campaign)
+        return [_provider(member._asdict()) for member in campaigns.list_members(tx, campaign)]
+
+
+@router.post("/campaigns/{campaign}/providers", tags=["providers"], status_code=201)
+def add_provider(request: Request, campaign: Identifier, body: NewProvider, who: Somebody, key: Key = None) -> Response:
+    """Add a provider whose identity was verified, and return a one-time invitation for it."""
+
+    def work(tx: Connection) -> Reply:
+        member = campaigns.add_member(tx, who, campaign, body.name, body.identity, body.group)
+        return _reply(_invited(request, tx, who, campaign, member), 201)
+
+    return _once(request, who, key, body, work)
+
+
+@router.put("/campaigns/{campaign}/providers/{member}/group", tags=["providers"])
+def relate(request: Request, campaign: Identifier, member: Identifier, body: Group, who: Somebody) -> dict[str, Any]:
+    """Put a provider into a group of related ones, or take it out, until the first round opens."""
+    with _store(request).write() as tx:
+        campaigns.relate(tx, who, campaign, member, body.group)
+        return _provider(campaigns.find_member(tx, campaign, member)._asdict())
+
+
+@router.post("/campaigns/{campaign}/providers/{member}/invitation", tags=["providers"], status_code=201)
+def invite(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> dict[str, Any]:
+    """Return a new one-time invitation; an earlier one ends."""
+    with _store(request).write() as tx:
+        return _invited(request, tx, who, campaign, member)
+
+
+@router.delete("/campaigns/{campaign}/providers/{member}", tags=["providers"], status_code=204)
+def revoke(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> None:
+    """Let a provider send no more data; what stands in closed rounds stands."""
+    with _store(request).write() as tx:
+        campaigns.revoke(tx, who, campaign, member)
+
+
+def _invited(request: Request, tx: Connection, who: Who, campaign: str, member: str) -> dict[str, Any]:
+    secret = campaigns.invite(tx, who, campaign, member)
+    link = f"{request.app.state.settings.url}/join/{secret}"
+    return {**_provider(campaigns.find_member(tx, campaign, member)._asdict()), "invitation": secret, "link": link}
+
+
+def _provider(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: row[key] for key in ("id", "name", "identity", "joined", "revoked")}
+    return {**kept, "group": row["related"]}
+
+
+@router.get("/campaigns/{campaign}/rounds", tags=["rounds"])
+def list_rounds(request: Request, campaign: Identifier, who: Somebody) -> list[dict[str, Any]]:
+    """List the rounds."""
+    with _store(request).read() as tx:
+        return views.list_rounds(tx, who, campaign)
+
+
+@router.post("/campaigns/{campaign}/rounds", tags=["rounds"], status_code=201)
+def open_round(request: Request, campaign: Identifier, body: NewRound, who: Somebody, key: Key = None) -> Response:
+    """Open the next round; with the first one, providers and terms are fixed."""
+
+    def work(tx: Connection) -> Reply:
+        number = rounds.open_round(tx, who, campaign, body.day, parse_moment(body.deadline))
+        return _reply(views.round_view(tx, who, campaign, number), 201)
+
+    return _once(request, who, key, body, work)
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}", tags=["rounds"])
+def show_round(request: Request, campaign: Identifier, number: Number, who: Somebody) -> dict[str, Any]:
+    """Show a round."""
+    with _store(request).read() as tx:
+        return views.round_view(tx, who, campaign, number)
+
+
+@router.post("/campaigns/{campaign}/rounds/{number}/close", tags=["rounds"])
+def close_round(
+    request: Request, campaign: Identifier, number: Number, body: Closing, who: Somebody, key: Key = None
+) -> Response:
+    """Close a round and pay what has become payable; closing a closed round changes nothing."""
+    return _after(
+        request,
+        who,
+        key,
+        body,
+        lambda: settlement.close_round(_store(request), who, campaign, number, final=body.final),
+        lambda tx: views.round_view(tx, who, campaign, number),
+    )
+
+
+@router.post("/campaigns/{campaign}/finish", tags=["rounds"])
+def finish(request: Request, campaign: Identifier, who: Somebody, key: Key = None) -> Response:
+    """End a daily campaign: its last day is paid by its rule."""
+    return _after(
+        request,
+        who,
+        key,
+        None,
+        lambda: settlement.finish(_store(request), who, campaign),
+        lambda tx: views.campaign_view(tx, who, campaign),
+    )
+
+
+@router.post("/campaigns/{campaign}/rounds/{number}/reopen", tags=["rounds"])
+def reopen(request: Request, campaign: Identifier, number: Number, body: Deadline, who: Somebody) -> dict[str, Any]:
+    """Open a round again that was closed and could not be paid."""
+    store = _store(request)
+    settlement.reopen(store, who, campaign, number, parse_moment(body.deadline))
+    with store.read() as tx:
+        return views.round_view(tx, who, campaign, number)
+
+
+@router.post("/campaigns/{campaign}/rounds/{number}/publish", tags=["rounds"])
+def publish(request: Request, campaign: Identifier, number: Number, who: Somebody) -> dict[str, Any]:
+    """Show providers what they were paid, and why."""
+    with _store(request).write() as tx:
+        rounds.publish(tx, who, campaign, number)
+        return views.round_view(tx, who, campaign, number)
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}/reports", tags=["rounds"])
+def list_reports(request: Request, campaign: Identifier, number: Number, who: Somebody) -> list[dict[str, Any]]:
+    """List who has reported."""
+    with _store(request).read() as tx:
+        campaigns.owned(tx, who, campaign)
+        there = rounds.reporters(tx, rounds.find_round(tx, campaign, number).id)
+        return [
+            {"member": member.id, "provider": member.name, "confirmed": report.confirmed, "rows": report.rows}
+            for member in campaigns.list_members(tx, campaign)
+            if (report := there.get(member.id)) is not None
+        ]
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}/submissions", tags=["submissions"])
+def list_submissions(request: Request, campaign: Identifier, number: Number, who: Somebody) -> list[dict[str, Any]]:
+    """List one's own submissions to a round, the latest first."""
+    with _store(request).read() as tx:
+        row, member = campaigns.joined(tx, who, campaign)
+        held = rounds.find_round(tx, campaign, number)
+        spec = campaigns.terms_of(row)
+        return [views.submission_view(spec, member, held, mine) for mine in rounds.my_uploads(tx, member.id, held.id)]
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}/submissions/{submission}", tags=["submissions"])
+def show_submission(
+    request: Request, campaign: Identifier, number: Number, submission: Identifier, who: Somebody
+) -> dict[str, Any]:
+    """Show one of one's submissions: the receipt, once it is confirmed."""
+    with _store(request).read() as tx:
+        return _submission(tx, who, campaign, number, submission)
+
+
+def _submission(tx: Connection, who: Who, campaign: str, number: int, submission: str) -> dict[str, Any]:
+    row, member = campaigns.joined(tx, who, campaign)
+    held = rounds.find_round(tx, campaign, number)
+    mine = rounds.my_upload(tx, member.id, held.id, submission)
+    return views.submission_view(campaigns.terms_of(row), member, held, mine)
+
+
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/submissions/file",
+    tags=["submissions"],
+    status_code=201,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def submit_file(
+    request: Request,
+    campaign: Identifier,
+    number: Number,
+    who: Somebody,
+    name: Annotated[
+        str, Query(min_length=1, max_length=200, description="The file's name; its ending tells the format.")
+    ],
+    key: Key = None,
+) -> Response:
+    """Send a file of rows or statistics; it counts once it is confirmed."""
+    limits = request.app.state.settings.limits
+    async with incoming.kept(request.stream(), limits) as path:
+        return await run_in_threadpool(_submit, request, who, campaign, number, path, name, key)
+
+
+@router.post("/campaigns/{campaign}/rounds/{number}/submissions/statistics", tags=["submissions"], status_code=201)
+def submit_statistics(
+    request: Request,
+    campaign: Identifier,
+    number: Number,
+    who: Somebody,
+    body: Annotated[dict[str, Any], Body(description="What `troth statistics` writes.")],
+    key: Key = None,
+) -> Response:
+    """Send statistics instead of rows; they count once they are confirmed."""
+    limits = request.app.state.settings.limits
+    upload = incoming.read_statistics(_store(request), who, campaign, number, body, limits)
+    return _added(request, who, campaign, number, upload, key)
+
+
+def _submit(request: Request, who: Who, campaign: str, number: int, path: Any, name: str, key: str | None) -> Response:
+    settings = request.app.state.settings
+    upload = incoming.read_submission(_store(request), who, campaign, number, path, name, settings.limits)
+    return _added(request, who, campaign, number, upload, key)
+
+
+def _added(request: Request, who: Who, campaign: str, number: int, upload: Any, key: str | None) -> Response:
+    def work(tx: Connection) -> Reply:
+        made = rounds.add_upload(tx, who, campaign, number, upload)
+        return _reply(_submission(tx, who, campaign, number, made), 201)
+
+    asked = request_of(who.account, key, request.method, request.url.path, request.url.query, upload.sha256)
+    return _sent(answer_once(_store(request), asked, work))
+
+
+@router.post("/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm", tags=["submissions"])
+def confirm(
+    request: Request,
+    campaign: Identifier,
+    number: Number,
+    submission: Identifier,
+    body: Confirmation,
+    who: Somebody,
+    key: Key = None,
+) -> Response:
+    """Make a submission one's report, and return the receipt."""
+
+    def work(tx: Connection) -> Reply:
+        rounds.confirm(tx, who, campaign, number, submission, body.replaces)
+        return _reply(_submission(tx, who, campaign, number, submission))
+
+    return _once(request, who, key, body, work)
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}/payments", tags=["payments"])
+def payments(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
+    """Show payments and the reasons for them: all, or one's own once the round is published."""
+    with _store(request).read() as tx:
+        return _sent(_reply(views.payments_view(tx, who, campaign, number)))
+
+
+@router.get("/campaigns/{campaign}/rounds/{number}/payments/{member}", tags=["payments"])
+def payment(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
+    """Show one provider's payment and the reasons for it."""
+    with _store(request).read() as tx:
+        return _sent(_reply(views.payment_of(tx, who, campaign, number, member)))
+
+
+@router.get("/campaigns/{campaign}/ledger", tags=["ledger"], response_class=PlainTextResponse)
+def ledger(request: Request, campaign: Identifier, who: Somebody) -> Response:
+    """Return the ledger as a file that `troth verify` reads."""
+    with _store(request).read() as tx:
+        raw = views.shared_result(tx, who, campaign).ledger.to_bytes()
+    return download(raw, "application/jsonl", "ledger.jsonl")
+
+
+@router.get("/campaigns/{campaign}/payments.csv", tags=["ledger"], response_class=PlainTextResponse)
+def payments_csv(request: Request, campaign: Identifier, who: Somebody) -> Response:
+    """Return all payments as CSV."""
+    with _store(request).read() as tx:
+        text = views.shared_result(tx, who, campaign).to_csv()
+    return download(text.encode(), "text/csv", "payments.csv")
+
+
+@router.get("/campaigns/{campaign}/report", tags=["ledger"], response_class=PlainTextResponse)
+def report(request: Request, campaign: Identifier, who: Somebody) -> Response:
+    """Return the report: one HTML file that needs no network."""
+    from troth.campaigns.report import render
+
+    with _store(request).read() as tx:
+        result = views.shared_result(tx, who, campaign)
+    return download(render(result).encode(), "text/html", "report.html")
+
+
+@router.post("/campaigns/{campaign}/verify", tags=["ledger"])
+def verify(request: Request, campaign: Identifier, who: Somebody) -> dict[str, Any]:
+    """Check every byte of the ledger and recompute every payment."""
+    return verified(_store(request), who, campaign)
+
+
+def verified(store: Store, who: Who, campaign: str) -> dict[str, Any]:
+    """Check a ledger as the database has it, its head against what was noted when its last round was paid."""
+    try:
+        with store.read() as tx:
+            result = views.shared_result(tx, who, campaign)
+            noted = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
+        verify_ledger(result.ledger, head=noted[-1] if noted else None)
+    except TrothError as error:
+        return {"right": False, "problem": str(error)}
+    return {
+        "right": True,
+        "problem": None,
+        "head": result.ledger.head,
+        "lines": len(result.ledger.lines),
+        "rounds": len(result.rounds),
+        "paid": result.campaign.text(result.paid),
+    }
+
+
+def download(raw: bytes, kind: str, name: str) -> Response:
+    """Return bytes as a file to keep."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(raw, media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+def parse_moment(text: str | None) -> str | None:
+    """Return a time with a zone as the tables have it."""
+    if text is None or not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            raise ValueError(text)
+        return timestamp(moment)
+    except (ValueError, OverflowError):
+        raise InvalidError(f"deadline: {text!r} is no time with a zone, such as 2026-05-04T12:00:00Z") from None
+
+
+def _fingerprint(request: Request, body: Any) -> tuple[str, str, str]:
+    said = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
+    return request.method, request.url.path, said
+
+
+def _once(request: Request, who: Who, key: str | None, body: Any, work: Any) -> Response:
+    asked = request_of(who.account, key, *_fingerprint(request, body))
+    return _sent(answer_once(_store(request), asked, work))
+
+
+def _after(request: Request, who: Who, key: str | None, body: Any, deed: Any, view: Any) -> Response:
+    """Do something that takes transactions of its own and may be done twice without harm, then answer once."""
+    store = _store(request)
+    asked = request_of(who.account, key, *_fingerprint(request, body))
+    with store.read() as tx:
+        found = replayed(tx, asked)
+    if found is not None:
+        return _sent(found)
+    deed()
+    return _sent(answer_once(store, asked, lambda tx: _reply(view(tx))))

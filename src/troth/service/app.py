@@ -1,0 +1,116 @@
+"""The application: the API and the pages on one database."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from troth import __version__
+from troth.service import api, settlement
+from troth.service.access import check_table
+from troth.service.migrate import migrate
+from troth.service.store import Store
+from troth.service.uploads import Limits
+from troth.service.web import Guard, answer_errors, log_to_stderr, logger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SETTINGS = "TROTH_SERVICE"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service runs.
+
+    Attributes
+    ----------
+    database
+        A PostgreSQL URL, or the path of an SQLite file.
+    url
+        Where people reach it: links begin with it, and cookies are for it alone.
+    tick
+        Seconds between looks at deadlines; 0 for none.
+    """
+
+    database: str
+    url: str = "http://127.0.0.1:8000"
+    limits: Limits = field(default_factory=Limits)
+    tick: float = 2.0
+
+    def to_text(self) -> str:
+        """Return what workers are started with."""
+        plain = {"database": self.database, "url": self.url, "tick": self.tick, "limits": vars(self.limits)}
+        return json.dumps(plain)
+
+    @classmethod
+    def from_text(cls, text: str) -> Settings:
+        """Read what workers are started with."""
+        plain = json.loads(text)
+        return cls(**{**plain, "limits": Limits(**plain["limits"])})
+
+
+def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
+    """Return the application; its database is brought up to date first."""
+    store = store or Store(settings.database)
+    migrate(store)
+
+    @asynccontextmanager
+    async def living(_app: FastAPI) -> AsyncIterator[None]:
+        ended = threading.Event()
+        clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, ended), daemon=True)
+        if settings.tick:
+            clock.start()
+        yield
+        ended.set()
+        if settings.tick:
+            clock.join()
+        store.close()
+
+    app = FastAPI(
+        title="Troth",
+        version=__version__,
+        description="Pays for data so that telling the truth pays best.",
+        lifespan=living,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.store, app.state.settings = store, settings
+    app.include_router(api.router)
+    _add_pages(app)
+    answer_errors(app)
+    check_table(app)
+    host = urlsplit(settings.url).hostname or "localhost"
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
+    app.add_middleware(Guard, https=settings.url.startswith("https:"))
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    from troth.service import pages
+
+    pages.add_to(app)
+
+
+def from_environment() -> FastAPI:
+    """Return the application as a worker starts it."""
+    log_to_stderr()
+    return create_app(Settings.from_text(os.environ[SETTINGS]))
+
+
+def _watch_deadlines(store: Store, seconds: float, ended: threading.Event) -> None:
+    """Close rounds when their time has come; every worker may, and one does."""
+    while not ended.wait(seconds):
+        try:
+            settlement.close_due(store)
+        except Exception:
+            logger.exception("closing rounds at their deadlines failed; it is tried again")

@@ -1,0 +1,264 @@
+"""Campaigns in the database: their terms, who owns them, and who provides data to them.
+
+Terms may change until the first round opens. Then the list of providers and the groups of related ones become part of
+the terms, because caps depend on them, and nothing changes any more.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import insert, select, update
+
+from troth.campaigns.commit import DAILY_ROUNDS
+from troth.campaigns.section import plain_copy
+from troth.campaigns.seed import Secret, draw_secret
+from troth.campaigns.spec import Campaign
+from troth.errors import TrothError
+from troth.model import Summable
+from troth.service import accounts
+from troth.service.accounts import Who, clean_name
+from troth.service.refusals import ConflictError, InvalidError, NotFoundError
+from troth.service.schema import campaigns, members, new_id
+from troth.service.store import now
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+_ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
+_PARTS = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
+
+
+def create_campaign(
+    tx: Connection, who: Who, plain: Any, *, publish_at_once: bool = False, share_ledger: bool = False
+) -> str:
+    """Add a campaign, commit to its seed, and return its identifier.
+
+    Parameters
+    ----------
+    plain
+        The tables of a campaign file; where it says files lie is ignored.
+    publish_at_once
+        Show providers their payments as soon as a round is paid, not when the analyst says so.
+    share_ledger
+        Let providers read the whole ledger, all statistics in it, once everything in it is published.
+    """
+    terms, names, groups = _own_terms(plain)
+    secret = None
+    if _checked(terms).draws:
+        secret = draw_secret(DAILY_ROUNDS if _checked(terms).daily else 1)
+        terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
+        _checked(terms)
+    key = new_id()
+    tx.execute(
+        insert(campaigns).values(
+            id=key,
+            owner=who.account,
+            plain=json.dumps(terms),
+            secret=None if secret is None else secret.hexadecimal,
+            secret_rounds=None if secret is None else secret.rounds,
+            state="draft",
+            publish_at_once=publish_at_once,
+            share_ledger=share_ledger,
+            created=now(),
+        )
+    )
+    for name in names:
+        add_member(tx, who, key, name, "named in the campaign file", groups.get(name))
+    return key
+
+
+def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
+    """Replace the terms of a campaign that nobody has reported to yet; its commitment to a seed is made anew."""
+    row = owned(tx, who, campaign, lock=True)
+    if row.state != "draft":
+        raise ConflictError("terms do not change once a round was opened; create a new campaign")
+    terms, names, groups = _own_terms(plain)
+    secret = None
+    if _checked(terms).draws:
+        secret = draw_secret(DAILY_ROUNDS if _checked(terms).daily else 1)
+        terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
+    values = {
+        "plain": json.dumps(terms),
+        "secret": None if secret is None else secret.hexadecimal,
+        "secret_rounds": None if secret is None else secret.rounds,
+    }
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**values))
+    known = {member.name for member in list_members(tx, campaign)}
+    for name in names:
+        if name not in known:
+            add_member(tx, who, campaign, name, "named in the campaign file", groups.get(name))
+
+
+def owned(tx: Connection, who: Who, campaign: str, *, lock: bool = False) -> Row[Any]:
+    """Return a campaign of one's own; other people's are not there."""
+    query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == who.account)
+    found = tx.execute(query.with_for_update() if lock else query).first()
+    if found is None or who.role != "analyst":
+        raise NotFoundError("there is no such campaign")
+    return found
+
+
+def joined(tx: Connection, who: Who, campaign: str) -> tuple[Row[Any], Row[Any]]:
+    """Return a campaign that one provides data to, and one's membership; revoked ones may still look."""
+    query = select(members).where(members.c.campaign == campaign, members.c.account == who.account)
+    member = tx.execute(query).first()
+    if member is None or who.role != "provider":
+        raise NotFoundError("there is no such campaign")
+    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one(), member
+
+
+def list_campaigns(tx: Connection, who: Who) -> Sequence[Row[Any]]:
+    """Return one's campaigns, the latest first: those that one owns, or provides data to."""
+    query = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
+    if who.role == "analyst":
+        return tx.execute(query.where(campaigns.c.owner == who.account)).all()
+    return tx.execute(
+        query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == who.account)
+    ).all()
+
+
+def terms_of(row: Row[Any]) -> Campaign:
+    """Return a campaign's terms, checked."""
+    return _parsed(row.plain)
+
+
+def secret_of(row: Row[Any]) -> Secret | None:
+    """Return the secret that a campaign's commitment was made of."""
+    return None if row.secret is None else Secret(row.secret, row.secret_rounds)
+
+
+def add_member(tx: Connection, who: Who, campaign: str, name: str, identity: str, related: str | None = None) -> str:
+    """Add a provider, whose identity the analyst has verified, and return the membership's identifier.
+
+    Parameters
+    ----------
+    name
+        The provider's name in the campaign: in its data, its ledger and its report.
+    identity
+        How the analyst knows who this is: an address, a contract, a registration.
+    related
+        A label that providers who belong together share: they are no peers of each other and share one cap.
+    """
+    row = owned(tx, who, campaign, lock=True)
+    if row.state != "draft":
+        raise ConflictError(
+            "providers cannot be added once a round was opened, because everybody's cap depends on their number"
+        )
+    name = clean_name(name, "name")
+    if tx.execute(select(members.c.id).where(members.c.campaign == campaign, members.c.name == name)).first():
+        raise ConflictError(f"name: there is a provider {name!r} in this campaign already")
+    key = new_id()
+    values = {"identity": clean_name(identity, "identity", 200), "related": _label(related), "created": now()}
+    tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))
+    return key
+
+
+def relate(tx: Connection, who: Who, campaign: str, member: str, related: str | None) -> None:
+    """Put a provider into a group of related ones, or take it out."""
+    row = owned(tx, who, campaign, lock=True)
+    find_member(tx, campaign, member)
+    if row.state != "draft":
+        raise ConflictError("groups cannot change once a round was opened, because caps depend on them")
+    tx.execute(update(members).where(members.c.id == member).values(related=_label(related)))
+
+
+def list_members(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
+    """Return a campaign's providers by name."""
+    return tx.execute(select(members).where(members.c.campaign == campaign).order_by(members.c.name)).all()
+
+
+def find_member(tx: Connection, campaign: str, member: str) -> Row[Any]:
+    """Return a provider of a campaign."""
+    found = tx.execute(select(members).where(members.c.id == member, members.c.campaign == campaign)).first()
+    if found is None:
+        raise NotFoundError("there is no such provider")
+    return found
+
+
+def invite(tx: Connection, who: Who, campaign: str, member: str) -> str:
+    """Return the secret of a new one-time link for a provider who has no account here yet."""
+    owned(tx, who, campaign)
+    found = find_member(tx, campaign, member)
+    if found.revoked is not None:
+        raise ConflictError(f"{found.name} was revoked")
+    if found.account is not None:
+        raise ConflictError(f"{found.name} has joined already")
+    return accounts.invitation(tx, member)
+
+
+def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:
+    """Let a provider send no more data; what it confirmed to rounds that are closed stands, and so do others' caps."""
+    owned(tx, who, campaign, lock=True)
+    found = find_member(tx, campaign, member)
+    if found.revoked is None:
+        tx.execute(update(members).where(members.c.id == member).values(revoked=now()))
+        accounts.end_invitations(tx, member)
+
+
+def freeze(tx: Connection, row: Row[Any]) -> Campaign:
+    """Make the providers and their groups part of the terms: from now on nothing changes."""
+    plain = json.loads(row.plain)
+    active = [member for member in list_members(tx, row.id) if member.revoked is None]
+    if len(active) < 2:
+        raise ConflictError("a campaign needs at least two providers; invite them first")
+    plain.setdefault("data", {})["providers"] = [member.name for member in active]
+    groups: dict[str, list[str]] = {}
+    for member in active:
+        if member.related is not None:
+            groups.setdefault(member.related, []).append(member.name)
+    if groups:
+        plain["groups"] = groups
+    campaign = _checked(plain)
+    try:
+        campaign.check_providers(list(campaign.providers))
+    except TrothError as error:
+        raise InvalidError(str(error)) from None
+    tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=json.dumps(plain), state="running"))
+    return campaign
+
+
+def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
+    """Return terms without what is the service's own to say, the providers that they name, and their groups."""
+    if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in _PARTS):
+        raise InvalidError("terms: must be the tables of a campaign file, such as campaign, model, mechanism, data")
+    try:
+        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidError("terms: hold something that is no number or no text") from None
+    terms = plain_copy(plain)
+    if "commitment" in terms.get("mechanism", {}):
+        raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")
+    for part in ("data", "history"):
+        for key in _ELSEWHERE:
+            terms.get(part, {}).pop(key, None)
+    terms.setdefault("data", {}).setdefault("provider", "provider")
+    campaign = _checked(terms)
+    terms["data"].pop("providers", None)
+    terms.pop("groups", None)
+    return terms, list(campaign.providers), dict(campaign.groups)
+
+
+def _checked(plain: dict[str, Any]) -> Campaign:
+    try:
+        campaign = _parsed(json.dumps(plain))
+    except TrothError as error:
+        raise InvalidError(str(error)) from None
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise InvalidError(f"terms: cannot be used: {error}") from None
+    if not isinstance(campaign.model, Summable):
+        raise InvalidError("[model]: this family does not declare its sums over rows")
+    return campaign
+
+
+@lru_cache(maxsize=64)
+def _parsed(plain: str) -> Campaign:
+    return Campaign.from_dict(json.loads(plain))
+
+
+def _label(related: str | None) -> str | None:
+    return None if related is None or not related.strip() else clean_name(related, "group")

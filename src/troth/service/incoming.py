@@ -1,0 +1,60 @@
+"""Uploads on their way in: streamed to a temporary file, no larger than allowed, and read in a sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from troth.service import campaigns as terms
+from troth.service import rounds
+from troth.service.uploads import UploadError, read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+
+    from troth.service.accounts import Who
+    from troth.service.store import Store
+    from troth.service.uploads import Limits, Upload
+
+
+@asynccontextmanager
+async def kept(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Path]:
+    """Keep a stream of bytes in a file for as long as it is needed."""
+    handle, name = tempfile.mkstemp(prefix="troth-upload-")
+    path, size = Path(name), 0
+    try:
+        with os.fdopen(handle, "wb") as file:
+            async for block in stream:
+                size += len(block)
+                if size > limits.bytes:
+                    raise UploadError(413, f"the file has more than {limits.bytes:,} bytes; send statistics instead")
+                file.write(block)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def read_submission(
+    store: Store, who: Who, campaign: str, number: int, path: Path, name: str, limits: Limits
+) -> Upload:
+    """Read a provider's file for a round, outside any transaction."""
+    with store.read() as tx:
+        row, member = terms.joined(tx, who, campaign)
+        held = rounds.find_round(tx, campaign, number)
+        spec = terms.terms_of(row)
+    return read_upload(spec, path, name, member.name, rounds.read_day(held.day), limits)
+
+
+def read_statistics(store: Store, who: Who, campaign: str, number: int, plain: Any, limits: Limits) -> Upload:
+    """Read statistics that came as JSON just as a file of them."""
+    with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
+        path = Path(folder) / "statistics.json"
+        try:
+            path.write_bytes(json.dumps(plain, allow_nan=False).encode())
+        except ValueError:
+            raise UploadError(422, "statistics: must be finite numbers") from None
+        return read_submission(store, who, campaign, number, path, path.name, limits)

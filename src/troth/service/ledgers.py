@@ -1,0 +1,59 @@
+"""Ledgers as the database keeps them: line by line, only ever added to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import func, insert, select
+
+from troth.campaigns.ledger import Ledger
+from troth.campaigns.result import Result
+from troth.campaigns.verify import campaign_of
+from troth.service.refusals import ConflictError
+from troth.service.schema import ledger_lines
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+def height(tx: Connection, campaign: str) -> int:
+    """Return how many lines a campaign's ledger has."""
+    return tx.scalar(select(func.count()).select_from(ledger_lines).where(ledger_lines.c.campaign == campaign)) or 0
+
+
+def load_ledger(tx: Connection, campaign: str) -> Ledger:
+    """Read a campaign's ledger and check its chain of hashes."""
+    query = select(ledger_lines.c.line).where(ledger_lines.c.campaign == campaign).order_by(ledger_lines.c.number)
+    return Ledger.from_lines([bytes(line) for line in tx.scalars(query)])
+
+
+def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int) -> None:
+    """Add the lines of a ledger that the database does not have yet, if it still has those that were known."""
+    if height(tx, campaign) != known:
+        raise ConflictError("the ledger has grown meanwhile")
+    new = [
+        {"campaign": campaign, "number": number, "line": line}
+        for number, line in enumerate(ledger.lines[known:], known)
+    ]
+    if new:
+        tx.execute(insert(ledger_lines), new)
+
+
+def load_result(tx: Connection, campaign: str) -> Result | None:
+    """Return everything that a campaign has paid, or None while its ledger is empty."""
+    lines = height(tx, campaign)
+    if not lines:
+        return None
+    last = select(ledger_lines.c.line).where(ledger_lines.c.campaign == campaign, ledger_lines.c.number == lines - 1)
+    key = (campaign, lines, bytes(tx.scalar(last) or b""))
+    found = _recent.get(key)
+    if found is None:
+        ledger = load_ledger(tx, campaign)
+        found = _recent[key] = Result(campaign_of(ledger), ledger)
+        while len(_recent) > _MOST_RECENT:
+            _recent.pop(next(iter(_recent)), None)
+    return found
+
+
+_MOST_RECENT = 8
+_recent: dict[tuple[str, int, bytes], Result] = {}

@@ -1,0 +1,123 @@
+"""Bring a database to this version's schema: one process at a time, after a backup, all or nothing.
+
+SQLite is copied to a file beside it; in PostgreSQL the tables are copied into a schema of their own. A database of a
+newer version than this program is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sql
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+
+from troth.campaigns.ledger import locked
+from troth.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+    from troth.service.store import Store
+
+_LOCK = 7_264_511_908  # any number, the same in every process
+
+
+def migrate(store: Store, to: str = "head") -> str | None:
+    """Upgrade the schema and return where the backup is, or None if none was needed.
+
+    Parameters
+    ----------
+    to
+        The revision to reach; only tests stop before the last one.
+    """
+    with _alone(store), as_file(files("troth.service") / "migrations") as folder:
+        config = _config(folder)
+        script = ScriptDirectory.from_config(config)
+        wanted = script.get_current_head() if to == "head" else to
+        with store.engine.connect() as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+        if current == wanted:
+            return None
+        if current is not None:
+            try:
+                script.get_revision(current)
+            except CommandError:
+                raise DataError(
+                    f"the database has schema {current}, which this version of troth does not know; "
+                    "it was written by a newer one: upgrade troth"
+                ) from None
+        backup = None if current is None else back_up(store, current)
+        with store.write() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, to)
+        return backup
+
+
+def revisions() -> list[str]:
+    """Return all revisions, the first one first."""
+    with as_file(files("troth.service") / "migrations") as folder:
+        script = ScriptDirectory.from_config(_config(folder))
+        return [step.revision for step in script.walk_revisions()][::-1]
+
+
+def back_up(store: Store, label: str) -> str:
+    """Copy the database and return where the copy is."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    if store.file is not None:
+        copy = store.file.with_name(f"{store.file.name}.{label}.{stamp}.backup")
+        copy_sqlite(store.file, copy)
+        return str(copy)
+    schema = f"troth_backup_{label}_{stamp}".lower()
+    with store.write() as connection:
+        _copy_tables(connection, schema)
+    return f"schema {schema}"
+
+
+def copy_sqlite(source: Path, target: Path) -> None:
+    """Copy an SQLite file that others may be writing to, as it is at one moment."""
+    with sqlite3.connect(source, timeout=60) as origin, sqlite3.connect(target) as copy:
+        origin.backup(copy)
+    copy.close()
+    origin.close()
+    target.chmod(0o600)
+
+
+def _copy_tables(connection: Connection, schema: str) -> None:
+    quote = connection.dialect.identifier_preparer.quote
+    connection.execute(sql.schema.CreateSchema(schema))
+    for table in sql.inspect(connection).get_table_names():
+        connection.exec_driver_sql(f"CREATE TABLE {quote(schema)}.{quote(table)} AS TABLE {quote(table)}")
+
+
+@contextmanager
+def _alone(store: Store) -> Iterator[None]:
+    """Keep other processes that migrate waiting; the lock dies with its process."""
+    if store.file is not None:
+        store.file.touch(mode=0o600)
+        with locked(store.file):
+            yield
+        return
+    with store.engine.connect() as connection:
+        connection.execute(sql.select(sql.func.pg_advisory_lock(_LOCK)))
+        try:
+            yield
+        finally:
+            connection.execute(sql.select(sql.func.pg_advisory_unlock(_LOCK)))
+
+
+def _config(folder: Path) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,0 +1,252 @@
+"""Rounds: opened by the analyst, reported to by providers, closed once.
+
+A provider's upload becomes its report when it is confirmed; there is one report per provider and round, which a unique
+constraint guards. A report may be replaced until the round closes.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from troth.campaigns.tables.request import Day, Report, day_order, parse_day
+from troth.service import campaigns as terms
+from troth.service.refusals import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from troth.service.schema import members, new_id, reports, rounds, uploads
+from troth.service.store import now
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row, Select
+
+    from troth.campaigns.spec import Campaign
+    from troth.service.accounts import Who
+    from troth.service.uploads import Upload
+
+
+def open_round(tx: Connection, who: Who, campaign: str, day: Any = None, deadline: str | None = None) -> int:
+    """Open the next round and return its number.
+
+    Parameters
+    ----------
+    day
+        In a daily campaign the day, a date or a whole number; by default the one after the last.
+    deadline
+        When it closes by itself, in UTC as `store.timestamp` writes it; by default only the analyst closes it.
+    """
+    row = terms.owned(tx, who, campaign, lock=True)
+    if row.state == "ended":
+        raise ConflictError("the campaign has ended: its last day was paid")
+    before = list_rounds(tx, campaign)
+    if any(other.state == "open" for other in before):
+        raise ConflictError("a round is open already; close it first")
+    if any(other.problem is not None and other.state == "closed" for other in before):
+        raise ConflictError("the last round was closed and could not be paid; settle that first")
+    if deadline is not None and deadline <= now():
+        raise InvalidError("deadline: must lie in the future")
+    spec = terms.freeze(tx, row) if row.state == "draft" else terms.terms_of(row)
+    chosen = _day(spec, day, [read_day(other.day) for other in before])
+    number = len(before) + 1
+    values = {"number": number, "day": write_day(chosen), "state": "open", "final": False, "deadline": deadline}
+    tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, opened=now(), **values))
+    return number
+
+
+def _day(spec: Campaign, day: Any, before: Sequence[Day]) -> Day:
+    if not spec.daily:
+        if before:
+            raise ConflictError("this campaign has one round, and it was held")
+        if day is not None:
+            raise InvalidError("day: this campaign has no days")
+        return None
+    if spec.days is not None and len(before) >= spec.days:
+        raise ConflictError(f"this campaign has {spec.days} days, and they were held")
+    if day is None:
+        return next_day(before)
+    try:
+        chosen = parse_day(day)
+    except ValueError:
+        raise InvalidError(f"day: {day!r} is no date (YYYY-MM-DD) or whole number") from None
+    if before and type(before[-1]) is not type(chosen):
+        raise InvalidError(f"day: earlier days look like {before[-1]}; use the same kind")
+    if before and day_order(chosen) <= day_order(before[-1]):
+        raise InvalidError(f"day: must come after {before[-1]}")
+    return chosen
+
+
+def next_day(before: Sequence[Day]) -> Day:
+    """Return the day after the last, or today."""
+    if not before:
+        return datetime.now(UTC).date().isoformat()
+    last = before[-1]
+    return last + 1 if isinstance(last, int) else (date.fromisoformat(str(last)) + timedelta(days=1)).isoformat()
+
+
+def list_rounds(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
+    """Return a campaign's rounds in order."""
+    return tx.execute(select(rounds).where(rounds.c.campaign == campaign).order_by(rounds.c.number)).all()
+
+
+def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None = None) -> Row[Any]:
+    """Return a round; with a lock, shared by those who report and held alone by those who close."""
+    query = select(rounds).where(rounds.c.campaign == campaign, rounds.c.number == number)
+    if lock is not None:
+        query = query.with_for_update(read=lock == "shared")
+    found = tx.execute(query).first()
+    if found is None:
+        raise NotFoundError("there is no such round")
+    return found
+
+
+def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upload) -> str:
+    """Keep what a provider sent, to be confirmed, and return its identifier."""
+    _, member = terms.joined(tx, who, campaign)
+    found = _open_to(tx, member, campaign, number)
+    report = upload.report
+    shown = {
+        "preview": upload.preview,
+        "columns": [vars(column) for column in upload.columns],
+    }
+    key = new_id()
+    tx.execute(
+        insert(uploads).values(
+            id=key,
+            round=found.id,
+            member=member.id,
+            name=report.source,
+            sha256=upload.sha256,
+            data_digest=report.data_digest,
+            rows=report.rows,
+            sums=json.dumps([float(value) for value in report.sums]),
+            shown=json.dumps(shown),
+            created=now(),
+        )
+    )
+    return key
+
+
+def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, replaces: str | None = None) -> None:
+    """Make an upload the provider's report.
+
+    Parameters
+    ----------
+    replaces
+        The upload that is the report now, where there is one: nobody replaces what they have not seen.
+    """
+    _, member = terms.joined(tx, who, campaign)
+    found = _open_to(tx, member, campaign, number)
+    mine = select(uploads.c.id).where(uploads.c.id == upload, uploads.c.round == found.id)
+    if tx.execute(mine.where(uploads.c.member == member.id)).first() is None:
+        raise NotFoundError("there is no such submission")
+    here = (reports.c.round == found.id) & (reports.c.member == member.id)
+    current = tx.scalar(select(reports.c.upload).where(here).with_for_update())
+    if current == upload:
+        return
+    if current is None:
+        if replaces is not None:
+            raise ConflictError("replaces: there is no report to replace")
+        values = {"campaign": campaign, "round": found.id, "member": member.id, "upload": upload}
+        try:
+            tx.execute(insert(reports).values(id=new_id(), confirmed=now(), **values))
+        except IntegrityError:
+            raise ConflictError(_TWICE) from None
+        return
+    if replaces != current:
+        raise ConflictError(_TWICE)
+    tx.execute(update(reports).where(here).values(upload=upload, confirmed=now()))
+
+
+_TWICE = "you have confirmed a report to this round already; to replace it, say which one it replaces"
+
+
+def _open_to(tx: Connection, member: Row[Any], campaign: str, number: int) -> Row[Any]:
+    """Return a round that is open to a provider, and keep it from closing until this transaction ends."""
+    found = find_round(tx, campaign, number, lock="shared")
+    if member.revoked is not None:
+        raise ForbiddenError("the analyst has ended your part in this campaign")
+    if found.state != "open" or (found.deadline is not None and found.deadline <= now()):
+        raise ConflictError("the round is closed")
+    return found
+
+
+def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
+    """Return one of a provider's own uploads."""
+    found = tx.execute(_uploads_of(member, round_id).where(uploads.c.id == upload)).first()
+    if found is None:
+        raise NotFoundError("there is no such submission")
+    return found
+
+
+def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
+    """Return a provider's uploads to a round, the latest first; ``confirmed`` tells which one is the report."""
+    return tx.execute(_uploads_of(member, round_id).order_by(uploads.c.created.desc(), uploads.c.id)).all()
+
+
+def _uploads_of(member: str, round_id: str) -> Select[Any]:
+    return (
+        select(uploads, reports.c.confirmed)
+        .join(reports, reports.c.upload == uploads.c.id, isouter=True)
+        .where(uploads.c.round == round_id, uploads.c.member == member)
+    )
+
+
+def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Report]:
+    """Return the reports of rounds as payments are made of them."""
+    query = (
+        select(uploads, members.c.name.label("provider"), rounds.c.day)
+        .select_from(reports)
+        .join(uploads, uploads.c.id == reports.c.upload)
+        .join(members, members.c.id == reports.c.member)
+        .join(rounds, rounds.c.id == reports.c.round)
+        .where(reports.c.campaign == campaign, reports.c.round.in_(round_ids))
+        .order_by(rounds.c.number, members.c.name)
+    )
+    return [report_of(row.provider, row.day, row) for row in tx.execute(query)]
+
+
+def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
+    """Return an upload as payments are made of it."""
+    sums = np.array(json.loads(upload.sums))
+    return Report(provider, read_day(day), upload.rows, sums, upload.name, upload.data_digest)
+
+
+def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
+    """Return who has confirmed a report to a round, by membership: for the analyst alone."""
+    query = (
+        select(reports.c.member, reports.c.confirmed, uploads.c.rows, uploads.c.name)
+        .join(uploads, uploads.c.id == reports.c.upload)
+        .where(reports.c.round == round_id)
+    )
+    return {row.member: row for row in tx.execute(query)}
+
+
+def count_reports(tx: Connection, round_id: str) -> int:
+    """Return how many have reported: for the analyst alone."""
+    return tx.scalar(select(func.count()).select_from(reports).where(reports.c.round == round_id)) or 0
+
+
+def publish(tx: Connection, who: Who, campaign: str, number: int) -> None:
+    """Show providers what they were paid in a round, and why."""
+    terms.owned(tx, who, campaign)
+    found = find_round(tx, campaign, number, lock="alone")
+    if found.state != "paid":
+        raise ConflictError("the round is not paid yet")
+    if found.published is None:
+        tx.execute(update(rounds).where(rounds.c.id == found.id).values(published=now()))
+
+
+def write_day(day: Day) -> str | None:
+    """Return a day as the tables have it."""
+    return None if day is None else json.dumps(day)
+
+
+def read_day(text: str | None) -> Day:
+    """Read a day back."""
+    found: Day = None if text is None else json.loads(text)
+    return found

@@ -1,0 +1,115 @@
+"""What requests may say, strictly: no unknown fields, no numbers for text, nothing that is not finite."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Header, Path
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Identifier = Annotated[str, Path(pattern="^[0-9a-f]{16}$", description="A random identifier.")]
+Number = Annotated[int, Path(ge=1, le=1_000_000, description="The round's number, from 1.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern="^[!-~]{1,200}$",
+        description="Any text of your own: the same request under the same key is done once and answered alike.",
+    ),
+]
+Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
+Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
+Moment = Annotated[str, StringConstraints(max_length=40)]
+Scope = Literal["read", "submit", "manage"]
+
+
+class Strict(BaseModel):
+    """A request's body."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class SignIn(Strict):
+    """Name and password for a token."""
+
+    name: Line
+    password: Password
+    label: Line = "command line"
+    scopes: list[Scope] = Field(default=["read", "submit", "manage"], min_length=1, max_length=3)
+    days: int = Field(default=30, ge=1, le=366)
+
+
+class Acceptance(Strict):
+    """An invitation's secret, and the account that is made with it."""
+
+    invitation: Secret
+    name: Line | None = None
+    password: Password
+
+
+class NewCampaign(Strict):
+    """The tables of a campaign file, and how its rounds are shown."""
+
+    terms: dict[str, Any]
+    publish_at_once: bool = False
+    share_ledger: bool = False
+
+
+class Terms(Strict):
+    """The tables of a campaign file."""
+
+    terms: dict[str, Any]
+
+
+class NewProvider(Strict):
+    """A provider, and how the analyst knows who it is."""
+
+    name: Line
+    identity: Line
+    group: Line | None = None
+
+
+class Group(Strict):
+    """A label that related providers share, or null for none."""
+
+    group: Line | None
+
+
+class NewRound(Strict):
+    """A day, in a daily campaign, and a deadline, if the clock is to close it."""
+
+    day: Line | int | None = None
+    deadline: Moment | None = Field(default=None, description="ISO 8601 with a zone, such as 2026-05-04T12:00:00Z.")
+
+
+class Deadline(Strict):
+    """A new deadline, if any."""
+
+    deadline: Moment | None = None
+
+
+class Closing(Strict):
+    """Whether no day follows."""
+
+    final: bool = False
+
+
+class Confirmation(Strict):
+    """Which submission this one replaces, where one was confirmed before."""
+
+    replaces: Line | None = None
+
+
+class Problem(BaseModel):
+    """What is wrong with a field."""
+
+    field: str
+    message: str
+
+
+class Refused(BaseModel):
+    """Why a request was not granted."""
+
+    error: str
+    problems: list[Problem] = []

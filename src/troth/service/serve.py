@@ -1,0 +1,104 @@
+"""Start the service from nothing, and look after it: links to sign in, backups, secrets."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import uvicorn
+from sqlalchemy import func, select
+
+from troth.errors import DataError
+from troth.service import accounts
+from troth.service.app import SETTINGS, Settings
+from troth.service.migrate import back_up, copy_sqlite, migrate
+from troth.service.schema import accounts as account_table
+from troth.service.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def serve(
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    workers: int = 1,
+    proxies: str | None = None,
+    say: Callable[[str], None],
+) -> None:
+    """Bring the database up to date, print a link to sign in if nobody has yet, and serve until stopped.
+
+    Parameters
+    ----------
+    proxies
+        Addresses of reverse proxies whose word about clients' addresses is taken.
+    say
+        Called with lines for whoever started it.
+    """
+    store = Store(settings.database)
+    backup = migrate(store)
+    if backup is not None:
+        say(f"the database was upgraded; it was copied before to {backup}")
+    link = first_link(store, settings.url)
+    store.close()
+    say(f"Troth is at {settings.url}")
+    if link is not None:
+        say(f"sign in, once, at {link}")
+    os.environ[SETTINGS] = settings.to_text()
+    uvicorn.run(
+        "troth.service.app:from_environment",
+        factory=True,
+        host=host,
+        port=port,
+        workers=workers,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=proxies is not None,
+        forwarded_allow_ips=proxies,
+    )
+
+
+def first_link(store: Store, url: str) -> str | None:
+    """Return a one-time link for the first analyst, until that one has a password."""
+    with store.write() as tx:
+        if tx.scalar(select(func.count()).select_from(account_table).where(account_table.c.password.is_not(None))):
+            return None
+        found = tx.scalar(select(account_table.c.id).where(account_table.c.role == "analyst"))
+        account = found or accounts.create_account(tx, "analyst", "analyst")
+        return f"{url}/enter/{accounts.sign_in_link(tx, account)}"
+
+
+def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
+    """Return a one-time link that signs an account in, a new analyst's if asked for."""
+    with store.write() as tx:
+        if create:
+            account = accounts.create_account(tx, name, "analyst")
+        else:
+            found = tx.scalar(select(account_table.c.id).where(account_table.c.handle == name.casefold()))
+            if found is None:
+                raise DataError(f"there is no account {name!r}")
+            account = found
+        return f"{url}/enter/{accounts.sign_in_link(tx, account)}"
+
+
+def backup(store: Store, target: Path | None) -> str:
+    """Copy the database while it is in use, and return where the copy is."""
+    if store.file is None or target is None:
+        return back_up(store, "copy")
+    if target.exists():
+        raise DataError(f"{target}: is there already; choose another name")
+    copy_sqlite(store.file, target)
+    return str(target)
+
+
+def check_url(url: str) -> str:
+    """Return the address at which people reach the service."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise DataError(f"--url: {url} must be http:// or https:// and a host, such as https://troth.example.org")
+    return url.rstrip("/")

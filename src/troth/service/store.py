@@ -1,0 +1,112 @@
+"""The database: its connections and its transactions. SQLite in one file, or PostgreSQL by URL.
+
+Everything that changes is done inside `Store.write`, which commits before it returns: what was acknowledged is kept.
+Times are text in UTC that sorts as time does.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sql
+
+from troth.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
+
+BUSY_SECONDS = 60
+
+
+class Store:
+    """A database and its transactions.
+
+    Parameters
+    ----------
+    url
+        A PostgreSQL URL, or the path of an SQLite file.
+    """
+
+    def __init__(self, url: str, *, pool: int = 20) -> None:
+        self.url = sqlalchemy_url(url)
+        self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        if self.file is not None:
+            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, pool_size=pool)
+            sql.event.listen(self.engine, "connect", _prepare_sqlite)
+            sql.event.listen(self.engine, "begin", _begin_sqlite)
+        else:
+            self.engine = sql.create_engine(self.url, pool_pre_ping=True, pool_size=pool)
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """Change things: all of it or nothing, committed when the block ends."""
+        with self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Look at things as they are at one moment."""
+        options: dict[str, Any] = {"troth_reads": True}
+        if self.file is None:
+            options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self.engine.connect().execution_options(**options) as connection, connection.begin():
+            yield connection
+
+    def close(self) -> None:
+        """Let all connections go."""
+        self.engine.dispose()
+
+
+def sqlalchemy_url(url: str) -> sql.URL:
+    """Return the URL of a database: a path is an SQLite file."""
+    if "://" not in url:
+        return sql.URL.create("sqlite+pysqlite", database=str(Path(url).resolve()))
+    try:
+        parsed = sql.make_url(url)
+    except sql.exc.ArgumentError:
+        raise DataError("--database: this is no URL; say postgresql://user@host/name, or the path of a file") from None
+    if parsed.get_backend_name() == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        return parsed
+    raise DataError(f"--database: {parsed.get_backend_name()} is not supported; use PostgreSQL, or a file for SQLite")
+
+
+def now() -> str:
+    """Return the time, in UTC, to the microsecond."""
+    return timestamp(datetime.now(UTC))
+
+
+def after(**span: float) -> str:
+    """Return a time from now."""
+    return timestamp(datetime.now(UTC) + timedelta(**span))
+
+
+def timestamp(moment: datetime) -> str:
+    """Return a time as the tables have it.
+
+    Examples
+    --------
+    >>> timestamp(datetime(2026, 5, 4, tzinfo=UTC))
+    '2026-05-04T00:00:00.000000Z'
+    """
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _prepare_sqlite(raw: Any, _record: Any) -> None:
+    raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
+    cursor = raw.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    """Begin; whoever writes takes the lock at once, so that two cannot both read first and then wait for each other."""
+    reads = connection.get_execution_options().get("troth_reads")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

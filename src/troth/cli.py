@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from troth.cli_service import serve, service
 from troth.errors import TrothError
 
 if TYPE_CHECKING:
@@ -549,6 +550,9 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
     with progress_bar() as watch:
         yield watch
 
+
+app.command()(serve)
+app.add_typer(service, name="service")
 
 if __name__ == "__main__":
     main()

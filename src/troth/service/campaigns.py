@@ -10,7 +10,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.section import plain_copy
@@ -21,7 +21,7 @@ from troth.model import Summable
 from troth.service import accounts
 from troth.service.accounts import Who, clean_name
 from troth.service.refusals import ConflictError, InvalidError, NotFoundError
-from troth.service.schema import campaigns, members, new_id
+from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 
 if TYPE_CHECKING:
@@ -192,12 +192,17 @@ def invite(tx: Connection, who: Who, campaign: str, member: str) -> str:
 
 
 def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:
-    """Let a provider send no more data; what it confirmed to rounds that are closed stands, and so do others' caps."""
+    """Let a provider send no more data; what it sent to an open round is withdrawn.
+
+    What it confirmed to rounds that are closed stands, and so do the others' caps.
+    """
     owned(tx, who, campaign, lock=True)
     found = find_member(tx, campaign, member)
     if found.revoked is None:
         tx.execute(update(members).where(members.c.id == member).values(revoked=now()))
         accounts.end_invitations(tx, member)
+        still = select(rounds.c.id).where(rounds.c.campaign == campaign, rounds.c.state == "open").with_for_update()
+        tx.execute(delete(reports).where(reports.c.member == member, reports.c.round.in_(tx.scalars(still).all())))
 
 
 def freeze(tx: Connection, row: Row[Any]) -> Campaign:

@@ -45,6 +45,7 @@ def read_submission(
     with store.read() as tx:
         row, member = terms.joined(tx, who, campaign)
         held = rounds.find_round(tx, campaign, number)
+        rounds.check_open(held, member)
         spec = terms.terms_of(row)
     return read_upload(spec, path, name, member.name, rounds.read_day(held.day), limits)
 

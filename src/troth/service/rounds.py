@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 
 from troth.campaigns.tables.request import Day, Report, day_order, parse_day
 from troth.service import campaigns as terms
-from troth.service.refusals import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from troth.service.refusals import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.schema import members, new_id, reports, rounds, uploads
 from troth.service.store import now
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from troth.campaigns.spec import Campaign
     from troth.service.accounts import Who
     from troth.service.uploads import Upload
+
+
+MOST_UPLOADS = 50
 
 
 def open_round(tx: Connection, who: Who, campaign: str, day: Any = None, deadline: str | None = None) -> int:
@@ -108,6 +111,9 @@ def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upl
     """Keep what a provider sent, to be confirmed, and return its identifier."""
     _, member = terms.joined(tx, who, campaign)
     found = _open_to(tx, member, campaign, number)
+    sent = select(func.count()).select_from(uploads).where(uploads.c.round == found.id, uploads.c.member == member.id)
+    if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
+        raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
     report = upload.report
     shown = {
         "preview": upload.preview,
@@ -168,11 +174,16 @@ _TWICE = "you have confirmed a report to this round already; to replace it, say 
 def _open_to(tx: Connection, member: Row[Any], campaign: str, number: int) -> Row[Any]:
     """Return a round that is open to a provider, and keep it from closing until this transaction ends."""
     found = find_round(tx, campaign, number, lock="shared")
+    check_open(found, member)
+    return found
+
+
+def check_open(found: Row[Any], member: Row[Any]) -> None:
+    """Refuse data to a round that is closed, or of somebody whose part has ended."""
     if member.revoked is not None:
         raise ForbiddenError("the analyst has ended your part in this campaign")
     if found.state != "open" or (found.deadline is not None and found.deadline <= now()):
         raise ConflictError("the round is closed")
-    return found
 
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:

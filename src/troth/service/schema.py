@@ -139,6 +139,7 @@ rounds = Table(
     _time("paid"),
     _time("published"),
     Column("problem", Text),
+    Column("amount", Text),
     Column("head", Text),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),

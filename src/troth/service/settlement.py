@@ -7,6 +7,7 @@ lines if nobody else has meanwhile. A process that dies between the two leaves a
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,17 @@ from troth.errors import TrothError
 from troth.service import campaigns as terms
 from troth.service import ledgers
 from troth.service.refusals import ConflictError, InvalidError
-from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day
+from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, write_day
 from troth.service.schema import campaigns, rounds
 from troth.service.store import after, now
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from troth.service.accounts import Who
     from troth.service.store import Store
 
+logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
@@ -45,7 +49,8 @@ def close_round(store: Store, who: Who | None, campaign: str, number: int, *, fi
         found = find_round(tx, campaign, number, lock="alone")
         closing = bool(found.state == "open")
         if closing:
-            values = {"state": "closed", "closed": now(), "final": final, "problem": None, "settled": None}
+            last = final or _is_last(tx, campaign, number)
+            values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
             tx.execute(update(rounds).where(rounds.c.id == found.id).values(**values))
     settle(store, campaign)
     return closing
@@ -58,9 +63,18 @@ def finish(store: Store, who: Who, campaign: str) -> None:
         held = list_rounds(tx, campaign)
         if not held or any(found.state == "open" for found in held):
             raise ConflictError("close the open round first" if held else "no round was held yet")
-        if row.state != "ended":
-            tx.execute(update(rounds).where(rounds.c.id == held[-1].id).values(final=True))
+        waiting = [found.id for found in held if found.state == "closed"]
+        if waiting:
+            tx.execute(update(rounds).where(rounds.c.id == waiting[-1]).values(final=True, settled=None))
+        elif row.state != "ended":
+            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     settle(store, campaign)
+
+
+def _is_last(tx: Connection, campaign: str, number: int) -> bool:
+    """Tell whether a round is the last of as many as the terms announce."""
+    row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+    return terms.terms_of(row).days == number
 
 
 def reopen(store: Store, who: Who, campaign: str, number: int, deadline: str | None = None) -> None:
@@ -104,6 +118,10 @@ def _settled(store: Store, campaign: str) -> bool:
             paid = pay_rounds(spec, sent, ledger, final=waiting[-1].final, secret=terms.secret_of(row))
     except TrothError as error:
         problem = str(error)
+    except Exception:
+        logger.exception("a round could not be paid")
+        problem = "something went wrong while the payments were computed; it was logged"
+    amounts = {write_day(entry["day"]): entry["paid"] for entry in ledger.of("close")}
     try:
         with store.write() as tx:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update())
@@ -115,8 +133,8 @@ def _settled(store: Store, campaign: str) -> bool:
                 done = problem is None and (found in empty or read_day(found.day) in paid)
                 values: dict[str, Any] = {"settled": now(), "problem": problem}
                 if done:
-                    head = ledger.head if found not in empty else None
-                    values |= {"state": "paid", "paid": now(), "head": head}
+                    values |= {"state": "paid", "paid": now(), "amount": amounts.get(found.day, spec.text(0))}
+                    values |= {"head": None if found in empty else ledger.head}
                     values |= {"published": now()} if row.publish_at_once else {}
                 still = (rounds.c.id == found.id) & (rounds.c.state == "closed")
                 tx.execute(update(rounds).where(still).values(**values))
@@ -139,8 +157,11 @@ def close_due(store: Store) -> int:
             )
         ).all()
     for found in due:
-        if found.state == "open":
-            close_round(store, None, found.campaign, found.number)
-        else:
-            settle(store, found.campaign)
+        try:
+            if found.state == "open":
+                close_round(store, None, found.campaign, found.number)
+            else:
+                settle(store, found.campaign)
+        except Exception:  # others' rounds are not kept waiting
+            logger.exception("a round could not be closed at its deadline; it is tried again")
     return len(due)

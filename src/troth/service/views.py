@@ -30,7 +30,7 @@ def campaign_view(tx: Connection, who: Who, campaign: str) -> dict[str, Any]:
     if who.role == "analyst":
         row = terms.owned(tx, who, campaign)
         spec = terms.terms_of(row)
-        result = ledgers.load_result(tx, campaign)
+        held = rounds.list_rounds(tx, campaign)
         people = terms.list_members(tx, campaign)
         own = {
             "terms": json.loads(row.plain),
@@ -38,8 +38,8 @@ def campaign_view(tx: Connection, who: Who, campaign: str) -> dict[str, Any]:
             "share_ledger": row.share_ledger,
             "providers": len(people),
             "joined": sum(member.account is not None for member in people),
-            "paid": spec.text(0 if result is None else result.paid),
-            "head": None if result is None else result.ledger.head,
+            "paid": spec.text(sum(int(row.amount.replace(".", "")) for row in held if row.amount is not None)),
+            "head": next((row.head for row in reversed(held) if row.head is not None), None),
         }
     else:
         row, member = terms.joined(tx, who, campaign)
@@ -116,6 +116,7 @@ def analysts_round(tx: Connection, row: Row[Any]) -> dict[str, Any]:
         "state": "published" if row.published is not None else _state(row),
         "final": row.final,
         "paid": row.paid,
+        "amount": row.amount,
         "reports": rounds.count_reports(tx, row.id),
         "problem": row.problem,
         "head": row.head,

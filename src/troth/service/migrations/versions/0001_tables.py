@@ -148,6 +148,7 @@ def upgrade() -> None:
         sa.Column("paid", sa.Text(), nullable=True),
         sa.Column("published", sa.Text(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("amount", sa.Text(), nullable=True),
         sa.Column("head", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["campaign"],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.run import check_possible
-from troth.campaigns.tables.files import plan
-from troth.campaigns.tables.read import canonical_name, read_reports
+from troth.campaigns.tables.own import read_own
+from troth.campaigns.tables.read import canonical_name
 from troth.campaigns.tables.request import Report, parse_day
 from troth.errors import DataError, MissingCapabilityError
 from troth.model import Summable
@@ -42,22 +41,10 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
         The provider's name, where the file has no column for it; by default the file's own name.
     """
     path = Path(file)
-    request = campaign.request
-    if request.provider is not None and not _has_column(path, request.provider, campaign):
-        request = replace(request, provider=None)
-    reports, others = read_reports(str(path), request, format=campaign.format)
-    if others or not path.is_file():
+    if not path.is_file():
         raise DataError(f"{path.name}: statistics are made of one file of rows")
-    names = sorted({report.provider for report in reports})
-    if not names:
-        raise DataError(f"{path.name}: the file has no rows")
-    if request.provider is not None and len(names) > 1:
-        raise DataError(
-            f"{path.name}: holds rows of {len(names)} providers ({', '.join(map(repr, names[:5]))}); send one's"
-        )
-    name = canonical_name(provider) if provider is not None else names[0]
-    if request.provider is not None and name != names[0]:
-        raise DataError(f"{path.name}: the rows are of provider {names[0]!r}, not {name!r}")
+    reports = read_own(path, campaign.request, provider, format=campaign.format)
+    name = reports[0].provider
     model: Any = campaign.model_of(name)
     days = [
         {"day": report.day, "rows": report.rows, "statistics": [float(x) for x in model.from_sums(report.sums)]}
@@ -167,20 +154,6 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
     except DataError as error:
         raise DataError(f"{at}impossible statistics: {error}") from None
     return report
-
-
-def _has_column(path: Path, column: str, campaign: Campaign) -> bool:
-    """Tell whether a file of rows has a column, from its first batch."""
-    request = replace(campaign.request, columns=(), day=None)
-    try:
-        fragments, _ = plan(str(path), request, campaign.format)
-        for fragment in fragments[:1]:
-            next(fragment.batches(request), None)
-    except DataError as error:
-        if f"there is no column {column!r}" in str(error):
-            return False
-        raise
-    return True
 
 
 def _digest(path: Path) -> str:

@@ -16,18 +16,20 @@ from troth.errors import DataError, MissingCapabilityError, TrothError
 from troth.sums import Moments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from troth.campaigns.tables.request import Part, Request
     from troth.sums import Sums
     from troth.support import Array
 
+    Look = Callable[[Any], None]
+
 
 class Summarising(Protocol):
     """A fragment of any kind."""
 
-    def summarise(self, request: Request, /) -> Part:
-        """Read it and add it up."""
+    def summarise(self, request: Request, /, look: Look | None = None) -> Part:
+        """Read it and add it up; ``look`` is called with each batch of rows before that."""
         ...
 
 
@@ -43,6 +45,13 @@ def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[P
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+
+
+def in_order(fragments: Sequence[Summarising], request: Request, look: Look) -> Iterator[Part]:
+    """Yield parts in plan order, made one after the other in this thread, where each batch is looked at first."""
+    with threadpool_limits(1):
+        for fragment in fragments:
+            yield fragment.summarise(request, look)
 
 
 def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:

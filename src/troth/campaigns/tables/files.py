@@ -6,7 +6,7 @@ import glob
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -15,6 +15,9 @@ from troth.campaigns.tables.kernel import Adder
 from troth.campaigns.tables.request import Part, Request, file_name
 from troth.errors import DataError
 from troth.sums import Moments
+
+if TYPE_CHECKING:
+    from troth.campaigns.tables.engines import Look
 
 _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
@@ -67,21 +70,23 @@ class Fragment:
     provider: str = ""
     text: tuple[str, ...] = ()
 
-    def summarise(self, request: Request) -> Part:
-        """Read the fragment and add it up."""
+    def summarise(self, request: Request, look: Look | None = None) -> Part:
+        """Read the fragment and add it up; ``look`` is called with each batch before that."""
         try:
-            return self._added(Adder(request, file_name(self.path), self.provider), self.batches(request))
+            return self._added(Adder(request, file_name(self.path), self.provider), self.batches(request), look)
         except _TextAmongNumbersError as error:
             # read once more without converting anything, so that the values that are no numbers can be named
             adder = Adder(request, file_name(self.path), self.provider, text=True)
-            part = self._added(adder, self.batches(request, text=True))
+            part = self._added(adder, self.batches(request, text=True), look)
             if not part.problems:
                 raise DataError(f"{file_name(self.path)}: cannot be read as csv: {error}") from None
             return part
 
-    def _added(self, adder: Adder, batches: Iterator[Any]) -> Part:
+    def _added(self, adder: Adder, batches: Iterator[Any], look: Look | None) -> Part:
         row = self.first_row
         for batch in batches:
+            if look is not None:
+                look(batch)
             adder.add(batch, row)
             row += batch.num_rows
         return adder.part()
@@ -103,20 +108,21 @@ class Fragment:
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
-        stored = [name for name, _ in self.constants]
+        try:
+            return [*self._schema().names, *dict(self.constants)]
+        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+
+    def _schema(self) -> Any:
         if self.format == "parquet":
             import pyarrow.parquet as pq
 
-            return [*pq.read_schema(self.path).names, *stored]
-        if self.format == "csv":
-            with _open_csv(self, None, {}) as reader:
-                return [*reader.schema.names, *stored]
-        if self.format == "jsonl":
-            from pyarrow import json
-
-            with json.open_json(self.path) as reader:
-                return [*reader.schema.names, *stored]
-        return [*pa.ipc.open_file(self.path).schema.names, *stored]
+            return pq.read_schema(self.path)
+        if self.format == "arrow":
+            with pa.memory_map(self.path) as source:
+                return _open_arrow(source).schema
+        with _open_csv(self, None, {}) if self.format == "csv" else _open_jsonl(self) as reader:
+            return reader.schema
 
     def _with_constants(self, batch: Any) -> Any:
         for name, value in self.constants:
@@ -293,10 +299,7 @@ def _delimiter(path: Path) -> str:
 def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
     from pyarrow import json
 
-    read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
-    if Path(fragment.path).stat().st_size == 0:
-        raise DataError(f"{file_name(fragment.path)}: the file is empty")
-    with json.open_json(fragment.path, read_options=read) as reader:
+    with _open_jsonl(fragment) as reader:
         constants = [name for name, _ in fragment.constants]
         request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
         fields = [reader.schema.field(name) for name in wanted]
@@ -306,9 +309,18 @@ def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
     kinds |= {f.name: pa.float64() for f in fields if f.name in values - names and _whole(f.type)}
     schema = pa.schema([f.with_type(kinds[f.name]) for f in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    with json.open_json(fragment.path, read_options=read, parse_options=options) as reader:
+    with _open_jsonl(fragment, options) as reader:
         for batch in reader:
             yield batch.select(wanted)
+
+
+def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
+    from pyarrow import json
+
+    if Path(fragment.path).stat().st_size == 0:
+        raise DataError(f"{file_name(fragment.path)}: the file is empty")
+    read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+    return json.open_json(fragment.path, read_options=read, parse_options=options)
 
 
 def _whole(kind: Any) -> bool:
@@ -317,19 +329,21 @@ def _whole(kind: Any) -> bool:
 
 def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
     with pa.memory_map(fragment.path) as source:
-        if source.read(6) == b"ARROW1":
-            file = pa.ipc.open_file(source)
-            request.refuse_missing([*file.schema.names, *dict(fragment.constants)], file_name(fragment.path))
-            batches: Iterator[Any] = (file.get_batch(i) for i in range(file.num_record_batches))
-        else:
-            source.seek(0)
-            stream = pa.ipc.open_stream(source)
-            request.refuse_missing([*stream.schema.names, *dict(fragment.constants)], file_name(fragment.path))
-            batches = iter(stream)
+        opened = _open_arrow(source)
+        request.refuse_missing([*opened.schema.names, *dict(fragment.constants)], file_name(fragment.path))
+        whole = hasattr(opened, "get_batch")
+        batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if whole else iter(opened)
         for batch in batches:
             chosen, step = batch.select(wanted), batch_rows(request)
             for start in range(0, chosen.num_rows, step):
                 yield chosen.slice(start, step)
+
+
+def _open_arrow(source: Any) -> Any:
+    """Open an Arrow file, which has its batches listed, or a stream, which has one after the other."""
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
 def _read_text(fragment: Fragment, wanted: list[str]) -> Iterator[Any]:

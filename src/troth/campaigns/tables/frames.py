@@ -12,6 +12,7 @@ from troth.campaigns.tables.kernel import Adder
 from troth.errors import DataError
 
 if TYPE_CHECKING:
+    from troth.campaigns.tables.engines import Look
     from troth.campaigns.tables.request import Part, Request
 
 _SLICE_ROWS = 1 << 20
@@ -24,11 +25,13 @@ class Slice:
     table: Any
     first_row: int = 0
 
-    def summarise(self, request: Request) -> Part:
+    def summarise(self, request: Request, look: Look | None = None) -> Part:
         """Add up the slice."""
         adder = Adder(request, "the data")
         row = self.first_row
         for batch in self.table.to_batches(max_chunksize=batch_rows(request)):
+            if look is not None:
+                look(batch)
             adder.add(batch, row)
             row += batch.num_rows
         return adder.part()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.tables.engines import ENGINES, Summarising
+from troth.campaigns.tables.engines import ENGINES, Summarising, in_order
 from troth.campaigns.tables.files import plan
 from troth.campaigns.tables.frames import is_frame, plan_frame
 from troth.campaigns.tables.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
@@ -16,6 +16,8 @@ from troth.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from troth.campaigns.tables.engines import Look
 
 
 def read_reports(
@@ -26,6 +28,7 @@ def read_reports(
     format: str | None = None,  # noqa: A002
     skip: Collection[Path] = (),
     watch: Callable[[int, int], None] | None = None,
+    look: Look | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
 
@@ -39,6 +42,8 @@ def read_reports(
         Files that are no data, such as the ledger that lies beside them.
     watch
         Called with the number of fragments done and in all.
+    look
+        Called with each batch of rows of files before it is added up; then they are read in order, in this thread.
 
     Raises
     ------
@@ -54,7 +59,8 @@ def read_reports(
         if request.provider is None:
             _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
-        parts = _watched(ENGINES[engine](fragments, request), len(fragments), watch)
+        made = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
+        parts = _watched(made, len(fragments), watch)
     elif is_pushed_down(data):
         from troth.campaigns.tables.pushdown import push_down
 

@@ -1,0 +1,1 @@
+"""The web service: campaigns, invitations, submissions, rounds and payments behind a URL."""

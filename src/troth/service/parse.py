@@ -1,0 +1,146 @@
+"""What the child does with an upload: one provider's file of rows becomes sums, a preview and a summary by column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from troth.campaigns.tables.kernel import as_numbers, encode
+from troth.campaigns.tables.own import read_own
+from troth.errors import TrothError
+
+if TYPE_CHECKING:
+    from troth.campaigns.tables.request import Day, Request
+
+SHOWN_ROWS, SHOWN_LABELS, SHOWN_LENGTH = 8, 12, 40
+_FOOTER = 8  # bytes at the end of a Parquet file
+
+
+class TooLargeError(Exception):
+    """More values than may be read."""
+
+
+def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells: int, rows: int | None) -> Any:
+    """Read a file and return what the server wants to know as plain data: sums and previews, or what is wrong.
+
+    Parameters
+    ----------
+    cells
+        The most values that may be read, rows times columns.
+    rows
+        The most rows that the campaign allows.
+    """
+    view = View(request, cells, rows)
+    try:
+        if kind == "parquet":
+            view.expect(pq.read_metadata(path).num_rows)
+        (report,) = read_own(path, request, provider, day, format=kind, look=view)
+    except TooLargeError as error:
+        return {"status": 413, "error": str(error)}
+    except (TrothError, pa.ArrowException) as error:
+        if _of_memory(error):
+            raise MemoryError from None
+        return {"status": 422, "error": str(error)[:4000]}
+    return {"sums": [float(value) for value in report.sums], "preview": view.preview, "columns": view.summary()}
+
+
+class View:
+    """Counts the values of batches, keeps the first rows, and sums up each column."""
+
+    def __init__(self, request: Request, cells: int, rows: int | None) -> None:
+        self.request, self.cells, self.most_rows = request, cells, rows
+        self.rows = 0
+        self.preview: list[list[str]] = []
+        self._values = {name: [np.inf, -np.inf, 0.0] for name in request.columns if name is not None}
+        self._labels = {label: 0 for label in request.categories or ()}
+
+    def expect(self, rows: int) -> None:
+        """Refuse more rows than may be read."""
+        if self.most_rows is not None and rows > self.most_rows:
+            raise TooLargeError(f"more than the {self.most_rows:,} rows that [limits] rows allows")
+        columns = max(1, len(self.request.named))
+        if rows * columns > self.cells:
+            raise TooLargeError(f"more than {self.cells:,} values (rows times the {columns} columns that are read)")
+
+    def __call__(self, batch: Any) -> None:
+        """Look at a batch that is about to be added up."""
+        self.expect(self.rows + batch.num_rows)
+        self.rows += batch.num_rows
+        if len(self.preview) <= SHOWN_ROWS:
+            self._show(batch)
+        for name in self._values:
+            if self.request.categories is None:
+                self._number(batch.column(name), self._values[name])
+            else:
+                self._count(batch.column(name))
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return least, greatest and mean of each column, or its most common labels."""
+        found = []
+        for name, (least, greatest, total) in self._values.items():
+            if self.request.categories is None:
+                found.append({"name": name, "least": least, "greatest": greatest, "mean": total / self.rows})
+            else:
+                common = sorted(self._labels.items(), key=lambda item: -item[1])[:SHOWN_LABELS]
+                found.append({"name": name, "labels": [[label[:SHOWN_LENGTH], count] for label, count in common]})
+        return found
+
+    def _show(self, batch: Any) -> None:
+        names = [name for name in self.request.named if name in batch.schema.names]
+        if not self.preview:
+            self.preview.append([_short(name) for name in names])
+        left = batch.slice(0, SHOWN_ROWS + 1 - len(self.preview))
+        columns = [[_short(entry.as_py()) for entry in left.column(name)] for name in names]
+        self.preview += [list(row) for row in zip(*columns, strict=True)]
+
+    @staticmethod
+    def _number(array: Any, found: list[float]) -> None:
+        x = None if array.null_count else as_numbers(array)
+        if x is None or not x.size:
+            return  # who adds it up will tell what is wrong
+        found[0] = min(found[0], float(x.min()))
+        found[1] = max(found[1], float(x.max()))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found[2] += float(x.sum(dtype=np.float64))
+
+    def _count(self, array: Any) -> None:
+        try:
+            values, codes = encode(array.cast(pa.string()) if pa.types.is_boolean(array.type) else array)
+        except TypeError:
+            return
+        counts = np.bincount(codes[codes >= 0], minlength=len(values))
+        for place in np.flatnonzero(counts).tolist():
+            value = values[place]
+            label = str(value.as_py() if isinstance(value, pa.Scalar) else value).strip()
+            if label in self._labels:
+                self._labels[label] += int(counts[place])
+
+
+def _short(value: Any) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else ""
+        if value is None
+        else repr(value)
+        if isinstance(value, float)
+        else str(value)
+    )
+    text = "".join(sign if sign.isprintable() else "·" for sign in text[: SHOWN_LENGTH + 1])
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
+
+
+def _of_memory(error: BaseException | None) -> bool:
+    """Tell whether an error came of another that says that memory ran out."""
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return True
+        error = error.__context__
+    return False

@@ -1,0 +1,309 @@
+"""A provider's uploaded file becomes its report: whatever the file is, in bounded time and memory, or it is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.run import check_limits, check_possible
+from troth.campaigns.statistics import parse_statistics
+from troth.campaigns.tables.files import format_of
+from troth.campaigns.tables.read import canonical_name
+from troth.campaigns.tables.request import Day, Report
+from troth.errors import DataError
+from troth.service.parse import parse
+from troth.service.sandbox import (
+    Bounds,
+    BrokenOffError,
+    OutOfMemoryError,
+    OutOfTimeError,
+    Sandbox,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    from troth.campaigns.spec import Campaign
+
+_NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
+_SIGNATURES = {
+    b"PK\x03\x04": "a ZIP archive or a workbook",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"\x1f\x8b": "gzip data",
+    b"BZh": "bzip2 data",
+    b"\x28\xb5\x2f\xfd": "Zstandard data",
+    b"%PDF": "a PDF document",
+    b"\xd0\xcf\x11\xe0": "an old office document",
+    b"SQLite format 3": "an SQLite database",
+}
+_OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
+_OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
+
+SANDBOX = Sandbox(["troth.service.parse"])
+"""Where all uploads of this process are read."""
+
+
+class UploadError(DataError):
+    """An upload that is refused.
+
+    Attributes
+    ----------
+    status
+        As HTTP has it: 413 if it is too large, 415 if its format is unknown, 422 if something is wrong with what it
+        holds, 503 if there is no place to read it now.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an upload may be and take.
+
+    Attributes
+    ----------
+    bytes
+        Of the file.
+    cells
+        Rows times columns that are read.
+    seconds
+        Of processor time; the clock allows half as much again, and a second.
+    memory
+        Bytes that reading may take beside the program itself.
+    """
+
+    bytes: int = 64 << 20
+    cells: int = 50_000_000
+    seconds: float = 20.0
+    memory: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """What a column of the file holds: least, greatest and mean of numbers, or counts of the most common labels."""
+
+    name: str
+    least: float | None = None
+    greatest: float | None = None
+    mean: float | None = None
+    labels: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that was read.
+
+    Attributes
+    ----------
+    report
+        What it reports. The digest is that of the file or, if the file holds statistics, the one it states of the data
+        behind them.
+    sha256
+        Digest of the file, 64 hexadecimal digits.
+    preview
+        The names of the columns that are read and the first rows, as short text.
+    columns
+        What is in the columns of the model; none for statistics.
+    """
+
+    report: Report
+    sha256: str
+    preview: tuple[tuple[str, ...], ...]
+    columns: tuple[ColumnSummary, ...]
+
+
+def read_upload(
+    campaign: Campaign,
+    path: Path,
+    name: str,
+    provider: str,
+    day: Day,
+    limits: Limits = Limits(),  # noqa: B008 (frozen)
+) -> Upload:
+    """Read a file that a provider sent, and refuse what no data of the campaign can be.
+
+    Parameters
+    ----------
+    path
+        Where the upload is stored.
+    name
+        The name that the provider gave it, which tells the format.
+    day
+        The day that is reported on, in a daily campaign.
+
+    Raises
+    ------
+    UploadError
+        With a status and a message for the provider.
+    """
+    shown = printable_name(name)
+    size = path.stat().st_size
+    if size > limits.bytes:
+        raise UploadError(413, f"{shown}: has {size:,} bytes; a file may have at most {limits.bytes:,}")
+    if size == 0:
+        raise UploadError(422, f"{shown}: the file is empty")
+    try:
+        kind = campaign.format or format_of(Path(shown))
+    except DataError as error:
+        raise UploadError(415, str(error)) from None
+    _refuse_disguise(path, shown, kind)
+    digest = _digest(path)
+    provider = canonical_name(provider)
+    try:
+        if kind == "statistics":
+            report = _read_statistics(campaign, path, shown, provider, day)
+            preview, columns = _shown_statistics(report), ()
+        else:
+            found = _read_rows(campaign, path, shown, kind, provider, day, limits)
+            report, preview, columns = _checked(campaign, found, shown, provider, day)
+            report = replace(report, data_digest=f"sha256:{digest}")
+        check_limits(campaign, [report])
+        check_possible(campaign, report)
+    except UploadError:
+        raise
+    except DataError as error:
+        raise UploadError(422, _placed(shown, str(error))) from None
+    return Upload(report, digest, preview, columns)
+
+
+def printable_name(name: str) -> str:
+    """Return the last part of a file's name without signs that do not print, short enough for every file system.
+
+    Examples
+    --------
+    >>> printable_name("C:\\\\data\\\\may\\x00.csv"), printable_name("../../etc/passwd")
+    ('may_.csv', 'passwd')
+    """
+    last = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].strip()
+    clean = "".join(sign if sign.isprintable() else "_" for sign in last[-4 * _NAME_LENGTH :])
+    while len(clean.encode()) > _NAME_LENGTH:
+        clean = clean[1:]
+    return clean if clean.strip(". ") else "upload"
+
+
+def _read_rows(
+    campaign: Campaign, path: Path, shown: str, kind: str, provider: str, day: Day, limits: Limits
+) -> dict[str, Any]:
+    """Have the child read rows, under the name that the provider gave: readers tell compression by it."""
+    width = campaign.request.sums.width
+    bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
+    with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
+        link = os.path.join(folder, shown)  # noqa: PTH118 (a name such as ".." was made harmless above)
+        os.symlink(path.resolve(), link)  # noqa: PTH211
+        try:
+            found = SANDBOX.run(
+                parse, campaign.request, link, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
+            )
+        except OutOfMemoryError:
+            raise UploadError(
+                422, f"{shown}: needs more than {_gigabytes(limits.memory)} of memory to read; send fewer rows"
+            ) from None
+        except OutOfTimeError:
+            raise UploadError(
+                422, f"{shown}: takes longer than {limits.seconds:g} s to read; send fewer rows"
+            ) from None
+        except BrokenOffError as error:
+            raise UploadError(
+                422, f"{shown}: cannot be read as {kind}: the reader {error}; the file is damaged, or too much to read"
+            ) from None
+        except UnavailableError as error:
+            raise UploadError(503, f"{shown}: cannot be read now: {error}") from None
+    if not isinstance(found, dict):
+        raise UploadError(422, f"{shown}: cannot be read")
+    if "error" in found:
+        status = 413 if found.get("status") == 413 else 422
+        message = str(found["error"]).replace(folder + "/", "").replace(str(path.resolve()), shown)
+        raise UploadError(status, _placed(shown, message))
+    return found
+
+
+def _checked(
+    campaign: Campaign, found: dict[str, Any], shown: str, provider: str, day: Day
+) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
+    """Make sure that a child's answer is what it should be: it may have been taken over by what it read."""
+    declared = campaign.request.sums
+    try:
+        sums = np.array([_number(value) for value in found["sums"]], dtype=np.float64)
+        if len(sums) != declared.width:
+            raise ValueError(len(sums))
+        preview = tuple(tuple(str(entry)[:80] for entry in row) for row in found["preview"][:9])
+        columns = tuple(_summary(entry) for entry in found["columns"])
+        report = Report(provider, day if campaign.daily else None, int(declared.rows(sums)), sums, shown)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+        raise UploadError(422, f"{shown}: cannot be read") from None
+    return report, preview, columns
+
+
+def _summary(entry: dict[str, Any]) -> ColumnSummary:
+    if "labels" in entry:
+        labels = tuple((str(label)[:80], int(_number(count))) for label, count in entry["labels"][:12])
+        return ColumnSummary(str(entry["name"]), labels=labels)
+    return ColumnSummary(str(entry["name"]), *(_number(entry[key]) for key in ("least", "greatest", "mean")))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
+def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, day: Day) -> Report:
+    """Read a file of statistics here: it is small, and JSON of Python's own library needs no walls."""
+    most = (1 << 16) + 64 * campaign.request.sums.width
+    if path.stat().st_size > most:
+        raise UploadError(413, f"{shown}: too large for a file of statistics, which has at most {most:,} bytes")
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}") from None
+    reports = parse_statistics(campaign, plain, shown)
+    if reports[0].provider != provider:
+        raise DataError(f"the statistics are of provider {reports[0].provider!r}, not {provider!r}")
+    if campaign.daily and (len(reports) != 1 or reports[0].day != day):
+        days = ", ".join(str(report.day) for report in reports[:5])
+        raise DataError(f"has statistics of day {days}; send those of day {day} alone")
+    return reports[0]
+
+
+def _shown_statistics(report: Report) -> tuple[tuple[str, ...], ...]:
+    day = () if report.day is None else (("day", str(report.day)),)
+    return (("field", "value"), ("provider", report.provider[:80]), *day, ("rows", str(report.rows)))
+
+
+def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
+    """Refuse a file whose first bytes are of another format than its name tells."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
+    for signature, what in _SIGNATURES.items():
+        if head.startswith(signature) and signature != expected:
+            raise UploadError(415, f"{shown}: is {what}, which its name does not tell; send it under its right name")
+
+
+def _digest(path: Path) -> str:
+    total = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total.update(block)
+    return total.hexdigest()
+
+
+def _placed(shown: str, message: str) -> str:
+    """Return a message that names the file and has only signs that print."""
+    message = message if shown in message else f"{shown}: {message}"
+    clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
+    return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"
+
+
+def _gigabytes(count: int) -> str:
+    return f"{count / (1 << 30):.3g} GB"

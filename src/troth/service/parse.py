@@ -12,15 +12,16 @@ import pyarrow.ipc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from troth.campaigns.tables.kernel import as_numbers, encode
+from troth.campaigns.tables.files import Fragment
+from troth.campaigns.tables.kernel import as_numbers, encode, holds_numbers
 from troth.campaigns.tables.own import read_own
-from troth.errors import TrothError
+from troth.errors import DataError, TrothError
 
 if TYPE_CHECKING:
     from troth.campaigns.tables.request import Day, Request
 
 SHOWN_ROWS, SHOWN_LABELS, SHOWN_LENGTH = 8, 12, 40
-_FOOTER = 8  # bytes at the end of a Parquet file
+_MESSAGE_LENGTH = 4000
 
 
 class TooLargeError(Exception):
@@ -39,15 +40,19 @@ def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells
     """
     view = View(request, cells, rows)
     try:
+        if kind in ("parquet", "arrow"):
+            _refuse_text(Fragment(path, kind).schema(), request)
         if kind == "parquet":
             view.expect(pq.read_metadata(path).num_rows)
         (report,) = read_own(path, request, provider, day, format=kind, look=view)
     except TooLargeError as error:
         return {"status": 413, "error": str(error)}
-    except (TrothError, pa.ArrowException) as error:
+    except Exception as error:  # whatever it is, the file caused it
         if _of_memory(error):
             raise MemoryError from None
-        return {"status": 422, "error": str(error)[:4000]}
+        known = isinstance(error, TrothError)
+        message = str(error) if known else f"cannot be read as {kind}: {type(error).__name__}: {error}"
+        return {"status": 422, "error": message[:_MESSAGE_LENGTH]}
     return {"sums": [float(value) for value in report.sums], "preview": view.preview, "columns": view.summary()}
 
 
@@ -121,6 +126,16 @@ class View:
             label = str(value.as_py() if isinstance(value, pa.Scalar) else value).strip()
             if label in self._labels:
                 self._labels[label] += int(counts[place])
+
+
+def _refuse_text(schema: Any, request: Request) -> None:
+    """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
+    if request.categories is not None:
+        return
+    for name in {name for name in request.columns if name is not None}.intersection(schema.names):
+        place = schema.get_field_index(name)
+        if place >= 0 and not holds_numbers(schema.field(place).type):
+            raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")
 
 
 def _short(value: Any) -> str:

@@ -20,14 +20,8 @@ from troth.campaigns.tables.read import canonical_name
 from troth.campaigns.tables.request import Day, Report
 from troth.errors import DataError
 from troth.service.parse import parse
-from troth.service.sandbox import (
-    Bounds,
-    BrokenOffError,
-    OutOfMemoryError,
-    OutOfTimeError,
-    Sandbox,
-    UnavailableError,
-)
+from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.warm import Bounds
 
 if TYPE_CHECKING:
     from troth.campaigns.spec import Campaign
@@ -162,7 +156,8 @@ def read_upload(
     try:
         if kind == "statistics":
             report = _read_statistics(campaign, path, shown, provider, day)
-            preview, columns = _shown_statistics(report), ()
+            preview = _shown_statistics(report)
+            columns: tuple[ColumnSummary, ...] = ()
         else:
             found = _read_rows(campaign, path, shown, kind, provider, day, limits)
             report, preview, columns = _checked(campaign, found, shown, provider, day)
@@ -177,11 +172,11 @@ def read_upload(
 
 
 def printable_name(name: str) -> str:
-    """Return the last part of a file's name without signs that do not print, short enough for every file system.
+    r"""Return the last part of a file's name without signs that do not print, short enough for every file system.
 
     Examples
     --------
-    >>> printable_name("C:\\\\data\\\\may\\x00.csv"), printable_name("../../etc/passwd")
+    >>> printable_name("C:\\data\\may\x00.csv"), printable_name("../../etc/passwd")
     ('may_.csv', 'passwd')
     """
     last = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].strip()
@@ -214,7 +209,7 @@ def _read_rows(
             ) from None
         except BrokenOffError as error:
             raise UploadError(
-                422, f"{shown}: cannot be read as {kind}: the reader {error}; the file is damaged, or too much to read"
+                422, f"{shown}: cannot be read as {kind}: {error}; the file is damaged, or too much to read"
             ) from None
         except UnavailableError as error:
             raise UploadError(503, f"{shown}: cannot be read now: {error}") from None
@@ -248,7 +243,8 @@ def _summary(entry: dict[str, Any]) -> ColumnSummary:
     if "labels" in entry:
         labels = tuple((str(label)[:80], int(_number(count))) for label, count in entry["labels"][:12])
         return ColumnSummary(str(entry["name"]), labels=labels)
-    return ColumnSummary(str(entry["name"]), *(_number(entry[key]) for key in ("least", "greatest", "mean")))
+    least, greatest, mean = (_number(entry[key]) for key in ("least", "greatest", "mean"))
+    return ColumnSummary(str(entry["name"]), least, greatest, mean)
 
 
 def _number(value: Any) -> float:

@@ -108,8 +108,12 @@ class Fragment:
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
+        return [*self.schema().names, *dict(self.constants)]
+
+    def schema(self) -> Any:
+        """Return the names and types of the columns that are stored in the file."""
         try:
-            return [*self._schema().names, *dict(self.constants)]
+            return self._schema()
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
             raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
 
@@ -335,6 +339,7 @@ def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if whole else iter(opened)
         for batch in batches:
             chosen, step = batch.select(wanted), batch_rows(request)
+            chosen.validate(full=True)  # lengths are as the file states them
             for start in range(0, chosen.num_rows, step):
                 yield chosen.slice(start, step)
 

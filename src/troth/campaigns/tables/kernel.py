@@ -282,6 +282,14 @@ def as_numbers(array: Any) -> NDArray[Any] | None:
     return None
 
 
+def holds_numbers(kind: Any) -> bool:
+    """Tell whether a column of this type is one of numbers."""
+    if pa.types.is_dictionary(kind):
+        return holds_numbers(kind.value_type)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
 def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
     """Return the distinct values of a column of names and each row's place among them, −1 where it is missing.
 

@@ -1,0 +1,176 @@
+"""The process that waits beside the server with all modules loaded, and its children, which do the work.
+
+It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with a socket
+of its own. Over it the child receives the task, pickled, for it trusts the server, and sends its answer as JSON, for
+the server does not trust it. When a child has ended, its status follows; when the server hangs up, the child is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LENGTH, STATUS = struct.Struct(">Q"), struct.Struct(">i")
+STARTED = b"."
+OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # a status of our own, and one that no process ends with
+BLOCK = 1 << 16
+_OPEN_FILES = 64
+_KILL_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38  # of prctl
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a task may use.
+
+    Attributes
+    ----------
+    memory
+        Bytes of address space beyond those that the loaded modules take.
+    seconds
+        Processor time, in whole seconds rounded up; the clock allows half as much again, and a second.
+    answer
+        Bytes that come back.
+    """
+
+    memory: int
+    seconds: float
+    answer: int = 1 << 20
+
+
+def serve(place: int, modules: Sequence[str]) -> None:
+    """Wait for tasks, and fork a child for each, until the server is gone."""
+    control = socket.socket(fileno=place)
+    sys.modules["pandas"] = None  # type: ignore[assignment]  # Arrow would load it in every child
+    for module in modules:
+        import_module(module)
+    gc.collect()
+    gc.freeze()
+    _Warm(control).run()
+
+
+class _Warm:
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.wake, self.waking = socket.socketpair()  # so that the end of a child ends the wait
+        for end in (self.wake, self.waking):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self.waking.fileno(), warn_on_full_buffer=False)
+        self.poll = select.poll()
+        for end in (self.control, self.wake):
+            self.poll.register(end, select.POLLIN)
+        self.children: dict[int, socket.socket] = {}
+
+    def run(self) -> None:
+        while True:
+            for descriptor, _ in self.poll.poll():
+                if descriptor == self.wake.fileno():
+                    with suppress(BlockingIOError):
+                        self.wake.recv(4096)
+                elif descriptor == self.control.fileno():
+                    received, passed, _, _ = socket.recv_fds(self.control, 1, 1)
+                    if not received:
+                        return  # children end with their parent
+                    self._begin(socket.socket(fileno=passed[0]))
+                else:
+                    self._hang_up(descriptor)
+            self._bury()
+
+    def _begin(self, job: socket.socket) -> None:
+        _send(job, STARTED)
+        try:
+            child = os.fork()
+        except OSError:
+            _send(job, STATUS.pack(NO_CHILD))
+            job.close()
+            return
+        if not child:
+            _be_child(job, [self.control, self.wake, self.waking, *self.children.values()])
+        self.children[child] = job
+        self.poll.register(job, 0)  # tells only that the server hung up
+
+    def _hang_up(self, descriptor: int) -> None:
+        for child, job in self.children.items():
+            if job.fileno() == descriptor:
+                self.poll.unregister(job)
+                os.kill(child, signal.SIGKILL)  # nobody waited for it yet, so its number is still its own
+
+    def _bury(self) -> None:
+        while self.children:
+            child, status = os.waitpid(-1, os.WNOHANG)
+            if not child:
+                return
+            job = self.children.pop(child)
+            with suppress(KeyError):
+                self.poll.unregister(job)
+            _send(job, STATUS.pack(os.waitstatus_to_exitcode(status)))
+            job.close()
+
+
+def _send(job: socket.socket, some: bytes) -> None:
+    with suppress(OSError):
+        job.send(some, socket.MSG_DONTWAIT)
+
+
+def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for other in others:
+            other.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        (length,) = LENGTH.unpack(_received(job, LENGTH.size))
+        bounds, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
+        _limit(bounds)
+        answer = json.dumps(function(*arguments), allow_nan=False).encode()
+        job.sendall(LENGTH.pack(len(answer)) + answer)
+        status = 0
+    except MemoryError:
+        status = OUT_OF_MEMORY
+    finally:
+        os._exit(status)  # nothing else leaves the child
+
+
+def _limit(bounds: Bounds) -> None:
+    system = ctypes.CDLL(None)
+    system.prctl(_KILL_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+    system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    seconds = max(1, ceil(bounds.seconds))
+    for what, soft, hard in (
+        (resource.RLIMIT_AS, used + bounds.memory, used + bounds.memory),
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES, _OPEN_FILES),
+    ):
+        resource.setrlimit(what, (soft, hard))
+
+
+def _received(job: socket.socket, length: int) -> bytes:
+    found = bytearray()
+    while len(found) < length:
+        block = job.recv(min(BLOCK, length - len(found)))
+        if not block:
+            raise EOFError
+        found += block
+    return bytes(found)

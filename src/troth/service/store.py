@@ -6,9 +6,10 @@ Times are text in UTC that sorts as time does.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
@@ -17,6 +18,7 @@ from troth.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
 
@@ -35,7 +37,9 @@ class Store:
     def __init__(self, url: str, *, pool: int = 20) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
+            self._turn = Lock()  # one writes at a time anyway, and waiting here is fairer than polling there
             self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, pool_size=pool)
             sql.event.listen(self.engine, "connect", _prepare_sqlite)
             sql.event.listen(self.engine, "begin", _begin_sqlite)
@@ -45,7 +49,7 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Change things: all of it or nothing, committed when the block ends."""
-        with self.engine.connect() as connection, connection.begin():
+        with self._turn, self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager

@@ -280,7 +280,7 @@ def test_what_cannot_be_told_is_an_error() -> None:
     for name in ("day types, count", "day types, real", "provider normal"):
         with pytest.raises(troth.MissingCapabilityError, match="Brier needs to know p"):
             brier.pay(EXAMPLES[name], np.zeros((3, EXAMPLES[name].width)), budget=1.0, rows=[1, 1, 1])
-    # with one type and equal means, (2, 1, 0) and (0, 1, 2) are alike in all, and (1, 1, 1) is not among them
+    # with one type, counts (1, 1, 1) and (2, 1, 0) are equally likely row by row, but have six and three orders
     alike = models.LatentClass([1.0], "categorical", [[0.25, 0.5, 0.25]])
     with pytest.raises(troth.MissingCapabilityError, match="differ in how many orders"):
         brier.pay(alike, alike.statistics(np.array([[0, 2, 1], [0, 0, 1]])), budget=1.0, rows=[3, 3])

@@ -227,6 +227,22 @@ class Foretelling(Model, Protocol):
 
 
 @runtime_checkable
+class ForetellingApart(Model, Protocol):
+    """A model that can foretell the data of peers whose rows share an effect, each peer by itself.
+
+    What a peer's report adds to the others' forecasts are terms that add over peers, whatever their laws.
+    """
+
+    def forecast_terms(self, statistics: Array, rows: Array, by_type: bool, /) -> Array:
+        """Terms of reports with so many rows, ``(..., term)``, by type or row by row."""
+        ...
+
+    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
+        """Foretell peers whose terms add up to these."""
+        ...
+
+
+@runtime_checkable
 class Combinable(Model, Protocol):
     """A model that can be mixed with others that share its prior: two labs with different tests."""
 

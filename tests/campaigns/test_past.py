@@ -266,13 +266,47 @@ def test_options_that_mean_nothing_are_refused(
     assert not (folder / "fitted.toml").exists()
 
 
+def under_brier(folder: Path, family: str, form: str = "types") -> Path:
+    path = campaign(folder, family)
+    path.write_text(path.read_text().replace('rule = "SyntheticPeers"\ndraws = 8', f'rule = "Brier"\nform = "{form}"'))
+    return path
+
+
 def test_a_backtest_survives_a_candidate_that_cannot_be_fitted(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    path = campaign(folder)
-    text = path.read_text().replace('rule = "SyntheticPeers"\ndraws = 8', 'rule = "Brier"')
-    path.write_text(text)
+    path = under_brier(folder, "Categorical")
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3") == 0
-    assert "day types could not be tried: Brier needs" in capsys.readouterr().out
+    assert "textbook Categorical could not be tried: Brier needs" in capsys.readouterr().out
+
+
+def test_brier_refuses_day_types_of_counts(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = under_brier(folder, "Poisson")
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "2") == 1
-    assert "Brier cannot pay LatentClass" in capsys.readouterr().err
+    assert "Brier cannot pay LatentClass of counts or values" in capsys.readouterr().err
+    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3") == 1
+    assert "Brier needs to know p(data|θ) over finitely many datasets" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("family", ["Bernoulli", "Categorical"])
+def test_brier_pays_day_types_of_labels(
+    family: str, form: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = under_brier(folder, family, form)
+    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "2", "--folds", "3") == 0
+    told = capsys.readouterr().out
+    assert "under day types" in told
+    assert "day types could not be tried" not in told
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
+    fitted = folder / "fitted.toml"
+    assert any(law.dispersion > 0 for law in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]
+    assert run(monkeypatch, "pay", fitted) == 0
+    assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
+    assert run(monkeypatch, "certify", fitted) == 0
+    assert "truthful (proved)" in capsys.readouterr().out
+    assert run(monkeypatch, "audit", fitted, "--rounds", "400") == 0
+    entries = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    shares = [entry["share"] for entry in entries if "share" in entry]
+    assert len(shares) == 12
+    assert all(0 <= share <= 1 for share in shares)

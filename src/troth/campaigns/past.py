@@ -18,6 +18,7 @@ from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
 from troth.model import Model, Summable, combine
 from troth.models import FAMILIES, LatentClass
+from troth.models.dispersed import LABELS
 from troth.sums import Moments, Tally
 
 if TYPE_CHECKING:
@@ -97,13 +98,12 @@ def fit_campaign(campaign: Campaign, history: History, family: str | None = None
         As for `troth.fit`.
     """
     name = _family(campaign, family)
-    if (
-        campaign.mechanism is not None
-        and campaign.mechanism.name == "Brier"
-        and name in ("LatentClass", "ProviderNormal")
-    ):
+    brier = campaign.mechanism is not None and campaign.mechanism.name == "Brier"
+    labels = name == "LatentClass" and law_for(history_sums(campaign)) in LABELS
+    if brier and name in ("LatentClass", "ProviderNormal") and not labels:
         raise ParameterError(
-            f"Brier cannot pay {name}: choose another rule, or fit the prior of Bernoulli or Finite (--family)"
+            f"Brier cannot pay {name} of counts or values, which could be infinitely many: choose another rule, or a "
+            "column of labels"
         )
     if name in ("LatentClass", "ProviderNormal"):
         return fit(history, name, **options)

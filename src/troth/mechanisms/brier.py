@@ -10,17 +10,18 @@ import numpy as np
 from troth.errors import MissingCapabilityError, ParameterError
 from troth.information import leave_one_out
 from troth.mechanisms.rule import Breakdown, Round, Rule
-from troth.model import Foretelling
+from troth.model import Foretelling, ForetellingApart, Model
 
 if TYPE_CHECKING:
-    from troth.model import Array
+    from troth.model import Array, Forecast
 
 
 @dataclass(frozen=True)
 class Brier(Rule):
     """Pay cap·(1 − ½ Σ_D (p(D|own) − 1[D = peers'])²), for models whose p(data|θ) is known.
 
-    Nothing is enumerated: Σ p² is a quadratic form in the posterior (erratum E12).
+    Nothing is enumerated: Σ p² is a quadratic form in the posterior (erratum E12). Peers whose rows are i.i.d. given θ
+    are one dataset for each law. Where a provider's rows share an effect, each peer's dataset is foretold by itself.
 
     Parameters
     ----------
@@ -45,24 +46,42 @@ class Brier(Rule):
 
     def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
         """Score everybody's forecast of their peers' data."""
-        own_models, own = round.models, round.own
-        classes: dict[Foretelling, list[int]] = {}
-        for provider, model in enumerate(own_models):
-            if not isinstance(model, Foretelling):
-                raise MissingCapabilityError(
-                    f"Brier needs to know p(data|θ) over finitely many datasets, which {type(model).__name__} does not "
-                    "offer; MultiDay and SyntheticPeers need neither"
-                )
-            classes.setdefault(model, []).append(provider)
-        peers = [(model, self._peer_counts(model, members, round)) for model, members in classes.items()]
-        first = next(iter(classes))
         by_type = self.form == "types"
-        probability, coincidence, log_outcomes = first.forecast(own, peers, by_type)
+        probability, coincidence, log_outcomes = self._forecast(round, by_type)
         gap = coincidence - 2 * probability + 1
         share = 1 - (0.5 * gap if by_type else gap * np.exp(-np.asarray(log_outcomes)))
         share = np.clip(np.where(round.peers_contradict, 0.5, share), 0.0, 1.0)
         terms = {"chance foretold of the peers' data": probability, "sum of squared chances": coincidence}
         return Breakdown(share, round.log_pmi(), share, 0.0, 1.0, terms)
+
+    def _forecast(self, round: Round, by_type: bool) -> Forecast:  # noqa: A002
+        """Foretell everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
+        classes: dict[Model, list[int]] = {}
+        if isinstance(round.model, Model):
+            classes[round.model] = list(range(round.providers))
+        else:
+            for provider, model in enumerate(round.models):
+                classes.setdefault(model, []).append(provider)
+        pooled = {model: members for model, members in classes.items() if isinstance(model, Foretelling)}
+        if len(pooled) == len(classes):
+            peers = [(model, self._peer_counts(model, members, round)) for model, members in pooled.items()]
+            return next(iter(pooled)).forecast(round.own, peers, by_type)
+        apart = {model: members for model, members in classes.items() if isinstance(model, ForetellingApart)}
+        if len(apart) < len(classes):
+            unknown = next(model for model in classes if model not in apart)
+            raise MissingCapabilityError(
+                f"Brier needs to know p(data|θ) over finitely many datasets, which {type(unknown).__name__} does not "
+                "offer; MultiDay and SyntheticPeers need neither"
+            )
+        rows = round.count_rows()
+        parts = [
+            (members, model.forecast_terms(round.statistics[..., members, :], rows[..., members], by_type))
+            for model, members in apart.items()
+        ]
+        everyone = np.empty((*round.statistics.shape[:-1], parts[0][1].shape[-1]))
+        for members, terms in parts:
+            everyone[..., members, :] = terms
+        return next(iter(apart)).forecast_apart(round.own, leave_one_out(everyone, round.groups))
 
     @staticmethod
     def _peer_counts(model: Foretelling, members: list[int], round: Round) -> Array:  # noqa: A002

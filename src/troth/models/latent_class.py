@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import gammaln
 
-from troth.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.model import Array, Extremes, Generator, Model
+from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.model import Array, Extremes, Forecast, Generator, Model
 from troth.models.categorical import count_codes, draw_codes
+from troth.models.coincidence import log_same_dispersed
 from troth.models.dispersed import LABELS, LAWS, as_probabilities, draw_effect, draw_rows, draw_sums, log_likelihood
 from troth.models.extremes import datasets_by_type
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.finite_extremes import finite_extremes_of
 from troth.models.geometric import count_and_sum
+from troth.models.orders import log_orders
 from troth.models.widest import widest_spread
 from troth.sums import Moments, Sums, Tally
 from troth.support import Support
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from troth.models.family import Matrix, Vector
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
+_MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ class LatentClass(Family):
 
     def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound how far apart a report's log-likelihoods can be."""
-        means = as_probabilities(self.law, self._means) if self.law in LABELS else self._means
+        means = self._probabilities if self.law in LABELS else self._means
         moved = None if values is None else (values[0] - self.centre, values[1] - self.centre)
         return widest_spread(self.law, rows, means, self.dispersion, self.spread or 0.0, moved)
 
@@ -226,6 +230,54 @@ class LatentClass(Family):
                 return None
         reports = [law.from_summary(datasets_by_type(limit, law._codes)) for law, limit in everyone]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
+
+    def forecast_terms(self, statistics: Array, rows: Array, by_type: bool, /) -> Array:
+        """Log-likelihoods of what is foretold, ln K of each pair of types and the log number of possible reports.
+
+        K is the chance that reports of so many rows are the same under both types. Peers are independent given the
+        type, so all of these add over peers.
+        """
+        if self.law not in LABELS:
+            raise MissingCapabilityError(
+                "Brier needs to know p(data|θ) over finitely many datasets, which LatentClass does not offer for the "
+                f'law "{self.law}"; MultiDay and SyntheticPeers need neither'
+            )
+        t = np.asarray(statistics, dtype=np.float64)
+        n = np.broadcast_to(np.asarray(rows, dtype=np.float64), t.shape[:-1])
+        if not ((n == np.floor(n)) & (n >= 0)).all():
+            raise DataError("numbers of rows must be whole numbers of at least 0")
+        sizes, which = np.unique(n, return_inverse=True)
+        if sizes.max(initial=0) > _MOST_ROWS:
+            raise MissingCapabilityError(
+                f"Brier foretells reports of up to {_MOST_ROWS:,} rows under LatentClass, not of {sizes[-1]:,.0f}"
+            )
+        flat, which = t.reshape(-1, t.shape[-1]), which.ravel()
+        same = np.array([_log_same(self, int(size), by_type) for size in sizes])[which]
+        if by_type:
+            orders = np.empty(len(flat))
+            for k, size in enumerate(sizes):
+                orders[which == k] = log_orders(self._probabilities, self.dispersion, flat[which == k], int(size))
+            flat = flat + orders[:, None]
+            codes = float(self._codes)
+            outcomes = gammaln(sizes + codes) - gammaln(sizes + 1) - gammaln(codes)
+        else:
+            outcomes = sizes * np.log(self._codes)
+        return np.concatenate([flat, same, outcomes[which, None]], axis=-1).reshape(*t.shape[:-1], -1)
+
+    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
+        """Σ_k q_k Π_j p_j(c_j|k) and qᵀKq, with q = p(k|own)."""
+        log_posterior = self._log_prior + own - self.log_evidence(own)[..., None]
+        types = len(self.prior)
+        one, two = np.triu_indices(types)
+        log_pairs = log_posterior[..., one] + log_posterior[..., two] + terms[..., types:-1]
+        coincidence = (np.where(one == two, 1.0, 2.0) * np.exp(log_pairs)).sum(axis=-1)
+        probability = np.exp(log_posterior + terms[..., :types]).sum(axis=-1)
+        return Forecast(probability, coincidence, terms[..., -1])
+
+    @property
+    def _probabilities(self) -> Array:
+        """Mean probabilities of labels, ``[type, code]``."""
+        return as_probabilities(self.law, self._means)
 
     @property
     def space(self) -> Mapping[str, object]:
@@ -256,3 +308,9 @@ class LatentClass(Family):
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
         return
+
+
+@lru_cache(maxsize=1 << 14)
+def _log_same(model: LatentClass, rows: int, by_type: bool) -> Array:
+    """Log chance that reports of so many rows are the same, for each pair of types."""
+    return log_same_dispersed(model._probabilities, model.dispersion, rows, by_type)

@@ -1,0 +1,303 @@
+"""Brier for day types: each peer's labels foretold by themselves, against enumeration, mpmath and every lie."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+
+import troth
+from mechanisms.exact import World
+from registry import EXAMPLES, SOAK, generator
+from troth import models
+from troth.models.coincidence import log_same_dispersed
+from troth.models.extremes import datasets_by_type
+from troth.models.orders import log_orders
+
+PROBABILITY, COINCIDENCE = "chance foretold of the peers' data", "sum of squared chances"
+
+
+def random_law(rng: Any, prior: Any, codes: int, dispersion: float) -> Any:
+    if codes == 2:
+        return models.LatentClass(prior, "binary", rng.uniform(0.05, 0.95, len(prior)), dispersion)
+    return models.LatentClass(prior, "categorical", rng.dirichlet(np.ones(codes), size=len(prior)), dispersion)
+
+
+def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
+    """Laws of two to four labels, one of them twice, with and without dispersion, of no to four rows."""
+    rng = generator(seed, 12)
+    prior = rng.dirichlet(np.full(int(rng.integers(2, 5)), 2.0))
+    laws = [
+        random_law(rng, prior, int(rng.integers(2, 5)), float(rng.choice([0.0, 1e-7, 0.1, 0.6])))
+        for _ in range(providers)
+    ]
+    laws[-1] = laws[0]
+    return laws, [int(n) for n in rng.integers(0, 5, providers)]
+
+
+def datasets(law: Any, rows: int, by_type: bool) -> Any:
+    """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
+    codes = law.sums.width
+    if by_type:
+        counts = datasets_by_type(rows, codes)
+        return law.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
+    return np.array([law.statistics(list(data)) for data in product(range(codes), repeat=rows)])
+
+
+@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c"]])
+@pytest.mark.parametrize("seed", range(40 if SOAK else 8))
+def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: Any, seed: int) -> None:
+    laws, rows = random_world(seed)
+    rng = generator(seed, 13)
+    theta = laws[0].draw_parameters(rng)
+    data = [law.draw_data(rng, theta, n) for law, n in zip(laws, rows, strict=True)]
+    t = np.stack([law.statistics(x) for law, x in zip(laws, data, strict=True)])
+    told = troth.Brier(form).explain(laws, t, rows=rows, groups=groups)
+    by_type = form == "types"
+    for i, own in enumerate(t):
+        posterior = np.array(laws[0].prior) * np.exp(own - laws[0].log_evidence(own))
+        everything, said = np.zeros((1, len(posterior))), np.zeros(len(posterior))
+        for j in range(len(laws)):
+            if j == i or (groups is not None and groups[j] == groups[i]):
+                continue
+            every = datasets(laws[j], rows[j], by_type)
+            everything = (everything[:, None] + every[None]).reshape(-1, len(posterior))
+            counts = laws[j].summary(data[j])
+            said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if by_type else 0.0)
+        chance = np.exp(everything) @ posterior
+        assert chance.sum() == pytest.approx(1.0, rel=1e-11)
+        happened = float(np.exp(said) @ posterior)
+        assert told.terms[PROBABILITY][i] == pytest.approx(happened, rel=1e-12)
+        assert told.terms[COINCIDENCE][i] == pytest.approx((chance**2).sum(), rel=1e-12)
+        gap = (chance**2).sum() - happened**2 + (happened - 1) ** 2
+        expected = 1 - (gap / 2 if by_type else gap / len(chance))
+        assert told.share[i] == pytest.approx(expected, rel=1e-12)
+
+
+def worlds() -> list[World]:
+    found = []
+    for seed in range(60 if SOAK else 15):
+        rng = generator(seed, 14)
+        prior = rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0))
+        codes, dispersions = rng.integers(2, 4, 3), rng.choice([0.0, 0.2, 0.7], 3)
+        laws = [random_law(rng, prior, int(k), float(d)) for k, d in zip(codes, dispersions, strict=True)]
+        found.append(World(laws, [int(n) for n in rng.integers(1, 3, 3)]))
+    return found
+
+
+def worst(world: World, share: Any) -> float:
+    """Return the most that any report of any provider gains, where a rule must be told the peers' rows."""
+    gains = []
+    for provider in range(len(world.models)):
+        peers, _ = world.peers(provider)
+        _, conditional = world.beliefs(provider)
+        truths, _ = world.reports(provider, every_size=False)
+        reports, _ = world.reports(provider)
+        paid = [share(world, provider, own, peers) for own in (reports, truths)]
+        gains.append(float((conditional @ paid[0].T - (conditional * paid[1]).sum(axis=1)[:, None]).max()))
+    return max(gains)
+
+
+def brier_share(form: Any) -> Any:
+    def share(world: World, provider: int, own: Any, peers: Any) -> Any:
+        honest = world.reports(provider, every_size=False)[0][:1]
+        t = world.round_with(provider, honest[:, None], peers[None])
+        rows = np.array(world.rows, dtype=float)
+        round_ = troth.Round(world.models, np.broadcast_to(t, (len(own), *t.shape[1:])), None, rows)
+        scored = world.round_with(provider, own[:, None], peers[None])
+        return troth.Brier(form).evaluate(round_.with_own(scored)).share[..., provider]
+
+    return share
+
+
+def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
+    """The bug: all rows of the peers of a law as one dataset, whose rows share one effect."""
+    law = world.models[0]
+    total = sum(n for j, n in enumerate(world.rows) if j != provider)
+    types = datasets(law, total, True)
+    others = [world.models[j] for j in range(len(world.models)) if j != provider]
+    lists = [datasets_by_type(n, law.sums.width) for j, n in enumerate(world.rows) if j != provider]
+    assert all(other == law for other in others)
+    counts = np.array([np.sum(c, axis=0) for c in product(*lists)])
+    assert len(counts) == len(peers)
+    orders = gammaln(total + 1) - gammaln(counts + 1).sum(axis=1)
+    posterior = np.array(law.prior) * np.exp(own - law.log_evidence(own)[:, None])
+    happened = posterior @ np.exp(law.from_summary(counts) + orders[:, None]).T
+    return 1 - 0.5 * (((posterior @ np.exp(types).T) ** 2).sum(axis=1)[:, None] - 2 * happened + 1)
+
+
+@pytest.mark.parametrize("form", ["types", "paper"])
+def test_no_lie_gains(form: Any) -> None:
+    for world in worlds():
+        assert worst(world, brier_share(form)) <= 1e-12
+
+
+def test_pooling_rows_that_share_an_effect_is_caught() -> None:
+    same = [World([world.models[0]] * 3, world.rows) for world in worlds() if world.models[0].dispersion > 0]
+    gains = [worst(world, pooled_share) for world in same]
+    assert len(gains) >= 5
+    assert sum(gain > 1e-6 for gain in gains) > len(gains) / 3
+    without = [World([world.models[0]] * 3, world.rows) for world in worlds() if world.models[0].dispersion == 0]
+    assert max(worst(world, pooled_share) for world in without) <= 1e-12  # the pool is right for i.i.d. rows
+
+
+def test_best_response_and_bonds_agree() -> None:
+    for world in worlds()[:4]:
+        found = troth.best_response(world.models, troth.Brier(), world.rows)
+        assert found.gain <= 1e-12
+        assert troth.best_response(world.models, troth.Bonded(troth.Brier()), world.rows).gain <= 1e-10
+
+
+@settings(max_examples=200 if SOAK else 25, deadline=None)
+@given(
+    seed=st.integers(0, 10**9),
+    providers=st.integers(2, 6),
+    grouped=st.booleans(),
+    form=st.sampled_from(["types", "paper"]),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_payments_for_every_input(seed: int, providers: int, grouped: bool, form: Any, shuffle: Any) -> None:
+    laws, rows = random_world(seed, providers)
+    rows[-1] = rows[0]
+    rng = generator(seed, 15)
+    t = np.stack(
+        [law.statistics(law.draw_data(rng, law.draw_parameters(rng), n)) for law, n in zip(laws, rows, strict=True)]
+    )
+    t[-1] = t[0]
+    groups = [shuffle.randrange(3) for _ in laws] if grouped else list(range(providers))
+    groups[-1] = groups[0] if grouped else groups[-1]
+    order = list(range(providers))
+    shuffle.shuffle(order)
+    rule = troth.Brier(form)
+    pay = rule.pay(laws, t, budget=17.3, rows=rows, groups=groups)
+    assert (pay >= 0).all()
+    assert (pay <= 17.3 / providers).all()
+    assert pay.sum() <= 17.3
+    assert pay[0] == pay[-1]
+    again = rule.pay(
+        [laws[i] for i in order],
+        t[order],
+        budget=17.3,
+        rows=[rows[i] for i in order],
+        groups=[groups[i] for i in order],
+    )
+    assert np.array_equal(again, pay[order])
+
+
+def exact_same(table: Any, dispersion: float, rows: int, by_type: bool) -> list[Any]:
+    """The chance that labels are the same under each pair of types, with fifty digits, for two labels."""
+    with mpmath.workdps(50):
+        strength = (1 - mpmath.mpf(dispersion)) / mpmath.mpf(dispersion)
+
+        def sequence(p: Any, k: int) -> Any:
+            a, b = mpmath.mpf(p[0]) * strength, mpmath.mpf(p[1]) * strength
+            return mpmath.rf(a, k) * mpmath.rf(b, rows - k) / mpmath.rf(a + b, rows)
+
+        power = 2 if by_type else 1
+        one, two = np.triu_indices(len(table))
+        orders = [mpmath.binomial(rows, k) ** power for k in range(rows + 1)]
+        laws = [[sequence(p, k) for k in range(rows + 1)] for p in table]
+        return [sum(o * x * y for o, x, y in zip(orders, laws[i], laws[j], strict=True)) for i, j in zip(one, two)]  # noqa: B905
+
+
+@pytest.mark.parametrize("by_type", [True, False])
+@pytest.mark.parametrize("dispersion", [1e-4, 0.05, 0.7])
+def test_a_thousand_rows_against_mpmath(dispersion: float, by_type: bool) -> None:
+    table = np.array([[0.3, 0.7], [0.35, 0.65], [0.9, 0.1]])
+    found = log_same_dispersed(table, dispersion, 1000, by_type)
+    expected = [float(mpmath.log(x)) for x in exact_same(table, dispersion, 1000, by_type)]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
+    # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
+    three = np.hstack([table * (1 - 1e-12), np.full((3, 1), 1e-12)])
+    one, two = np.triu_indices(3)
+    own = np.array([expected[k] for k in np.flatnonzero(one == two)])
+    lengths = (own[one] + own[two]) / 2
+    beside = log_same_dispersed(three, dispersion, 1000, by_type) - lengths
+    np.testing.assert_allclose(np.exp(beside), np.exp(expected - lengths), rtol=0, atol=1e-8)
+
+
+def test_fifty_providers_of_a_thousand_rows() -> None:
+    """Log chances of the peers' data, as mpmath has them: far below what a float could hold of their sequences."""
+    rng = generator(21)
+    prior = np.array([0.3, 0.3, 0.4])
+    laws = [random_law(rng, prior, 2, float(rng.uniform(0.001, 0.3))) for _ in range(50)]
+    counts = np.stack([rng.multinomial(1000, [0.4, 0.6]) for _ in laws]).astype(float)
+    t = np.stack([law.from_summary(c) for law, c in zip(laws, counts, strict=True)])
+    told = troth.Brier().explain(laws, t, rows=np.full(50, 1000))
+    assert ((told.share >= 0) & (told.share <= 1)).all()
+    with mpmath.workdps(50):
+        posterior = [mpmath.mpf(p) * mpmath.exp(mpmath.mpf(x)) for p, x in zip(prior, t[0], strict=True)]
+        posterior = [x / sum(posterior) for x in posterior]
+        chances = list(posterior)
+        pairs = [posterior[i] * posterior[j] * (1 if i == j else 2) for i, j in zip(*np.triu_indices(3), strict=True)]
+        for law, c in zip(laws[1:], counts[1:], strict=True):
+            strength = (1 - mpmath.mpf(law.dispersion)) / mpmath.mpf(law.dispersion)
+            for k, mean in enumerate(law.means):
+                a, b = mpmath.mpf(mean) * strength, (1 - mpmath.mpf(mean)) * strength
+                law_of_counts = mpmath.rf(a, int(c[1])) * mpmath.rf(b, int(c[0])) / mpmath.rf(a + b, 1000)
+                chances[k] *= mpmath.binomial(1000, int(c[1])) * law_of_counts
+        for law in laws[1:3]:
+            table = np.stack([1 - np.array(law.means), np.array(law.means)], axis=-1)
+            same = exact_same(table, law.dispersion, 1000, True)
+            pairs = [x * y for x, y in zip(pairs, same, strict=True)]
+        assert told.terms[PROBABILITY][0] == pytest.approx(float(sum(chances)), rel=1e-9)
+        three = troth.Brier().explain(laws[:3], t[:3], rows=np.full(3, 1000))
+        assert three.terms[COINCIDENCE][0] == pytest.approx(float(sum(pairs)), rel=1e-10)
+    assert 0 < told.terms[COINCIDENCE][0] < 1e-40
+
+
+@pytest.mark.parametrize(("codes", "rows"), [(2, 5000), (3, 300), (4, 100), (6, 20)])
+@pytest.mark.parametrize("dispersion", [0.0, 0.2])
+def test_orders_are_told_from_log_likelihoods(codes: int, rows: int, dispersion: float) -> None:
+    rng = generator(22, codes)
+    table = rng.dirichlet(np.ones(codes), size=3)
+    counts = rng.multinomial(rows, rng.dirichlet(np.ones(codes), size=20)).astype(float)
+    law = models.LatentClass([0.2, 0.3, 0.5], "categorical", table, dispersion)
+    found = log_orders(table, dispersion, law.from_summary(counts), rows)
+    np.testing.assert_allclose(found, gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1), rtol=1e-12, atol=1e-10)
+
+
+def test_what_cannot_be_told_is_an_error() -> None:
+    brier = troth.Brier()
+    binary: Any = EXAMPLES["day types, binary"]
+    t = binary.statistics(np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]))
+    with pytest.raises(troth.MissingCapabilityError, match="pass rows= beside the statistics"):
+        brier.pay(binary, t, budget=1.0)
+    with pytest.raises(troth.MissingCapabilityError, match="not those of any dataset of 4 rows"):
+        brier.pay(binary, t, budget=1.0, rows=[3, 4, 3])
+    with pytest.raises(troth.DataError, match="whole numbers"):
+        brier.pay(binary, t, budget=1.0, rows=[3, 2.5, 3])
+    with pytest.raises(troth.MissingCapabilityError, match="up to 1,000,000 rows"):
+        brier.pay(binary, t, budget=1.0, rows=[3, 2e6, 3])
+    for name in ("day types, count", "day types, real", "provider normal"):
+        with pytest.raises(troth.MissingCapabilityError, match="Brier needs to know p"):
+            brier.pay(EXAMPLES[name], np.zeros((3, EXAMPLES[name].width)), budget=1.0, rows=[1, 1, 1])
+    # with one type, counts (1, 1, 1) and (2, 1, 0) are equally likely row by row, but have six and three orders
+    alike = models.LatentClass([1.0], "categorical", [[0.25, 0.5, 0.25]])
+    with pytest.raises(troth.MissingCapabilityError, match="differ in how many orders"):
+        brier.pay(alike, alike.statistics(np.array([[0, 2, 1], [0, 0, 1]])), budget=1.0, rows=[3, 3])
+    twelve = models.LatentClass([0.5, 0.5], "categorical", generator(1).dirichlet(np.ones(12), size=2))
+    many = twelve.from_summary(np.full((2, 12), 20.0))
+    with pytest.raises(troth.MissingCapabilityError, match="cannot tell the counts of 12 labels"):
+        brier.pay(twelve, many, budget=1.0, rows=[240, 240])
+    assert troth.Brier("paper").pay(twelve, many, budget=1.0, rows=[240, 240]).sum() <= 1.0
+
+
+def test_without_dispersion_two_providers_are_a_finite_model() -> None:
+    """With a single peer there is nothing to keep apart, so that the two families agree."""
+    table = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]
+    types = models.LatentClass([0.3, 0.7], "categorical", table)
+    finite = models.Finite([0.3, 0.7], table)
+    data = generator(3).integers(0, 3, (2, 9))
+    for form in ("types", "paper"):
+        rule = troth.Brier(form)
+        ours = rule.pay(types, types.statistics(data), budget=1.0, rows=[9, 9])
+        np.testing.assert_allclose(ours, rule.pay(finite, finite.statistics(data), budget=1.0, rows=[9, 9]), rtol=1e-13)

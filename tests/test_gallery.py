@@ -1,0 +1,195 @@
+"""The gallery: every number that a story tells is measured again, and every picture is drawn.
+
+A claim is a phrase of the story, a number that `main` returns, what the phrase says, and how far chance or another
+machine may move it. All draws are seeded, so the tolerance is for other versions of what draws and optimises.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+GALLERY = import_module("examples.gallery").GALLERY
+FILES = [entry.file for entry in GALLERY]
+
+
+def together(file: str, *more: str) -> Any:
+    """Keep the tests of a script in one process, so that it runs once."""
+    return pytest.param(file, *more, marks=pytest.mark.xdist_group(f"gallery {file}"))
+
+
+every_page = pytest.mark.parametrize("file", [together(file) for file in FILES])
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
+    "biopsies": [
+        ("569 biopsies", "biopsies", 569, 0),
+        ("212 of them malignant", "malignant", 212, 0),
+        ("Sending nothing costs 20.5% of the cap under `SyntheticPeers`", "SyntheticPeers: send nothing", -20.5, 0.6),
+        ("10.6% under `OneTime` with a range clipped at −8", "OneTime, clipped: send nothing", -10.6, 0.4),
+        ("only 0.3% under `OneTime` with the exact range", "OneTime, exact: send nothing", -0.3, 0.06),
+        ("Calling everything benign costs 49.2%", "SyntheticPeers: call all benign", -49.2, 0.6),
+        ("49.2%, 73.0% and 6.7%", "OneTime, clipped: call all benign", -73.0, 0.5),
+        ("73.0% and 6.7%", "OneTime, exact: call all benign", -6.7, 0.15),
+        ("flipping one label in ten costs 0.8%", "SyntheticPeers: flip 10% of labels", -0.8, 0.6),
+    ],
+    "penguins": [
+        ("344 birds", "birds", 344, 0),
+        ("Split by year the model is plausible", "year: plausible", 1, 0),
+        ("Split by island the model does not fit", "island: plausible", 0, 0),
+        ("sending nothing 26.6% of the cap", "year: send nothing", -26.6, 0.4),
+        ("making up a mix of species 49.4%", "year: make up a mix", -49.4, 0.9),
+        ("even sending every bird twice 0.9%", "year: send every row twice", -0.9, 0.4),
+        ("sending nothing *gains* 27.2% of the cap", "island: send nothing", 27.2, 0.2),
+        ("sending every bird twice gains, if only 0.4%", "island: send every row twice", 0.4, 0.1),
+    ],
+    "rain": [
+        ("averages over 335 days", "days", 335, 0),
+        ("Honest reports earn 78.6% of the cap", "honest", 78.6, 0.2),
+        ("Sending nothing costs 10.5% of it", "report nothing", -10.5, 0.2),
+        ("sending the last report once more 20.7%", "send yesterday's report", -20.7, 0.2),
+        ("the usual mean 29.7%", "report the usual mean", -29.7, 0.2),
+        ("It gained 0.3%", "replicate 2 times", 0.3, 0.1),
+        ("which chance explains", "gaining", 0, 0),
+    ],
+    "diabetes": [
+        ("The honest earn 99.6% of the cap", "honest", 99.6, 0.3),
+        ("shuffling all answers 57.3%", "shuffle answers 1", -57.3, 0.8),
+        ("moving them up by a standard deviation 57.8%", "move answers up 1", -57.8, 0.4),
+        ("moving answers by half a standard deviation costs 42.9%", "move answers up 0.5", -42.9, 3.0),
+        ("by a quarter 4.2%", "move answers up 0.25", -4.2, 1.7),
+        ("by an eighth 0.4%", "move answers up 0.125", -0.4, 0.5),
+        ("blurring answers by a quarter of their spread costs 0.1%", "blur answers 0.25", -0.1, 0.3),
+        ("with a standard error as large", "blur answers 0.25, error", 0.1, 0.05),
+        ("Keeping half of the patients back costs 0.7%", "withhold patients 0.5", -0.7, 0.4),
+        ("sending nothing 31.4%", "send nothing 1", -31.4, 0.3),
+    ],
+    "survival": [
+        ("228 patients", "patients", 228, 0),
+        ("Six patients who were lost to sight before that, and one without an institution", "left out", 7, 0),
+        ("obeys all ten laws that apply", "laws", 10, 0),
+        ("plausible for the eleven institutions", "plausible", 1, 0),
+        ("the eleven institutions", "institutions", 11, 0),
+        ("hiding every death 47.8% of the cap", "hide every death", -47.8, 2.0),
+        ("counting only the dead 50.7%", "count the dead only", -50.7, 2.0),
+        ("forgetting half of the deaths 12.8%", "forget half of the deaths", -12.8, 3.2),
+        ("sending nothing 15.0%", "send nothing", -15.0, 1.8),
+        ("Sending every patient twice costs 1.0%", "send every patient twice", -1.0, 1.0),
+    ],
+    "arrivals": [
+        ("33 to 46 flights", "fewest flights", 33, 0.5),
+        ("33 to 46 flights", "most flights", 46, 0.5),
+        ("San Francisco gains 3.8% of the cap by withholding half", "textbook: withhold 50%, SFO", 3.8, 0.3),
+        ("Under day types no lie gains significantly", "day types: lies that gain", 0, 0),
+        ("a lie costs 5.7% of the cap on average", "day types: a lie costs", 5.7, 0.3),
+        ("sending nothing 6.2%", "day types: report nothing", -6.2, 0.4),
+        ("the usual mean 9.0%", "day types: report the usual mean", -9.0, 0.5),
+        ("made up from somebody's past 13.9%", "day types: fabricate from anybody's past", -13.9, 0.7),
+        ("Sending every flight twice costs nothing to speak of", "day types: replicate 2 times", 0.0, 0.1),
+    ],
+    "hospitals": [
+        ("Michigan (164 patients)", "Michigan: patients", 164, 0),
+        ("Indiana (413)", "Indiana: patients", 413, 0),
+        ("Kentucky (22)", "Kentucky: patients", 22, 0),
+        ("22% fell ill in Michigan", "Michigan: ill", 22, 0.5),
+        ("10% in Indiana", "Indiana: ill", 10, 0.5),
+        ("9% in Kentucky", "Kentucky: ill", 9, 0.5),
+        ("the textbook model does not fit", "textbook: plausible", 0, 0),
+        ("sending nothing gains Michigan 26.3% of the cap", "textbook: send nothing, Michigan", 26.3, 2.1),
+        ("and Indiana 20.2%", "textbook: send nothing, Indiana", 20.2, 2.5),
+        ("withholding half of the patients 11.3% and 6.0%", "textbook: withhold half, Michigan", 11.3, 2.7),
+        ("11.3% and 6.0%", "textbook: withhold half, Indiana", 6.0, 2.0),
+        ("Indiana gains 43.8% by flipping", "textbook: flip 10% of labels, Indiana", 43.8, 2.6),
+        ("`check_fit` finds nothing odd", "hospitals may differ: plausible", 1, 0),
+        ("sending nothing costs Indiana 12.0%", "hospitals may differ: send nothing, Indiana", -12.0, 0.8),
+        ("still gains 2.6% by sending nothing", "hospitals may differ: send nothing, Michigan", 2.6, 1.9),
+    ],
+}
+
+
+@cache
+def shown(file: str) -> tuple[ModuleType, dict[str, float], int]:
+    """Run a script once: its module, its numbers, and how many bytes its picture has."""
+    module = import_module(f"examples.gallery.{file}")
+    with TemporaryDirectory() as folder:
+        found = module.main(Path(folder))
+        return module, found, (Path(folder) / f"{file}.png").stat().st_size
+
+
+def lies_of(found: dict[str, float], start: str = "") -> list[tuple[str, float, float]]:
+    """Return lies with their gains and standard errors."""
+    ends = ", error"
+    names = [name.removesuffix(ends) for name in found if name.endswith(ends) and name.startswith(start)]
+    return [(name, found[name], found[name + ends]) for name in names]
+
+
+@every_page
+def test_the_story_says_what_is_measured(file: str) -> None:
+    module, found, _ = shown(file)
+    story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
+    stale = [phrase for phrase, *_ in CLAIMS[file] if phrase not in story]
+    assert not stale
+    wrong = {key: found[key] for _, key, said, within in CLAIMS[file] if not abs(found[key] - said) <= within}
+    assert not wrong
+
+
+@every_page
+def test_every_percentage_found_is_claimed(file: str) -> None:
+    module = import_module(f"examples.gallery.{file}")
+    story = " ".join(inspect.getdoc(module).split())  # type: ignore[union-attr]
+    told = story.split("**Found.**")[1].split("**Take away.**")[0]
+    numbers = {word.strip(".,;:()") for word in told.split() if "%" in word}
+    claimed = " ".join(phrase for phrase, *_ in CLAIMS[file])
+    assert numbers
+    assert not {number for number in numbers if number not in claimed}
+
+
+@every_page
+def test_pictures_are_drawn_and_those_of_the_docs_are_light(file: str) -> None:
+    assert shown(file)[2] > 10_000
+    assert 10_000 < (ROOT / "docs" / "images" / "gallery" / f"{file}.png").stat().st_size < 120_000
+
+
+@pytest.mark.parametrize(
+    ("file", "start"), [together("biopsies", ""), together("penguins", "year"), together("survival", "")]
+)
+def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None:
+    lies = lies_of(shown(file)[1], start)
+    assert len(lies) >= 6
+    assert not [name for name, gain, error in lies if gain + 3 * error > 0]
+
+
+@pytest.mark.xdist_group("gallery diabetes")
+def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
+    found = shown("diabetes")[1]
+    assert not [name for name, gain, error in lies_of(found) if gain - 3 * error > 0]
+    for lie in ("move answers up", "blur answers", "shuffle answers", "withhold patients"):
+        assert found[f"{lie} 1"] < found[f"{lie} 0.5"] < found[f"{lie} 0.25"]
+
+
+@pytest.mark.xdist_group("gallery arrivals")
+def test_san_francisco_is_the_one_whose_flights_move_together_most() -> None:
+    found = shown("arrivals")[1]
+    spread = {name: value for name, value in found.items() if name.startswith("dispersion of ")}
+    assert len(spread) == 8
+    assert max(spread, key=lambda name: spread[name]) == "dispersion of SFO"
+    assert found["textbook: lies that gain"] == 1
+    assert found["recommends day types"] == 1
+
+
+def test_the_readme_lists_every_page() -> None:
+    readme = (ROOT / "examples" / "gallery" / "README.md").read_text(encoding="utf-8")
+    scripts = {path.stem for path in (ROOT / "examples" / "gallery").glob("[a-z]*.py")}
+    assert set(FILES) == scripts
+    assert not [entry.file for entry in GALLERY if f"[{entry.title}]({entry.file}.py)" not in readme]

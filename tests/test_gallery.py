@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+import troth
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 GALLERY = import_module("examples.gallery").GALLERY
@@ -61,7 +63,7 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("sending the last report once more 20.7%", "send yesterday's report", -20.7, 0.2),
         ("the usual mean 29.7%", "report the usual mean", -29.7, 0.2),
         ("It gained 0.3%", "replicate 2 times", 0.3, 0.1),
-        ("which chance explains", "gaining", 0, 0),
+        ("which 335 days cannot tell from nothing", "gaining", 0, 0),
     ],
     "diabetes": [
         ("The honest earn 99.6% of the cap", "honest", 99.6, 0.3),
@@ -81,22 +83,21 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("obeys all ten laws that apply", "laws", 10, 0),
         ("plausible for the eleven institutions", "plausible", 1, 0),
         ("the eleven institutions", "institutions", 11, 0),
-        ("hiding every death 47.8% of the cap", "hide every death", -47.8, 2.0),
-        ("counting only the dead 50.7%", "count the dead only", -50.7, 2.0),
-        ("forgetting half of the deaths 12.8%", "forget half of the deaths", -12.8, 3.2),
-        ("sending nothing 15.0%", "send nothing", -15.0, 1.8),
-        ("Sending every patient twice costs 1.0%", "send every patient twice", -1.0, 1.0),
+        ("hiding every death 48.8% of the cap", "hide every death", -48.8, 1.0),
+        ("counting only the dead 51.5%", "count the dead only", -51.5, 1.0),
+        ("forgetting half of the deaths 12.3%", "forget half of the deaths", -12.3, 1.8),
+        ("sending nothing 15.9%", "send nothing", -15.9, 0.8),
+        ("Sending every patient twice costs 0.9%", "send every patient twice", -0.9, 0.7),
     ],
-    "arrivals": [
-        ("33 to 46 flights", "fewest flights", 33, 0.5),
-        ("33 to 46 flights", "most flights", 46, 0.5),
-        ("San Francisco gains 3.8% of the cap by withholding half", "textbook: withhold 50%, SFO", 3.8, 0.3),
+    "carriers": [
+        ("withholding half of the flights gains 2.1% of the cap on average", "textbook: withhold 50%", 2.1, 0.5),
         ("Under day types no lie gains significantly", "day types: lies that gain", 0, 0),
-        ("a lie costs 5.7% of the cap on average", "day types: a lie costs", 5.7, 0.3),
-        ("sending nothing 6.2%", "day types: report nothing", -6.2, 0.4),
-        ("the usual mean 9.0%", "day types: report the usual mean", -9.0, 0.5),
-        ("made up from somebody's past 13.9%", "day types: fabricate from anybody's past", -13.9, 0.7),
-        ("Sending every flight twice costs nothing to speak of", "day types: replicate 2 times", 0.0, 0.1),
+        ("a lie costs 8.3% of the cap on average", "day types: a lie costs", 8.3, 0.3),
+        ("sending nothing 9.1%", "day types: report nothing", -9.1, 0.3),
+        ("the usual mean 13.8%", "day types: report the usual mean", -13.8, 0.5),
+        ("made up from anybody's past 20.1%", "day types: fabricate from anybody's past", -20.1, 1.0),
+        ("withholding half costs 0.8%", "day types: withhold 50%", -0.8, 0.3),
+        ("sending every flight twice 0.1%", "day types: replicate 2 times", -0.1, 0.08),
     ],
     "hospitals": [
         ("Michigan (164 patients)", "Michigan: patients", 164, 0),
@@ -178,14 +179,37 @@ def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
         assert found[f"{lie} 1"] < found[f"{lie} 0.5"] < found[f"{lie} 0.25"]
 
 
-@pytest.mark.xdist_group("gallery arrivals")
-def test_san_francisco_is_the_one_whose_flights_move_together_most() -> None:
-    found = shown("arrivals")[1]
-    spread = {name: value for name, value in found.items() if name.startswith("dispersion of ")}
-    assert len(spread) == 8
-    assert max(spread, key=lambda name: spread[name]) == "dispersion of SFO"
-    assert found["textbook: lies that gain"] == 1
+@pytest.mark.xdist_group("gallery carriers")
+def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
+    module, found, _ = shown("carriers")
     assert found["recommends day types"] == 1
+    past, rate = module.load(), 0.05 / len(module.CANDIDATES)  # as compare_models shares it
+    for seed in (1, 2):
+        again = troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, folds=4, seed=seed, false_alarm=rate)
+        assert again["withhold 50%"].verdict == "GAINS"
+    learnt = troth.backtest(past, module.CANDIDATES["day types"], module.RULE, folds=4, seed=1, false_alarm=rate)
+    assert not learnt.gaining()
+
+
+@pytest.mark.xdist_group("gallery carriers")
+def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
+    module, found, _ = shown("carriers")
+    past, rate = module.load("dest", 8), 0.05 / len(module.CANDIDATES)
+    several = [
+        troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, folds=4, seed=seed, false_alarm=rate)
+        for seed in range(4)
+    ]
+    assert all(0 < 100 * one["withhold 50%"].gain < found["textbook: withhold 50%"] for one in several)
+    assert sum(bool(one.gaining()) for one in several) <= 1
+
+
+@pytest.mark.xdist_group("gallery rain")
+def test_another_order_of_days_moves_the_rain_by_a_point_or_two() -> None:
+    module, found, _ = shown("rain")
+    past = module.load(seed=2)
+    again = troth.backtest(past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay())
+    assert not again.gaining()
+    assert all(abs(100 * again[lie].gain - found[lie]) < 3 for lie in again.lies)
 
 
 def test_the_readme_lists_every_page() -> None:

@@ -22,7 +22,7 @@ odd one out, still gains 2.6% by sending nothing. And the dispersion was read of
 buyer who is about to pay them cannot do.
 
 **Take away.** If providers see different populations, the textbook model pays them to hide it. No rule repairs
-that; a better model can, if history tells how much providers differ (`arrivals.py`), or a better design
+that; a better model can, if history tells how much providers differ (`carriers.py`), or a better design
 (`biopsies.py`). If `check_fit` says no, do not pay.
 """
 

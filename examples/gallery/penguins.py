@@ -36,7 +36,7 @@ from troth import strategies
 from troth.model import Array
 
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
-COLOURS = ["#e66101", "#b2abd2", "#5e3c99"]
+COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]
 MODEL = troth.models.Categorical([1, 1, 1])
 RULE = troth.SyntheticPeers(draws=16)
 ROUNDS = 3_000

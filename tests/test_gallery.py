@@ -1,4 +1,4 @@
-"""The gallery: every number that a story tells is measured again, and every picture is drawn.
+"""The gallery: every percentage that a story finds is measured again, and every picture is drawn.
 
 A claim is a phrase of the story, a number that `main` returns, what the phrase says, and how far chance or another
 machine may move it. All draws are seeded, so the tolerance is for other versions of what draws and optimises.

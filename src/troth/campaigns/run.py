@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth import __version__
 from troth.campaigns.canonical import as_number, canonical
 from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
 from troth.campaigns.money import to_minor
@@ -298,7 +299,8 @@ def check_possible(campaign: Campaign, report: Report) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions that a payment was computed with."""
-    return {"python": platform.python_version(), **{name: version(name) for name in ("troth", "numpy", "scipy")}}
+    known = {"python": platform.python_version(), "troth": __version__}
+    return known | {name: version(name) for name in ("numpy", "scipy")}
 
 
 def now() -> str:

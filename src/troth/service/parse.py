@@ -13,15 +13,16 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from troth.campaigns.tables.files import Fragment
-from troth.campaigns.tables.kernel import as_numbers, encode, holds_numbers
+from troth.campaigns.tables.kernel import as_numbers, holds_numbers
 from troth.campaigns.tables.own import read_own
+from troth.campaigns.tables.request import shown
 from troth.errors import DataError, TrothError
 
 if TYPE_CHECKING:
     from troth.campaigns.tables.request import Day, Request
 
-SHOWN_ROWS, SHOWN_LABELS, SHOWN_LENGTH = 8, 12, 40
-_MESSAGE_LENGTH = 4000
+SHOWN_ROWS, SHOWN_LENGTH, MOST_COLUMNS = 8, 40, 10_000
+_MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20
 
 
 class TooLargeError(Exception):
@@ -40,11 +41,17 @@ def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells
     """
     view = View(request, cells, rows)
     try:
+        declared = None
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(path, kind).schema(), request)
         if kind == "parquet":
-            view.expect(pq.read_metadata(path).num_rows)
+            declared = pq.read_metadata(path).num_rows
+            view.expect(declared)
+        if kind == "csv":
+            _refuse_wide(path)
         (report,) = read_own(path, request, provider, day, format=kind, look=view)
+        if declared is not None and declared != view.rows:
+            raise DataError(f"states {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
         return {"status": 413, "error": str(error)}
     except Exception as error:  # whatever it is, the file caused it
@@ -63,8 +70,8 @@ class View:
         self.request, self.cells, self.most_rows = request, cells, rows
         self.rows = 0
         self.preview: list[list[str]] = []
-        self._values = {name: [np.inf, -np.inf, 0.0] for name in request.columns if name is not None}
-        self._labels = dict.fromkeys(request.categories or (), 0)
+        numbers = request.columns if request.categories is None else ()
+        self._values = {name: [np.inf, -np.inf, 0.0] for name in numbers if name is not None}
 
     def expect(self, rows: int) -> None:
         """Refuse more rows than may be read."""
@@ -80,22 +87,17 @@ class View:
         self.rows += batch.num_rows
         if len(self.preview) <= SHOWN_ROWS:
             self._show(batch)
-        for name in self._values:
-            if self.request.categories is None:
-                self._number(batch.column(name), self._values[name])
-            else:
-                self._count(batch.column(name))
+        if self.request.provider in batch.schema.names:
+            self._refuse_others(batch.column(self.request.provider))
+        for name, found in self._values.items():
+            self._number(batch.column(name), found)
 
     def summary(self) -> list[dict[str, Any]]:
-        """Return least, greatest and mean of each column, or its most common labels."""
-        found = []
-        for name, (least, greatest, total) in self._values.items():
-            if self.request.categories is None:
-                found.append({"name": name, "least": least, "greatest": greatest, "mean": total / self.rows})
-            else:
-                common = sorted(self._labels.items(), key=lambda item: -item[1])[:SHOWN_LABELS]
-                found.append({"name": name, "labels": [[label[:SHOWN_LENGTH], count] for label, count in common]})
-        return found
+        """Return least, greatest and mean of each column of numbers."""
+        return [
+            {"name": name, "least": least, "greatest": greatest, "mean": total / self.rows}
+            for name, (least, greatest, total) in self._values.items()
+        ]
 
     def _show(self, batch: Any) -> None:
         names = [name for name in self.request.named if name in batch.schema.names]
@@ -115,17 +117,15 @@ class View:
         with np.errstate(over="ignore", invalid="ignore"):
             found[2] += float(x.sum(dtype=np.float64))
 
-    def _count(self, array: Any) -> None:
+    def _refuse_others(self, column: Any) -> None:
+        """Refuse rows of several providers before the sums of each are made."""
         try:
-            values, codes = encode(array.cast(pa.string()) if pa.types.is_boolean(array.type) else array)
-        except TypeError:
+            names = column.unique().drop_null().to_pylist()
+        except pa.ArrowNotImplementedError:
             return
-        counts = np.bincount(codes[codes >= 0], minlength=len(values))
-        for place in np.flatnonzero(counts).tolist():
-            value = values[place]
-            label = str(value.as_py() if isinstance(value, pa.Scalar) else value).strip()
-            if label in self._labels:
-                self._labels[label] += int(counts[place])
+        if len(names) > 1:
+            some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+            raise DataError(f"holds rows of {len(names)} providers ({some}); send one's")
 
 
 def _refuse_text(schema: Any, request: Request) -> None:
@@ -136,6 +136,17 @@ def _refuse_text(schema: Any, request: Request) -> None:
         place = schema.get_field_index(name)
         if place >= 0 and not holds_numbers(schema.field(place).type):
             raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")
+
+
+def _refuse_wide(path: str) -> None:
+    """Refuse a table of so many columns that their types alone take long to tell."""
+    with pa.input_stream(path) as file:
+        head = file.read(_HEAD_BYTES)
+    line = head.split(b"\n", 1)[0]
+    if max(map(line.count, (b",", b";", b"\t"))) >= MOST_COLUMNS:
+        raise DataError(f"has more than {MOST_COLUMNS:,} columns; keep those that are read")
+    if len(line) == _HEAD_BYTES:
+        raise DataError(f"the line of column names is longer than {_HEAD_BYTES:,} bytes")
 
 
 def _short(value: Any) -> str:

@@ -26,6 +26,7 @@ from troth.service.warm import Bounds
 if TYPE_CHECKING:
     from troth.campaigns.spec import Campaign
 
+SHOWN_LABELS = 12
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
 _SIGNATURES = {
     b"PK\x03\x04": "a ZIP archive or a workbook",
@@ -232,7 +233,7 @@ def _checked(
         if len(sums) != declared.width:
             raise ValueError(len(sums))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in found["preview"][:9])
-        columns = tuple(_summary(entry) for entry in found["columns"])
+        columns = _labels(campaign, sums) if campaign.categories else tuple(map(_summary, found["columns"]))
         report = Report(provider, day if campaign.daily else None, int(declared.rows(sums)), sums, shown)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown}: cannot be read") from None
@@ -240,11 +241,15 @@ def _checked(
 
 
 def _summary(entry: dict[str, Any]) -> ColumnSummary:
-    if "labels" in entry:
-        labels = tuple((str(label)[:80], int(_number(count))) for label, count in entry["labels"][:12])
-        return ColumnSummary(str(entry["name"]), labels=labels)
     least, greatest, mean = (_number(entry[key]) for key in ("least", "greatest", "mean"))
-    return ColumnSummary(str(entry["name"]), least, greatest, mean)
+    return ColumnSummary(str(entry["name"])[:_NAME_LENGTH], least, greatest, mean)
+
+
+def _labels(campaign: Campaign, counts: Any) -> tuple[ColumnSummary, ...]:
+    """Sum up a column of labels by their counts, which are the sums."""
+    pairs = zip(campaign.categories or (), counts, strict=True)
+    common = sorted(((label, int(count)) for label, count in pairs), key=lambda pair: -pair[1])
+    return (ColumnSummary(str(campaign.columns[0]), labels=tuple(common[:SHOWN_LABELS])),)
 
 
 def _number(value: Any) -> float:

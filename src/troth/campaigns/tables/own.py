@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from troth.campaigns.tables.files import Fragment, format_of
 from troth.campaigns.tables.read import canonical_name, read_reports
-from troth.campaigns.tables.request import Day, Report, Request, file_name
+from troth.campaigns.tables.request import Day, Report, Request, file_name, shown
 from troth.errors import DataError
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ def read_own(
         request = replace(request, provider=None)
     if request.day is not None and day is not None and request.day not in have:
         request = replace(request, day=None)
-    reports, _ = read_reports(str(path), request, format=kind, look=look)
+    reports, _ = read_reports(str(path), request, format=kind, look=look, provider=provider)
     names = sorted({report.provider for report in reports})
     if not names:
         raise DataError(f"{place}: the file has no rows")
     name = canonical_name(provider) if provider is not None else names[0]
     if request.provider is not None and len(names) > 1:
-        shown = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
-        raise DataError(f"{place}: holds rows of {len(names)} providers ({shown}); send one's")
+        some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+        raise DataError(f"{place}: holds rows of {len(names)} providers ({some}); send one's")
     if request.provider is not None and name != names[0]:
-        raise DataError(f"{place}: the rows are of provider {names[0]!r}, not {name!r}")
+        raise DataError(f"{place}: the rows are of provider {shown(names[0])}, not {name!r}")
     other = [report.day for report in reports if report.day != day]
     if request.day is not None and day is not None and other:
         raise DataError(f"{place}: has rows of day {other[0]}, but the report is of day {day}; send that day's")

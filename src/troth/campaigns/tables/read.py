@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ def read_reports(
     skip: Collection[Path] = (),
     watch: Callable[[int, int], None] | None = None,
     look: Look | None = None,
+    provider: str | None = None,
 ) -> tuple[list[Report], list[Path]]:
     """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
 
@@ -44,6 +46,8 @@ def read_reports(
         Called with the number of fragments done and in all.
     look
         Called with each batch of rows of files before it is added up; then they are read in order, in this thread.
+    provider
+        Whose rows files without a column of providers hold; by default they bear their providers' names.
 
     Raises
     ------
@@ -56,6 +60,8 @@ def read_reports(
     named: dict[str, str] = {}
     if is_paths(data):
         fragments, statistics = plan(data, request, format, skip)
+        if provider is not None:
+            fragments = [replace(fragment, provider=provider) for fragment in fragments]
         if request.provider is None:
             _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}

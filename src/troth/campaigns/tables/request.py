@@ -87,7 +87,7 @@ class Problem:
         times = f"{self.count:,} values" if self.count > 1 else "1 value"
         row = f"row {self.row:,}" if self.row is not None else "a row"
         where = f"{row} of {self.place}" if self.place else row
-        shown = "" if self.value is None else f": {_shown(self.value)}"
+        shown = "" if self.value is None else f": {shown(self.value)}"
         return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{shown})"
 
     def merged(self, other: Problem) -> Problem:
@@ -100,7 +100,8 @@ class Problem:
         return self.what, self.provider, self.column
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value as messages show it, cut if it is long."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "…"
 

@@ -12,7 +12,7 @@ import pyarrow.ipc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from troth.campaigns.tables.files import Fragment
+from troth.campaigns.tables.files import NOT_UNICODE, Fragment
 from troth.campaigns.tables.kernel import as_numbers, holds_numbers
 from troth.campaigns.tables.own import read_own
 from troth.campaigns.tables.request import shown
@@ -57,9 +57,7 @@ def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells
     except Exception as error:  # whatever it is, the file caused it
         if _of_memory(error):
             raise MemoryError from None
-        known = isinstance(error, TrothError)
-        message = str(error) if known else f"cannot be read as {kind}: {type(error).__name__}: {error}"
-        return {"status": 422, "error": message[:_MESSAGE_LENGTH]}
+        return {"status": 422, "error": _told(error, kind)[:_MESSAGE_LENGTH]}
     return {"sums": [float(value) for value in report.sums], "preview": view.preview, "columns": view.summary()}
 
 
@@ -120,12 +118,21 @@ class View:
     def _refuse_others(self, column: Any) -> None:
         """Refuse rows of several providers before the sums of each are made."""
         try:
-            names = column.unique().drop_null().to_pylist()
+            names = [name for name in column.unique().drop_null().to_pylist() if str(name).strip()]
         except pa.ArrowNotImplementedError:
             return
         if len(names) > 1:
             some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
             raise DataError(f"holds rows of {len(names)} providers ({some}); send one's")
+
+
+def _told(error: Exception, kind: str) -> str:
+    if isinstance(error, TrothError):
+        return str(error)
+    if isinstance(error, UnicodeError):
+        return NOT_UNICODE
+    usual = isinstance(error, pa.ArrowException | OSError)
+    return f"cannot be read as {kind}: {error if usual else repr(error)}"
 
 
 def _refuse_text(schema: Any, request: Request) -> None:

@@ -21,6 +21,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -58,12 +59,20 @@ class Bounds:
 def serve(place: int, modules: Sequence[str]) -> None:
     """Wait for tasks, and fork a child for each, until the server is gone."""
     control = socket.socket(fileno=place)
-    sys.modules["pandas"] = None  # type: ignore[assignment]  # Arrow would load it in every child
+    sys.meta_path.insert(0, _Absent())
     for module in modules:
         import_module(module)
     gc.collect()
     gc.freeze()
     _Warm(control).run()
+
+
+class _Absent(MetaPathFinder):
+    """Hides modules that are not needed, and that Arrow would load in every child if it found them."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
 
 
 class _Warm:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from troth.campaigns.tables.kernel import Adder
+from troth.campaigns.tables.kernel import Adder, is_text
 from troth.campaigns.tables.request import Part, Request, file_name
 from troth.errors import DataError
 from troth.sums import Moments
@@ -36,6 +36,7 @@ FORMATS = {
     ".ipc": "arrow",
     ".json": "statistics",
 }
+NOT_UNICODE = "holds text that is not in UTF-8; save it in that encoding"
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 Source: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -81,6 +82,8 @@ class Fragment:
             if not part.problems:
                 raise DataError(f"{file_name(self.path)}: cannot be read as csv: {error}") from None
             return part
+        except UnicodeError:
+            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
 
     def _added(self, adder: Adder, batches: Iterator[Any], look: Look | None) -> Part:
         row = self.first_row
@@ -229,7 +232,7 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
             names = {request.provider, request.day} | (
                 set(request.columns) if request.categories is not None else set()
             )
-            text = [f.name for f in file.schema_arrow if f.name in names and not pa.types.is_primitive(f.type)]
+            text = [f.name for f in file.schema_arrow if f.name in names and is_text(f.type)]
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{file_name(fragment.path)}: cannot be read as parquet: {_first_line(error)}") from None
     fragment = replace(fragment, text=tuple(text))

@@ -225,7 +225,7 @@ class Adder:
 
     def _report_text(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> None:
         """Report values that are no numbers: text that does not read as one, or a type that holds none."""
-        if not _is_text(array.type):
+        if not is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)
         if wrong.any():
@@ -270,7 +270,7 @@ def _within(x: NDArray[Any], support: Support) -> bool:
 def as_numbers(array: Any) -> NDArray[Any] | None:
     """Return a column without nulls as a NumPy array of numbers, or None if it holds something else."""
     kind = array.type
-    if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
+    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         array, kind = array.dictionary_decode(), kind.value_type
     if pa.types.is_boolean(kind):
         return np.asarray(array.cast(pa.uint8()).to_numpy(zero_copy_only=False))
@@ -311,13 +311,13 @@ def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
             return dense
     elif pa.types.is_null(kind):
         return range(0), np.full(len(array), -1, dtype=np.intp)
-    elif not (_is_text(kind) or pa.types.is_date32(kind) or pa.types.is_dictionary(kind)):
+    elif not (is_text(kind) or pa.types.is_date32(kind) or pa.types.is_dictionary(kind)):
         raise TypeError(f"type {kind}")
     if str(kind) == "string_view":
         array = array.cast(pa.large_string())
     if not pa.types.is_dictionary(kind):
         array = array.dictionary_encode()
-    elif not (_is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
+    elif not (is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
         raise TypeError(f"type {kind.value_type}")
     if str(array.dictionary.type) == "string_view":
         array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
@@ -394,12 +394,13 @@ def _is_names(values: Any) -> bool:
     return not isinstance(values, range)
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Tell whether a column of this type is one of text."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or str(kind) == "string_view"
-        or (pa.types.is_dictionary(kind) and _is_text(kind.value_type))
+        or (pa.types.is_dictionary(kind) and is_text(kind.value_type))
     )
 
 

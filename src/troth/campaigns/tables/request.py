@@ -87,8 +87,8 @@ class Problem:
         times = f"{self.count:,} values" if self.count > 1 else "1 value"
         row = f"row {self.row:,}" if self.row is not None else "a row"
         where = f"{row} of {self.place}" if self.place else row
-        shown = "" if self.value is None else f": {shown(self.value)}"
-        return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{shown})"
+        example = "" if self.value is None else f": {shown(self.value)}"
+        return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{example})"
 
     def merged(self, other: Problem) -> Problem:
         """Count two of the same kind together, with the first example."""

@@ -1,0 +1,351 @@
+"""Uploads: the same bits as paying from files, and a refusal for everything else, in bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from campaigns.shop import frame_of, toml_of
+from registry import EXAMPLES, generator
+from service import misbehaving
+from service.malformed import CANNOT, SMALL, Case, arrow, binary, campaigns, cases, parquet, statistics
+from troth.campaigns.run import check_possible
+from troth.campaigns.spec import Campaign
+from troth.campaigns.statistics import make_statistics
+from troth.campaigns.tables import Report, read_reports
+from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.uploads import SANDBOX, ColumnSummary, Limits, Upload, UploadError, printable_name, read_upload
+from troth.service.warm import Bounds
+
+DAY = "2026-05-04"
+CASES = list(cases())
+PARENT_GROWTH = 64 << 20  # what the server itself may need for an upload
+FAMILIES = ["bernoulli", "categorical", "poisson", "gamma", "normal, unknown variance", "multivariate normal",
+            "regression", "day types, real"]  # fmt: skip
+EASY = Bounds(memory=512 << 20, seconds=5.0)
+
+
+def text(table: Any, delimiter: str = ",") -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.csv.write_csv(table, sink, pa.csv.WriteOptions(delimiter=delimiter))
+    return bytes(sink.getvalue())
+
+
+def lines(table: Any) -> bytes:
+    return "\n".join(json.dumps(row) for row in table.to_pylist()).encode()
+
+
+FORMATS: dict[str, Callable[[Any], bytes]] = {
+    "rows.csv": text,
+    "rows.tsv": lambda table: text(table, "\t"),
+    "rows; semicolons.csv": lambda table: text(table, ";"),
+    "rows.csv.gz": lambda table: pa.compress(text(table), "gzip", asbytes=True),
+    "rows.csv.zst": lambda table: pa.compress(text(table), "zstd", asbytes=True),
+    "rows.parquet": lambda table: parquet(table, row_group_size=100),
+    "rows.jsonl": lines,
+    "rows.arrow": arrow,
+    "rows.ipc": lambda table: arrow(table, stream=True),
+    "rows.feather": lambda table: arrow(table, options=pa.ipc.IpcWriteOptions(compression="lz4")),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> Iterator[None]:
+    SANDBOX.run(len, "warm", bounds=EASY)
+    yield
+    SANDBOX.close()
+
+
+def upload(folder: Path, campaign: Campaign, name: str, data: bytes, day: Any = None, limits: Limits = SMALL) -> Upload:
+    path = folder / "upload.part"
+    path.write_bytes(data)
+    return read_upload(campaign, path, name, "Ash", day, limits)
+
+
+def paid(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Report]:
+    """What paying from files makes of the same file."""
+    path = folder / name
+    path.write_bytes(data)
+    return read_reports(str(path), campaign.request)[0]
+
+
+def same(one: Report, other: Report) -> None:
+    assert (one.provider, one.day, one.rows) == (other.provider, other.day, other.rows)
+    assert one.sums.tobytes() == other.sums.tobytes()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_upload_has_the_bits_of_paying_from_files(tmp_path: Path, family: str, name: str) -> None:
+    frame = frame_of(family, providers=1, rows=300)
+    frame["who"] = "Ash"
+    path = tmp_path / "campaign.toml"
+    path.write_text(toml_of(EXAMPLES[family], frame, "unused"))
+    campaign = Campaign.load(path)
+    data = FORMATS[name](pa.Table.from_pandas(frame, preserve_index=False))
+    found = upload(tmp_path, campaign, name, data)
+    (expected,) = paid(tmp_path, campaign, name, data)
+    same(found.report, expected)
+    assert found.sha256 == sha256(data).hexdigest()
+    assert (found.report.source, found.report.data_digest) == (name, "sha256:" + found.sha256)
+    assert len(found.preview) == 9
+    assert found.preview[0][0] == "who"
+    columns = [column for column in campaign.columns if column is not None]
+    assert [column.name for column in found.columns] == columns
+    for column in found.columns:
+        values = frame[column.name]
+        assert (column.least, column.greatest) == (values.min(), values.max())
+        assert column.mean == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_batches_are_added_in_the_same_order(tmp_path: Path, name: str) -> None:
+    rows = 300_000 if "jsonl" not in name else 30_000
+    table = pa.table({"clinic": ["Ash"] * rows, "length": generator(4).normal(1e3, 1e-3, rows)})
+    make = FORMATS[name] if name != "rows.parquet" else lambda t: parquet(t, row_group_size=40_000)
+    data = make(table)
+    campaign = campaigns()["normal"]
+    found = upload(tmp_path, campaign, name, data)
+    same(found.report, paid(tmp_path, campaign, name, data)[0])
+
+
+def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
+    data = b"improved\n1\n0\n1\n"
+    found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
+    assert (found.provider, found.day, found.rows, found.sums.tolist()) == ("Ash", DAY, 3, [1.0, 2.0])
+    data = b"clinic,day,improved\n Ash,2026-05-04,1\n Ash,2026-05-04T12:30Z,0\n"
+    found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
+    assert (found.provider, found.day, found.rows) == ("Ash", DAY, 2)
+    data = b"day,improved\n7,1\n"
+    assert upload(tmp_path, campaigns()["daily"], "rows.csv", data, 7).report.day == 7
+
+
+def test_labels_are_counted(tmp_path: Path) -> None:
+    data = b"clinic,label,note\nAsh,cat,\xff\nAsh, dog ,x\nAsh,cat,y\n"
+    found = upload(tmp_path, campaigns()["labels"], "pets.csv", data)
+    assert found.columns == (ColumnSummary("label", labels=(("cat", 2), ("dog", 1), ("other", 0))),)
+    assert found.preview == (("clinic", "label"), ("Ash", "cat"), ("Ash", " dog "), ("Ash", "cat"))
+    data = parquet(pa.table({"label": pa.array(["dog"] * 5).dictionary_encode()}))
+    assert upload(tmp_path, campaigns()["labels"], "pets.parquet", data).report.sums.tolist() == [0.0, 5.0, 0.0]
+
+
+def test_statistics_are_read(tmp_path: Path) -> None:
+    campaign = campaigns()["bernoulli"]
+    rows = tmp_path / "ash.csv"
+    rows.write_bytes(b"improved\n1\n0\n1\n1\n")
+    made = make_statistics(campaign, rows, "Ash")
+    found = upload(tmp_path, campaign, "ash.json", json.dumps(made).encode())
+    same(found.report, replace(upload(tmp_path, campaign, "ash.csv", rows.read_bytes()).report))
+    assert found.report.data_digest == made["digest"]
+    assert found.columns == ()
+    assert ("rows", "4") in found.preview
+
+
+def test_there_are_two_hundred_malformed_files() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 200
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
+    server = psutil.Process()
+    path = tmp_path / "upload.part"
+    path.write_bytes(case.data)
+    before, started = server.memory_info().rss, time.monotonic()
+    with pytest.raises(UploadError) as refused:
+        read_upload(
+            campaigns()[case.campaign], path, case.file, "Ash", DAY if case.campaign == "daily" else None, case.limits
+        )
+    taken = time.monotonic() - started
+    message = str(refused.value)
+    assert (refused.value.status, message) == (case.status, message)
+    assert re.search(case.says, message)
+    assert message.startswith(printable_name(case.file)) or printable_name(case.file) in message
+    assert len(message) <= 2000
+    assert str(tmp_path) not in message
+    assert "troth-upload" not in message
+    assert "Error(" not in message
+    assert taken < 1.5 * case.limits.seconds + 4
+    assert server.memory_info().rss - before < PARENT_GROWTH
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.ipc", "rows.csv.gz", "rows.csv", "rows.jsonl"])
+def test_flipped_bytes_are_refused_or_receipted(tmp_path: Path, name: str) -> None:
+    """A damaged file may still be read: then its digest and its sums, which its provider confirms, are its own."""
+    campaign = campaigns()["bernoulli"]
+    good = FORMATS[name](binary(200))
+    rng, statuses = generator(len(good)), set()
+    for _ in range(40):
+        data = bytearray(good)
+        for place in rng.integers(0, len(good), int(rng.integers(1, 6))):
+            data[place] ^= int(rng.integers(1, 256))
+        try:
+            found = upload(tmp_path, campaign, name, bytes(data))
+        except UploadError as error:
+            statuses.add(error.status)
+            continue
+        assert found.report.data_digest == "sha256:" + sha256(data).hexdigest()
+        assert 0 < found.report.rows < 1000
+        check_possible(campaign, found.report)
+    assert statuses <= {413, 415, 422}
+
+
+def test_threads_share_the_warm_process(tmp_path: Path) -> None:
+    campaign = campaigns()["bernoulli"]
+
+    def one(number: int) -> float:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if number % 4 == 3:
+            with pytest.raises(UploadError, match=CANNOT):
+                upload(folder, campaign, "rows.parquet", b"PAR1" * 5)
+        return float(upload(folder, campaign, "rows.csv", b"improved\n" + b"1\n" * number + b"0\n").report.sums[1])
+
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(one, range(40))) == [float(number) for number in range(40)]
+
+
+def test_killed_warm_process_is_replaced(tmp_path: Path) -> None:
+    assert SANDBOX._process is not None
+    old = SANDBOX._process.pid
+    os.kill(old, signal.SIGKILL)
+    assert upload(tmp_path, campaigns()["bernoulli"], "rows.csv", b"improved\n1\n").report.rows == 1
+    assert SANDBOX._process.pid != old
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import runpy, sys; sys.argv = ['server']\n{body}",
+        "if __name__ != '__main__': raise SystemExit(3)\n{body}",
+    ],
+)
+def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
+    """A console script or server, whatever its main module does, and whether or not it ends well."""
+    (tmp_path / "rows.csv").write_text("improved\n1\n")
+    body = (
+        "from pathlib import Path\nfrom troth.campaigns.spec import Campaign\n"
+        "from troth.service.uploads import SANDBOX, read_upload\n"
+        f"campaign = Campaign.from_dict({dict(campaigns()['bernoulli'].plain)!r})\n"
+        f"found = read_upload(campaign, Path({str(tmp_path / 'rows.csv')!r}), 'rows.csv', 'Ash', None)\n"
+        "print(found.report.rows, SANDBOX._process.pid)\n"
+    )
+    script = tmp_path / "server.py"
+    script.write_text(program.format(body=body))
+    told = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=True)
+    rows, pid = map(int, told.stdout.split())
+    assert (rows, told.stderr) == (1, "")
+    assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("may.csv", "may.csv"),
+        ("../../etc/may.csv", "may.csv"),
+        ("C:\\data\\may.csv", "may.csv"),
+        ("m\x00a\ny\u202e.csv", "m_a_y_.csv"),
+        ("..", "upload"),
+        ("", "upload"),
+        ("ж" * 300 + ".csv", "ж" * 98 + ".csv"),
+    ],
+)
+def test_names_are_made_printable(name: str, expected: str) -> None:
+    assert printable_name(name) == expected
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Sandbox]:
+    box = Sandbox(["service.misbehaving"], places=2, patience=0.3)
+    box.start()
+    yield box
+    box.close()
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (misbehaving.eat, OutOfMemoryError),
+        (misbehaving.burn, OutOfTimeError),
+        (misbehaving.sleep, OutOfTimeError),
+        (misbehaving.crash, BrokenOffError),
+        (misbehaving.flood, BrokenOffError),
+        (misbehaving.fail, BrokenOffError),
+    ],
+)
+def test_sandbox_ends_what_exceeds_its_bounds(box: Sandbox, function: Callable[[], Any], error: type) -> None:
+    started = time.monotonic()
+    with pytest.raises(error):
+        box.run(function, bounds=Bounds(memory=1 << 30, seconds=1.0))
+    assert time.monotonic() - started < 5
+    assert box.run(len, "after", bounds=EASY) == 5
+    assert box._process is not None
+    deadline = time.monotonic() + 5
+    while psutil.Process(box._process.pid).children() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert psutil.Process(box._process.pid).children() == []
+
+
+def test_sandbox_writes_no_files(box: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(BrokenOffError):
+        box.run(misbehaving.write, str(tmp_path / "x"), bounds=EASY)
+    assert not (tmp_path / "x").exists() or (tmp_path / "x").stat().st_size == 0
+
+
+def test_sandbox_inherits_nothing(box: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "secret")
+    box.close()
+    with socket_open():
+        names, files = box.run(misbehaving.surroundings, bounds=EASY)
+    assert "DATABASE_URL" not in names
+    assert len(files) <= 7
+
+
+def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        slow = [pool.submit(box.run, misbehaving.sleep, bounds=Bounds(memory=1 << 30, seconds=0.5)) for _ in range(2)]
+        time.sleep(0.1)
+        with pytest.raises(UnavailableError, match="try again"):
+            box.run(len, "x", bounds=EASY)
+        for each in slow:
+            assert isinstance(each.exception(), OutOfTimeError)
+
+
+def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
+    assert box.run(len, "x", bounds=EASY) == 1
+    code = (
+        "import os, sys\nfrom troth.service.sandbox import Sandbox\nfrom troth.service.warm import Bounds\n"
+        "box, easy = Sandbox([]), Bounds(1 << 29, 5.0)\nassert box.run(len, 'x', bounds=easy) == 1\n"
+        "first = box._process.pid\nchild = os.fork()\n"
+        "assert box.run(len, 'xy', bounds=easy) == 2\n"
+        "assert (box._process.pid == first) is bool(child)\n"
+        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def socket_open() -> Any:
+    import socket
+
+    return socket.create_server(("127.0.0.1", 0))
+
+
+def test_statistics_of_another_shape_keep_their_place(tmp_path: Path) -> None:
+    with pytest.raises(UploadError, match=r"^ash\.json: .*provider 'Elm', not 'Ash'"):
+        upload(tmp_path, campaigns()["bernoulli"], "ash.json", statistics(provider="Elm"))

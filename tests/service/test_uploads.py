@@ -165,7 +165,7 @@ def test_there_are_two_hundred_malformed_files() -> None:
 def test_malformed_file_is_refused(tmp_path: Path, case: Case) -> None:
     server = psutil.Process()
     path = tmp_path / "upload.part"
-    path.write_bytes(case.data)
+    path.write_bytes(case.content())
     before, started = server.memory_info().rss, time.monotonic()
     with pytest.raises(UploadError) as refused:
         read_upload(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, campaigns, core, history, incentives, rules
+from benchmarks import audits, campaigns, core, history, incentives, pydvl_comparison, rules
 
 BENCHMARKS = {
     "core": core.main,
@@ -13,9 +13,11 @@ BENCHMARKS = {
     "campaigns": campaigns.main,
     "history": history.main,
     "incentives": incentives.main,
+    "pydvl": pydvl_comparison.main,
 }
 
-for number, name in enumerate([name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS):
-    if number:
-        print()
-    BENCHMARKS[name]()
+if __name__ == "__main__":  # the comparison with pyDVL starts processes, which import this file again
+    for number, name in enumerate([name for name in sys.argv[1:] if not name.startswith("-")] or BENCHMARKS):
+        if number:
+            print()
+        BENCHMARKS[name]()

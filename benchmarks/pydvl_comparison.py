@@ -1,0 +1,82 @@
+"""Troth beside pyDVL on the same providers: seconds for a round, and the expected pay that each lie loses.
+
+pyDVL's values become pay in proportion to max(value, 0). Unit: an equal share of the budget, which is Troth's cap. Run
+``python -m benchmarks pydvl``, with ``--full`` for ten times the rounds, ``--plot`` for the picture and ``--write`` for the
+tables of the documentation. Needs pyDVL, see `benchmarks.pydvl_values.INSTALL`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from benchmarks import pydvl_values as values
+from benchmarks.pydvl_pay import EFFORTS, Outcome, outcomes
+from benchmarks.pydvl_rounds import LIES, ROWS, SETTINGS, TEST_ROWS
+from benchmarks.pydvl_times import time_table
+
+PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "pydvl.png"
+FEW = 5  # rounds below which a mean is shown in brackets
+
+
+def loss_table(setting: int, providers: int, found: dict[str, Outcome]) -> list[str]:
+    """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few rounds."""
+    out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
+    out += [f"| method | {' | '.join(LIES)} | the honest get | rounds |", "|---" * (len(LIES) + 3) + "|"]
+    for name, one in found.items():
+        cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(one.mean(), one.error(), strict=True)]
+        cells = [f"({cell})" if len(one.loss) < FEW else cell for cell in cells]
+        out.append(f"| {name} | {' | '.join(cells)} | {100 * one.honest.mean():.0f} | {len(one.loss):,} |")
+    return [*out, ""]
+
+
+def rank_table(setting: int, found: dict[str, Outcome]) -> list[str]:
+    """How many of the honest are valued above the liar, in Markdown."""
+    out = [f"### Honest providers who rank above the liar, in percent: {SETTINGS[setting].name}, 10 providers", ""]
+    out += [f"| method | {' | '.join(LIES)} |", "|---" * (len(LIES) + 1) + "|"]
+    for name, one in found.items():
+        out.append(f"| {name} | {' | '.join(f'{100 * r:.0f}' for r in one.rank.mean(axis=0))} |")
+    return [*out, ""]
+
+
+def main() -> None:
+    if not values.is_installed():
+        print(f"The comparison with pyDVL is left out: pyDVL is not installed. {values.INSTALL}")
+        return
+    start, more = time.perf_counter(), 10 if "--full" in sys.argv else 1
+    print(f"Troth beside pyDVL: {ROWS} rows a provider, a test set of {TEST_ROWS} rows for those that need one\n")
+    lines, small = [], {}
+    for setting in range(len(SETTINGS)):
+        lines += _say(time_table(setting))
+    ranks: list[list[str]] = []
+    with ProcessPoolExecutor(2) as pool:
+        for setting in range(len(SETTINGS)):
+            for providers in EFFORTS:
+                found = outcomes(setting, providers, more, pool)
+                lines += _say(loss_table(setting, providers, found))
+                if providers == min(EFFORTS):
+                    small[SETTINGS[setting].name] = found
+                    ranks.append(rank_table(setting, found))
+    for table in ranks:
+        lines += _say(table)
+    print(f"{time.perf_counter() - start:.0f} s in all")
+    if "--plot" in sys.argv:
+        from benchmarks.pydvl_picture import draw_picture
+
+        draw_picture(small, PICTURE)
+    if "--write" in sys.argv:
+        before, rest = PAGE.read_text().split("<!-- table -->\n", 1)
+        after = rest.split("<!-- end of table -->", 1)[1]
+        PAGE.write_text(before + "<!-- table -->\n" + "\n".join(lines) + "<!-- end of table -->" + after)
+
+
+def _say(table: list[str]) -> list[str]:
+    print("\n".join(table), flush=True)
+    return table
+
+
+if __name__ == "__main__":
+    main()

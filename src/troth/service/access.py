@@ -39,6 +39,7 @@ API: dict[str, Access] = {
     "GET /api/v1/health": ANYONE,
     "POST /api/v1/tokens": ANYONE,
     "POST /api/v1/invitations": ANYONE,
+    "POST /api/v1/passwords": ANYONE,
     "GET /api/v1/me": _READ,
     "GET /api/v1/tokens": _READ,
     "DELETE /api/v1/tokens/{token}": Access(_B, "manage"),

@@ -127,6 +127,9 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
+        methods = methods_at(request.url.path)
+        if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
+            return failed(request, HTTPException(405))
         problems = [
             {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
             for one in error.errors()

@@ -451,6 +451,8 @@ def _about(held: dict[str, Any]) -> str:
         parts.append("you have reported")
     if held["state"] == "closed" and held.get("problem", "") is None:
         parts.append("paid once the next day is closed, or with troth round finish")
+    if held.get("amount") is not None:
+        parts.append(f"{held['amount']} paid")
     if held.get("head") is not None:
         parts.append(f"ledger {held['head'][:16]}…")
     return ", ".join(parts)

@@ -134,6 +134,7 @@ class OwnRound(_Round):
     state: Literal["open", "closed", "paid", "published"]
     final: bool
     paid: Time | None
+    amount: Money | None = Field(description="What was paid in all.")
     reports: int
     problem: str | None
     head: Hash | None

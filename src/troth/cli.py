@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from troth import cli_client
+from troth.cli_client import progress as _progress
 from troth.cli_service import serve, service
 from troth.errors import TrothError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 app = typer.Typer(
     name="troth",
@@ -539,19 +537,8 @@ def _print_result(result: Any) -> None:
     print_result(result)
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a bar on the terminal's error stream, and nothing at all elsewhere."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from troth.campaigns.terminal import progress_bar
-
-    with progress_bar() as watch:
-        yield watch
-
-
 app.command()(serve)
+cli_client.add_to(app)
 app.add_typer(service, name="service")
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.requests import Request
@@ -39,6 +40,7 @@ API: dict[str, Access] = {
     "GET /api/v1/health": ANYONE,
     "POST /api/v1/tokens": ANYONE,
     "POST /api/v1/invitations": ANYONE,
+    "POST /api/v1/passwords": ANYONE,
     "GET /api/v1/me": _READ,
     "GET /api/v1/tokens": _READ,
     "DELETE /api/v1/tokens/{token}": Access(_B, "manage"),
@@ -107,6 +109,16 @@ def _who(request: Request, *, api: bool) -> Who | None:
         return None
     with store.read() as tx:
         return accounts.who_has_session(tx, secret)
+
+
+def methods_at(path: str) -> list[str]:
+    """Return the methods that an address takes; of two patterns that fit, the plainer one is meant."""
+    fitting: dict[str, list[str]] = {}
+    for line in TABLE:
+        method, pattern = line.split(" ", 1)
+        if re.fullmatch(re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(pattern)), path):
+            fitting.setdefault(pattern, []).append(method)
+    return sorted(fitting[min(fitting, key=lambda pattern: pattern.count("{"))]) if fitting else []
 
 
 def routes_of(app: FastAPI) -> list[str]:

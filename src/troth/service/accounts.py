@@ -81,6 +81,11 @@ def create_account(tx: Connection, name: str, role: Role, password: str | None =
     return key
 
 
+def name_of(tx: Connection, account: str) -> str:
+    """Return an account's name."""
+    return str(tx.scalar(select(accounts.c.name).where(accounts.c.id == account)))
+
+
 def hash_password(password: str) -> str:
     """Return a password's argon2id hash; short ones are refused."""
     if not SHORTEST_PASSWORD <= len(password) <= 1000:

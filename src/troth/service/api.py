@@ -7,18 +7,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
-from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
 from troth.campaigns.canonical import canonical
 from troth.campaigns.pay import verify as verify_ledger
 from troth.campaigns.toml import to_toml
 from troth.errors import TrothError
-from troth.service import accounts, campaigns, incoming, rounds, settlement, views
+from troth.service import accounts, answers, campaigns, incoming, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.once import Reply, answer_once, replayed, request_of
-from troth.service.refusals import InvalidError
+from troth.service.openapi import readable_id, refuses
+from troth.service.refusals import ForbiddenError, InvalidError, RefusedError
 from troth.service.schemas import (
     Acceptance,
     Closing,
@@ -28,10 +28,10 @@ from troth.service.schemas import (
     Identifier,
     Key,
     NewCampaign,
+    NewPassword,
     NewProvider,
     NewRound,
     Number,
-    Refused,
     SignIn,
     Terms,
 )
@@ -42,11 +42,15 @@ if TYPE_CHECKING:
 
     from troth.service.store import Store
 
-_REFUSED: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refused} for status in (401, 403, 404, 409, 413, 415, 422, 429, 503)
-}
-router = APIRouter(prefix="/api/v1", responses=_REFUSED, dependencies=[Depends(identify)])
+router = APIRouter(prefix="/api/v1", dependencies=[Depends(identify)], generate_unique_id_function=readable_id)
 Somebody = Annotated[Who, Depends(identify)]
+Anybody = Annotated[Who | None, Depends(identify)]
+
+
+def _file(kind: str, *refused: int) -> dict[str, Any]:
+    """Return what is said of a route that answers with a file."""
+    said = {200: {"content": {kind: {"schema": {"type": "string"}}}}, **refuses(*refused)}
+    return {"response_class": Response, "responses": said}
 
 
 def _store(request: Request) -> Store:
@@ -62,10 +66,14 @@ def _sent(reply: Reply) -> Response:
     return Response(reply.body, reply.status, media_type="application/json")
 
 
-@router.get("/health", tags=["service"])
-def health(request: Request) -> dict[str, str]:
+def _answer(plain: Any, status: int = 200) -> Response:
+    return _sent(_reply(plain, status))
+
+
+@router.get("/health", tags=["service"], response_model=answers.Health)
+def health(request: Request) -> Response:
     """Tell that the service and its database answer."""
-    return check_health(_store(request))
+    return _answer(check_health(_store(request)))
 
 
 def check_health(store: Store) -> dict[str, str]:
@@ -79,28 +87,28 @@ def check_health(store: Store) -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/me", tags=["account"])
-def me(who: Somebody) -> dict[str, Any]:
+@router.get("/me", tags=["account"], response_model=answers.Me)
+def me(who: Somebody) -> Response:
     """Tell who the token belongs to."""
-    return {"name": who.name, "role": who.role, "scopes": sorted(who.scopes)}
+    return _answer({"name": who.name, "role": who.role, "scopes": sorted(who.scopes)})
 
 
-@router.post("/tokens", tags=["account"], status_code=201)
-def create_token(request: Request, body: SignIn) -> dict[str, Any]:
+@router.post("/tokens", tags=["account"], status_code=201, response_model=answers.NewToken, responses=refuses(401, 429))
+def create_token(request: Request, body: SignIn) -> Response:
     """Exchange a name and password for a token that expires; it is shown this once."""
     store = _store(request)
     source = request.client.host if request.client is not None else ""
     account = accounts.check_password(store, body.name, body.password, source)
     with store.write() as tx:
         secret, kept = accounts.create_token(tx, account, body.label, body.scopes, body.days)
-    return {"token": secret, **_token(kept)}
+    return _answer({"token": secret, **_token(kept)}, 201)
 
 
-@router.get("/tokens", tags=["account"])
-def list_tokens(request: Request, who: Somebody) -> list[dict[str, Any]]:
+@router.get("/tokens", tags=["account"], response_model=list[answers.Token])
+def list_tokens(request: Request, who: Somebody) -> Response:
     """List one's tokens, without their secrets."""
     with _store(request).read() as tx:
-        return [_token(row._asdict()) for row in accounts.list_tokens(tx, who.account)]
+        return _answer([_token(row._asdict()) for row in accounts.list_tokens(tx, who.account)])
 
 
 def _token(row: dict[str, Any]) -> dict[str, Any]:
@@ -115,22 +123,37 @@ def revoke_token(request: Request, who: Somebody, token: Identifier) -> None:
         accounts.revoke_token(tx, who.account, token)
 
 
-@router.post("/invitations", tags=["account"], status_code=201)
-def accept_invitation(request: Request, body: Acceptance) -> dict[str, str]:
-    """Accept an invitation: the account that is made is the provider that was invited."""
+@router.post(
+    "/invitations", tags=["account"], status_code=201, response_model=answers.Joined, responses=refuses(403, 404, 409)
+)
+def accept_invitation(request: Request, who: Anybody, body: Acceptance) -> Response:
+    """Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider."""
+    if who is not None and "manage" not in who.scopes:
+        raise ForbiddenError("the token lacks the scope 'manage'; create one that has it")
     with _store(request).write() as tx:
-        account = accounts.accept_invitation(tx, body.invitation, name=body.name, password=body.password)
-        return {"account": account}
+        known = None if who is None else who.account
+        account = accounts.accept_invitation(tx, body.invitation, account=known, name=body.name, password=body.password)
+        return _answer({"account": account, "name": accounts.name_of(tx, account)}, 201)
 
 
-@router.get("/campaigns", tags=["campaigns"])
-def list_campaigns(request: Request, who: Somebody) -> list[dict[str, Any]]:
+@router.post("/passwords", tags=["account"], status_code=201, response_model=answers.Joined, responses=refuses(404))
+def choose_password(request: Request, body: NewPassword) -> Response:
+    """Choose a password with a one-time link to sign in; sessions and tokens that the account had end."""
+    with _store(request).write() as tx:
+        account = accounts.use_sign_in_link(tx, body.link, body.password)
+        return _answer({"account": account, "name": accounts.name_of(tx, account)}, 201)
+
+
+@router.get("/campaigns", tags=["campaigns"], response_model=list[answers.Campaign])
+def list_campaigns(request: Request, who: Somebody) -> Response:
     """List the campaigns that one owns or provides data to."""
     with _store(request).read() as tx:
-        return [views.campaign_view(tx, who, row.id) for row in campaigns.list_campaigns(tx, who)]
+        return _answer([views.campaign_view(tx, who, row.id) for row in campaigns.list_campaigns(tx, who)])
 
 
-@router.post("/campaigns", tags=["campaigns"], status_code=201)
+@router.post(
+    "/campaigns", tags=["campaigns"], status_code=201, response_model=answers.OwnCampaign, responses=refuses(409)
+)
 def create_campaign(request: Request, body: NewCampaign, who: Somebody, key: Key = None) -> Response:
     """Create a campaign from the tables of a campaign file; the seed is drawn and committed to."""
 
@@ -143,37 +166,46 @@ def create_campaign(request: Request, body: NewCampaign, who: Somebody, key: Key
     return _once(request, who, key, body, work)
 
 
-@router.get("/campaigns/{campaign}", tags=["campaigns"])
-def show_campaign(request: Request, campaign: Identifier, who: Somebody) -> dict[str, Any]:
+@router.get("/campaigns/{campaign}", tags=["campaigns"], response_model=answers.Campaign)
+def show_campaign(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Show a campaign."""
     with _store(request).read() as tx:
-        return views.campaign_view(tx, who, campaign)
+        return _answer(views.campaign_view(tx, who, campaign))
 
 
-@router.put("/campaigns/{campaign}/terms", tags=["campaigns"])
-def change_terms(request: Request, campaign: Identifier, body: Terms, who: Somebody) -> dict[str, Any]:
+@router.put(
+    "/campaigns/{campaign}/terms", tags=["campaigns"], response_model=answers.OwnCampaign, responses=refuses(409)
+)
+def change_terms(request: Request, campaign: Identifier, body: Terms, who: Somebody) -> Response:
     """Replace the terms, until the first round opens."""
     with _store(request).write() as tx:
         campaigns.change_terms(tx, who, campaign, body.terms)
-        return views.campaign_view(tx, who, campaign)
+        return _answer(views.campaign_view(tx, who, campaign))
 
 
-@router.get("/campaigns/{campaign}/campaign.toml", tags=["campaigns"], response_class=PlainTextResponse)
-def campaign_file(request: Request, campaign: Identifier, who: Somebody) -> str:
+@router.get("/campaigns/{campaign}/campaign.toml", tags=["campaigns"], **_file("application/toml"))
+def campaign_file(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Return the terms as a campaign file, for the command line; providers get it without others' names."""
     with _store(request).read() as tx:
-        return to_toml(views.campaign_view(tx, who, campaign)["terms"])
+        text = to_toml(views.campaign_view(tx, who, campaign)["terms"])
+    return download(text.encode(), "application/toml", "campaign.toml")
 
 
-@router.get("/campaigns/{campaign}/providers", tags=["providers"])
-def list_providers(request: Request, campaign: Identifier, who: Somebody) -> list[dict[str, Any]]:
+@router.get("/campaigns/{campaign}/providers", tags=["providers"], response_model=list[answers.Provider])
+def list_providers(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """List the providers."""
     with _store(request).read() as tx:
         campaigns.owned(tx, who, campaign)
-        return [_provider(member._asdict()) for member in campaigns.list_members(tx, campaign)]
+        return _answer([_provider(member._asdict()) for member in campaigns.list_members(tx, campaign)])
 
 
-@router.post("/campaigns/{campaign}/providers", tags=["providers"], status_code=201)
+@router.post(
+    "/campaigns/{campaign}/providers",
+    tags=["providers"],
+    status_code=201,
+    response_model=answers.Invited,
+    responses=refuses(409),
+)
 def add_provider(request: Request, campaign: Identifier, body: NewProvider, who: Somebody, key: Key = None) -> Response:
     """Add a provider whose identity was verified, and return a one-time invitation for it."""
 
@@ -184,19 +216,30 @@ def add_provider(request: Request, campaign: Identifier, body: NewProvider, who:
     return _once(request, who, key, body, work)
 
 
-@router.put("/campaigns/{campaign}/providers/{member}/group", tags=["providers"])
-def relate(request: Request, campaign: Identifier, member: Identifier, body: Group, who: Somebody) -> dict[str, Any]:
+@router.put(
+    "/campaigns/{campaign}/providers/{member}/group",
+    tags=["providers"],
+    response_model=answers.Provider,
+    responses=refuses(409),
+)
+def relate(request: Request, campaign: Identifier, member: Identifier, body: Group, who: Somebody) -> Response:
     """Put a provider into a group of related ones, or take it out, until the first round opens."""
     with _store(request).write() as tx:
         campaigns.relate(tx, who, campaign, member, body.group)
-        return _provider(campaigns.find_member(tx, campaign, member)._asdict())
+        return _answer(_provider(campaigns.find_member(tx, campaign, member)._asdict()))
 
 
-@router.post("/campaigns/{campaign}/providers/{member}/invitation", tags=["providers"], status_code=201)
-def invite(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> dict[str, Any]:
+@router.post(
+    "/campaigns/{campaign}/providers/{member}/invitation",
+    tags=["providers"],
+    status_code=201,
+    response_model=answers.Invited,
+    responses=refuses(409),
+)
+def invite(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> Response:
     """Return a new one-time invitation; an earlier one ends."""
     with _store(request).write() as tx:
-        return _invited(request, tx, who, campaign, member)
+        return _answer(_invited(request, tx, who, campaign, member), 201)
 
 
 @router.delete("/campaigns/{campaign}/providers/{member}", tags=["providers"], status_code=204)
@@ -217,14 +260,20 @@ def _provider(row: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "group": row["related"]}
 
 
-@router.get("/campaigns/{campaign}/rounds", tags=["rounds"])
-def list_rounds(request: Request, campaign: Identifier, who: Somebody) -> list[dict[str, Any]]:
+@router.get("/campaigns/{campaign}/rounds", tags=["rounds"], response_model=list[answers.Round])
+def list_rounds(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """List the rounds."""
     with _store(request).read() as tx:
-        return views.list_rounds(tx, who, campaign)
+        return _answer(views.list_rounds(tx, who, campaign))
 
 
-@router.post("/campaigns/{campaign}/rounds", tags=["rounds"], status_code=201)
+@router.post(
+    "/campaigns/{campaign}/rounds",
+    tags=["rounds"],
+    status_code=201,
+    response_model=answers.OwnRound,
+    responses=refuses(409),
+)
 def open_round(request: Request, campaign: Identifier, body: NewRound, who: Somebody, key: Key = None) -> Response:
     """Open the next round; with the first one, providers and terms are fixed."""
 
@@ -235,14 +284,19 @@ def open_round(request: Request, campaign: Identifier, body: NewRound, who: Some
     return _once(request, who, key, body, work)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}", tags=["rounds"])
-def show_round(request: Request, campaign: Identifier, number: Number, who: Somebody) -> dict[str, Any]:
+@router.get("/campaigns/{campaign}/rounds/{number}", tags=["rounds"], response_model=answers.Round)
+def show_round(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """Show a round."""
     with _store(request).read() as tx:
-        return views.round_view(tx, who, campaign, number)
+        return _answer(views.round_view(tx, who, campaign, number))
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/close", tags=["rounds"])
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/close",
+    tags=["rounds"],
+    response_model=answers.OwnRound,
+    responses=refuses(409),
+)
 def close_round(
     request: Request, campaign: Identifier, number: Number, body: Closing, who: Somebody, key: Key = None
 ) -> Response:
@@ -257,7 +311,9 @@ def close_round(
     )
 
 
-@router.post("/campaigns/{campaign}/finish", tags=["rounds"])
+@router.post(
+    "/campaigns/{campaign}/finish", tags=["rounds"], response_model=answers.OwnCampaign, responses=refuses(409)
+)
 def finish(request: Request, campaign: Identifier, who: Somebody, key: Key = None) -> Response:
     """End a daily campaign: its last day is paid by its rule."""
     return _after(
@@ -270,53 +326,70 @@ def finish(request: Request, campaign: Identifier, who: Somebody, key: Key = Non
     )
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/reopen", tags=["rounds"])
-def reopen(request: Request, campaign: Identifier, number: Number, body: Deadline, who: Somebody) -> dict[str, Any]:
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/reopen",
+    tags=["rounds"],
+    response_model=answers.OwnRound,
+    responses=refuses(409),
+)
+def reopen(request: Request, campaign: Identifier, number: Number, body: Deadline, who: Somebody) -> Response:
     """Open a round again that was closed and could not be paid."""
     store = _store(request)
     settlement.reopen(store, who, campaign, number, parse_moment(body.deadline))
     with store.read() as tx:
-        return views.round_view(tx, who, campaign, number)
+        return _answer(views.round_view(tx, who, campaign, number))
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/publish", tags=["rounds"])
-def publish(request: Request, campaign: Identifier, number: Number, who: Somebody) -> dict[str, Any]:
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/publish",
+    tags=["rounds"],
+    response_model=answers.OwnRound,
+    responses=refuses(409),
+)
+def publish(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """Show providers what they were paid, and why."""
     with _store(request).write() as tx:
         rounds.publish(tx, who, campaign, number)
-        return views.round_view(tx, who, campaign, number)
+        return _answer(views.round_view(tx, who, campaign, number))
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/reports", tags=["rounds"])
-def list_reports(request: Request, campaign: Identifier, number: Number, who: Somebody) -> list[dict[str, Any]]:
+@router.get("/campaigns/{campaign}/rounds/{number}/reports", tags=["rounds"], response_model=list[answers.Reporter])
+def list_reports(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """List who has reported."""
     with _store(request).read() as tx:
         campaigns.owned(tx, who, campaign)
         there = rounds.reporters(tx, rounds.find_round(tx, campaign, number).id)
-        return [
+        reported = [
             {"member": member.id, "provider": member.name, "confirmed": report.confirmed, "rows": report.rows}
             for member in campaigns.list_members(tx, campaign)
             if (report := there.get(member.id)) is not None
         ]
+    return _answer(reported)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/submissions", tags=["submissions"])
-def list_submissions(request: Request, campaign: Identifier, number: Number, who: Somebody) -> list[dict[str, Any]]:
+@router.get(
+    "/campaigns/{campaign}/rounds/{number}/submissions", tags=["submissions"], response_model=list[answers.Submission]
+)
+def list_submissions(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """List one's own submissions to a round, the latest first."""
     with _store(request).read() as tx:
         row, member = campaigns.joined(tx, who, campaign)
         held = rounds.find_round(tx, campaign, number)
-        spec = campaigns.terms_of(row)
-        return [views.submission_view(spec, member, held, mine) for mine in rounds.my_uploads(tx, member.id, held.id)]
+        spec, sent = campaigns.terms_of(row), rounds.my_uploads(tx, member.id, held.id)
+    return _answer([views.submission_view(spec, member, held, mine) for mine in sent])
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/submissions/{submission}", tags=["submissions"])
+@router.get(
+    "/campaigns/{campaign}/rounds/{number}/submissions/{submission}",
+    tags=["submissions"],
+    response_model=answers.Submission,
+)
 def show_submission(
     request: Request, campaign: Identifier, number: Number, submission: Identifier, who: Somebody
-) -> dict[str, Any]:
+) -> Response:
     """Show one of one's submissions: the receipt, once it is confirmed."""
     with _store(request).read() as tx:
-        return _submission(tx, who, campaign, number, submission)
+        return _answer(_submission(tx, who, campaign, number, submission))
 
 
 def _submission(tx: Connection, who: Who, campaign: str, number: int, submission: str) -> dict[str, Any]:
@@ -330,6 +403,8 @@ def _submission(tx: Connection, who: Who, campaign: str, number: int, submission
     "/campaigns/{campaign}/rounds/{number}/submissions/file",
     tags=["submissions"],
     status_code=201,
+    response_model=answers.Submission,
+    responses=refuses(409, 413, 415),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -353,7 +428,13 @@ async def submit_file(
         return await run_in_threadpool(_submit, request, who, campaign, number, path, name, key)
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/submissions/statistics", tags=["submissions"], status_code=201)
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/submissions/statistics",
+    tags=["submissions"],
+    status_code=201,
+    response_model=answers.Submission,
+    responses=refuses(409, 413, 415),
+)
 def submit_statistics(
     request: Request,
     campaign: Identifier,
@@ -383,7 +464,12 @@ def _added(request: Request, who: Who, campaign: str, number: int, upload: Any, 
     return _sent(answer_once(_store(request), asked, work))
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm", tags=["submissions"])
+@router.post(
+    "/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm",
+    tags=["submissions"],
+    response_model=answers.Submission,
+    responses=refuses(409),
+)
 def confirm(
     request: Request,
     campaign: Identifier,
@@ -402,21 +488,31 @@ def confirm(
     return _once(request, who, key, body, work)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payments", tags=["payments"])
+@router.get(
+    "/campaigns/{campaign}/rounds/{number}/payments",
+    tags=["payments"],
+    response_model=answers.Payments,
+    responses=refuses(409),
+)
 def payments(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """Show payments and the reasons for them: all, or one's own once the round is published."""
     with _store(request).read() as tx:
-        return _sent(_reply(views.payments_view(tx, who, campaign, number)))
+        return _answer(views.payments_view(tx, who, campaign, number))
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payments/{member}", tags=["payments"])
+@router.get(
+    "/campaigns/{campaign}/rounds/{number}/payments/{member}",
+    tags=["payments"],
+    response_model=answers.Payments,
+    responses=refuses(409),
+)
 def payment(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
     """Show one provider's payment and the reasons for it."""
     with _store(request).read() as tx:
-        return _sent(_reply(views.payment_of(tx, who, campaign, number, member)))
+        return _answer(views.payment_of(tx, who, campaign, number, member))
 
 
-@router.get("/campaigns/{campaign}/ledger", tags=["ledger"], response_class=PlainTextResponse)
+@router.get("/campaigns/{campaign}/ledger", tags=["ledger"], **_file("application/jsonl", 409))
 def ledger(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Return the ledger as a file that `troth verify` reads."""
     with _store(request).read() as tx:
@@ -424,7 +520,7 @@ def ledger(request: Request, campaign: Identifier, who: Somebody) -> Response:
     return download(raw, "application/jsonl", "ledger.jsonl")
 
 
-@router.get("/campaigns/{campaign}/payments.csv", tags=["ledger"], response_class=PlainTextResponse)
+@router.get("/campaigns/{campaign}/payments.csv", tags=["ledger"], **_file("text/csv", 409))
 def payments_csv(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Return all payments as CSV."""
     with _store(request).read() as tx:
@@ -432,7 +528,7 @@ def payments_csv(request: Request, campaign: Identifier, who: Somebody) -> Respo
     return download(text.encode(), "text/csv", "payments.csv")
 
 
-@router.get("/campaigns/{campaign}/report", tags=["ledger"], response_class=PlainTextResponse)
+@router.get("/campaigns/{campaign}/report", tags=["ledger"], **_file("text/html", 409))
 def report(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Return the report: one HTML file that needs no network."""
     from troth.campaigns.report import render
@@ -442,10 +538,10 @@ def report(request: Request, campaign: Identifier, who: Somebody) -> Response:
     return download(render(result).encode(), "text/html", "report.html")
 
 
-@router.post("/campaigns/{campaign}/verify", tags=["ledger"])
-def verify(request: Request, campaign: Identifier, who: Somebody) -> dict[str, Any]:
+@router.post("/campaigns/{campaign}/verify", tags=["ledger"], response_model=answers.Verified, responses=refuses(409))
+def verify(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Check every byte of the ledger and recompute every payment."""
-    return verified(_store(request), who, campaign)
+    return _answer(verified(_store(request), who, campaign))
 
 
 def verified(store: Store, who: Who, campaign: str) -> dict[str, Any]:
@@ -455,8 +551,11 @@ def verified(store: Store, who: Who, campaign: str) -> dict[str, Any]:
             result = views.shared_result(tx, who, campaign)
             noted = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
         verify_ledger(result.ledger, head=noted[-1] if noted else None)
+    except RefusedError:
+        raise
     except TrothError as error:
-        return {"right": False, "problem": str(error)}
+        nothing = dict.fromkeys(("head", "lines", "rounds", "paid"))
+        return {"right": False, "problem": str(error), **nothing}
     return {
         "right": True,
         "problem": None,

@@ -17,6 +17,7 @@ from troth import __version__
 from troth.service import api, settlement
 from troth.service.access import check_table
 from troth.service.migrate import migrate
+from troth.service.openapi import describe
 from troth.service.store import Store
 from troth.service.uploads import Limits
 from troth.service.web import Guard, answer_errors, log_to_stderr, logger
@@ -87,6 +88,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.state.store, app.state.settings = store, settings
     app.include_router(api.router)
     _add_pages(app)
+    describe(app)
     answer_errors(app)
     check_table(app)
     host = urlsplit(settings.url).hostname or "localhost"

@@ -243,6 +243,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
             terms.get(part, {}).pop(key, None)
     terms.setdefault("data", {}).setdefault("provider", "provider")
     campaign = _checked(terms)
+    clean_name(campaign.name, "[campaign] name")
     terms["data"].pop("providers", None)
     terms.pop("groups", None)
     return terms, list(campaign.providers), dict(campaign.groups)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from troth.service.accounts import Who
     from troth.service.uploads import Upload
 
+_LAST_NUMBER = 10**9
+
 
 MOST_UPLOADS = 50
 
@@ -76,6 +78,8 @@ def _day(spec: Campaign, day: Any, before: Sequence[Day]) -> Day:
         chosen = parse_day(day)
     except ValueError:
         raise InvalidError(f"day: {day!r} is no date (YYYY-MM-DD) or whole number") from None
+    if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
+        raise InvalidError("day: the number is too large")
     if before and type(before[-1]) is not type(chosen):
         raise InvalidError(f"day: earlier days look like {before[-1]}; use the same kind")
     if before and day_order(chosen) <= day_order(before[-1]):
@@ -88,7 +92,10 @@ def next_day(before: Sequence[Day]) -> Day:
     if not before:
         return datetime.now(UTC).date().isoformat()
     last = before[-1]
-    return last + 1 if isinstance(last, int) else (date.fromisoformat(str(last)) + timedelta(days=1)).isoformat()
+    try:
+        return last + 1 if isinstance(last, int) else (date.fromisoformat(str(last)) + timedelta(days=1)).isoformat()
+    except OverflowError:
+        raise ConflictError(f"no day comes after {last}") from None
 
 
 def list_rounds(tx: Connection, campaign: str) -> Sequence[Row[Any]]:

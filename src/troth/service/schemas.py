@@ -22,6 +22,10 @@ Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
 Moment = Annotated[str, StringConstraints(max_length=40)]
 Scope = Literal["read", "submit", "manage"]
+_EXAMPLE = {
+    "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
+    "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+}
 
 
 class Strict(BaseModel):
@@ -41,17 +45,24 @@ class SignIn(Strict):
 
 
 class Acceptance(Strict):
-    """An invitation's secret, and the account that is made with it."""
+    """An invitation's secret, and the account that is made with it: none, if a token is sent too."""
 
     invitation: Secret
     name: Line | None = None
+    password: Password | None = None
+
+
+class NewPassword(Strict):
+    """The secret of a link to sign in, and the password that the account has from now on."""
+
+    link: Secret
     password: Password
 
 
 class NewCampaign(Strict):
     """The tables of a campaign file, and how its rounds are shown."""
 
-    terms: dict[str, Any]
+    terms: dict[str, Any] = Field(examples=[_EXAMPLE])
     publish_at_once: bool = False
     share_ledger: bool = False
 
@@ -59,7 +70,7 @@ class NewCampaign(Strict):
 class Terms(Strict):
     """The tables of a campaign file."""
 
-    terms: dict[str, Any]
+    terms: dict[str, Any] = Field(examples=[_EXAMPLE])
 
 
 class NewProvider(Strict):
@@ -99,17 +110,3 @@ class Confirmation(Strict):
     """Which submission this one replaces, where one was confirmed before."""
 
     replaces: Line | None = None
-
-
-class Problem(BaseModel):
-    """What is wrong with a field."""
-
-    field: str
-    message: str
-
-
-class Refused(BaseModel):
-    """Why a request was not granted."""
-
-    error: str
-    problems: list[Problem] = []

@@ -99,7 +99,7 @@ def timestamp(moment: datetime) -> str:
     >>> timestamp(datetime(2026, 5, 4, tzinfo=UTC))
     '2026-05-04T00:00:00.000000Z'
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _prepare_sqlite(raw: Any, _record: Any) -> None:

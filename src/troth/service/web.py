@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 
 from troth.errors import TrothError
+from troth.service.access import methods_at
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -126,6 +127,9 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
+        methods = methods_at(request.url.path)
+        if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
+            return failed(request, HTTPException(405))
         problems = [
             {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
             for one in error.errors()
@@ -136,10 +140,16 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
-        words = {404: "there is no such page", 405: "this address does not take that method"}
+        words = {
+            400: "the body cannot be read; send JSON in UTF-8",
+            404: "there is no such page",
+            405: "this address does not take that method",
+        }
         made = answered(request, error.status_code, words.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():
             made.headers[name] = value
+        if error.status_code == 405 and (methods := methods_at(request.url.path)):
+            made.headers["Allow"] = ", ".join(methods)
         return made
 
     @app.exception_handler(OperationalError)
@@ -148,6 +158,6 @@ def answer_errors(app: FastAPI) -> None:
         return answered(request, 503, "the database does not answer; try again in a moment")
 
     @app.exception_handler(Exception)
-    def broken(request: Request, _error: Exception) -> Response:
-        logger.exception("a request failed")
+    def broken(request: Request, error: Exception) -> Response:
+        logger.error("a request failed", exc_info=error)
         return answered(request, 500, "something went wrong on our side; it was logged")

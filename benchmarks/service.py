@@ -1,0 +1,318 @@
+"""The service: submissions over what the database can commit, closing over the payments that it computes.
+
+Programs of their own send statistics and files to ``troth serve``, each submission with its confirmation. The limit is
+a bare loop on the same disk that commits as often as the service must: once per upload, once per confirmation. Closing
+a round is timed against the settlement of the same reports without any database.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PASSWORD = secrets.token_urlsafe(16)
+ROWS = 40
+TERMS: dict[str, dict[str, Any]] = {
+    "SyntheticPeers": {
+        "campaign": {"name": "load", "budget": "1000000.00"},
+        "model": {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}},
+    },
+    "MultiDay": {
+        "campaign": {"name": "load", "budget": "1000000.00", "budget_per": "day"},
+        "model": {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}},
+        "mechanism": {"rule": "MultiDay"},
+        "data": {"day": "day"},
+    },
+}
+
+
+class Line:
+    """A connection that stays open, as a program that has much to say would keep it."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+        self.headers = {"Authorization": f"Bearer {token}"}
+
+    def call(self, method: str, path: str, body: Any = None, *, raw: bytes | None = None) -> Any:
+        """Send a request and return what is answered."""
+        content = json.dumps(body).encode() if body is not None else raw
+        kind = "application/json" if raw is None else "application/octet-stream"
+        self.connection.request(method, f"/api/v1{path}", content, {**self.headers, "Content-Type": kind})
+        answer = self.connection.getresponse()
+        said = answer.read()
+        if answer.status >= 300:
+            raise RuntimeError(f"{method} {path}: {answer.status} {said[:300]!r}")
+        return json.loads(said) if said else None
+
+
+@contextmanager
+def serving(database: str, workers: int) -> Iterator[int]:
+    """Run a service and yield its port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [sys.executable, "-m", "troth.cli", "serve", "--database", database, "--port", str(port)]
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen([*command, "--workers", str(workers)], stdout=log, stderr=log)  # noqa: S603
+        try:
+            deadline = time.monotonic() + 60
+            while True:
+                try:
+                    Line(port, "").call("GET", "/health")
+                    break
+                except OSError:
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        log.seek(0)
+                        raise RuntimeError(log.read()[-2000:]) from None
+                    time.sleep(0.1)
+            yield port
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str]:
+    """Fill a database with a campaign whose providers have all joined; return its id, their tokens, the analyst's."""
+    from sqlalchemy import insert
+
+    from troth.service import accounts, campaigns, schema
+    from troth.service.accounts import Who
+    from troth.service.migrate import migrate
+    from troth.service.store import Store, after, now
+
+    store = Store(database)
+    migrate(store)
+    with store.write() as tx:
+        analyst = accounts.create_account(tx, "Ana", "analyst", PASSWORD)
+        who = Who(analyst, "Ana", "analyst")
+        made = campaigns.create_campaign(tx, who, TERMS[rule])
+        token, _ = accounts.create_token(tx, analyst, "load", accounts.SCOPES, 1)
+        names = [f"P{i:05}" for i in range(providers)]
+        keys = [schema.new_id() for _ in names]
+        tokens = ["troth_" + secrets.token_urlsafe(32) for _ in names]
+        stamp = {"created": now()}
+        tx.execute(
+            insert(schema.accounts),
+            [
+                {"id": k, "name": n, "handle": n.casefold(), "role": "provider", **stamp}
+                for k, n in zip(keys, names, strict=True)
+            ],
+        )
+        tx.execute(
+            insert(schema.tokens),
+            [
+                {
+                    "id": schema.new_id(),
+                    "hash": accounts.digest(t),
+                    "account": k,
+                    "label": "load",
+                    "scopes": "read submit",
+                    "expires": after(days=1),
+                    "used": now(),
+                    **stamp,
+                }
+                for k, t in zip(keys, tokens, strict=True)
+            ],
+        )
+        tx.execute(
+            insert(schema.members),
+            [
+                {
+                    "id": schema.new_id(),
+                    "campaign": made,
+                    "name": n,
+                    "identity": "load",
+                    "account": k,
+                    "joined": now(),
+                    **stamp,
+                }
+                for k, n in zip(keys, names, strict=True)
+            ],
+        )
+    store.close()
+    return made, tokens, token
+
+
+def bodies(names: int, day: Any, rng: np.random.Generator) -> list[bytes]:
+    """Return what each provider sends: statistics of a few rows."""
+    ones = rng.binomial(ROWS, 0.3, names)
+    found = []
+    for i, count in enumerate(ones):
+        one = {"rows": ROWS, "statistics": [float(count), float(ROWS - count)]}
+        head = {"kind": "troth statistics", "format": 1, "provider": f"P{i:05}", "family": "Bernoulli"}
+        body = one if day is None else {"days": [{"day": day, **one}]}
+        found.append(json.dumps({**head, **body, "digest": "sha256:" + sha256(bytes([i % 256])).hexdigest()}).encode())
+    return found
+
+
+def submit(port: int, base: str, tokens: list[str], sent: list[bytes], kind: str, senders: int = 8) -> float:
+    """Submit and confirm everything from a few threads, and return the seconds."""
+    problems: list[str] = []
+
+    def send(part: slice) -> None:
+        line = Line(port, "")
+        try:
+            for token, body in zip(tokens[part], sent[part], strict=True):
+                line.headers = {"Authorization": f"Bearer {token}"}
+                where = f"{base}/submissions"
+                if kind == "statistics":
+                    made = line.call("POST", f"{where}/statistics", json.loads(body))
+                else:
+                    made = line.call("POST", f"{where}/file?name=x.csv", raw=body)
+                line.call("POST", f"{where}/{made['id']}/confirm", {})
+        except Exception as error:
+            problems.append(str(error))
+
+    threads = [threading.Thread(target=send, args=(slice(i, None, senders),)) for i in range(senders)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise RuntimeError(problems[0])
+    return time.perf_counter() - start
+
+
+def bare_commits(folder: Path, count: int) -> float:
+    """Seconds of as many commits to SQLite as that many submissions need: a row for the upload, one for the report."""
+    path = folder / "bare.db"
+    path.unlink(missing_ok=True)
+    base = sqlite3.connect(path, isolation_level=None)
+    for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+        base.execute(f"PRAGMA {pragma}")
+    base.execute("CREATE TABLE kept (id TEXT PRIMARY KEY, body TEXT)")
+    start = time.perf_counter()
+    for i in range(2 * count):
+        base.execute("BEGIN IMMEDIATE")
+        base.execute("INSERT INTO kept VALUES (?, ?)", (f"{i:016x}", "x" * 400))
+        base.execute("COMMIT")
+    spent = time.perf_counter() - start
+    base.close()
+    return spent
+
+
+def bare_settlement(database: str, campaign: str) -> float:
+    """Seconds to compute the same payments and the same ledger from reports that are in memory, without a database."""
+    from sqlalchemy import select
+
+    from troth.campaigns.ledger import Ledger
+    from troth.campaigns.run import pay_rounds
+    from troth.service import campaigns as terms
+    from troth.service import rounds, schema
+    from troth.service.store import Store
+
+    store = Store(database)
+    with store.read() as tx:
+        row = tx.execute(select(schema.campaigns).where(schema.campaigns.c.id == campaign)).one()
+        held = rounds.list_rounds(tx, campaign)
+        reports = rounds.confirmed_reports(tx, campaign, [one.id for one in held])
+    store.close()
+    start = time.perf_counter()
+    pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(row))
+    return time.perf_counter() - start
+
+
+@contextmanager
+def databases() -> Iterator[dict[str, Any]]:
+    """Yield a maker of empty databases for each system that is here."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TROTH_BENCH_FOLDER")) as scratch:
+        folder = Path(scratch)
+        numbers = iter(range(1000))
+        found: dict[str, Any] = {"SQLite": lambda: str(folder / f"{next(numbers)}.db")}
+        url = os.environ.get("TROTH_BENCH_POSTGRESQL")
+        if url:
+            found["PostgreSQL"] = lambda: _new_database(url, f"bench_{next(numbers)}_{os.getpid()}")
+        found["folder"] = folder
+        yield found
+
+
+def _new_database(url: str, name: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return re.sub(r"/[^/?]*(\?|$)", rf"/{name}\1", url)
+
+
+def load(make: Any, folder: Path, system: str, count: int) -> None:
+    rng = np.random.default_rng(0)
+    for workers in (1, 2):
+        for kind, share in (("statistics", 1.0), ("file", 0.25)):
+            providers = int(count * share)
+            database = make()
+            campaign, tokens, analyst = stage(database, providers, "SyntheticPeers")
+            sent = bodies(providers, None, rng)
+            if kind == "file":
+                sent = [b"x\n" + b"1\n" * 12 + b"0\n" * 28 for _ in range(providers)]
+            base = f"/campaigns/{campaign}/rounds"
+            with serving(database, workers) as port:
+                Line(port, analyst).call("POST", base, {})
+                spent = submit(port, f"{base}/1", tokens, sent, kind)
+                bare = bare_commits(folder, providers)
+            print(
+                f"{system:<12} {workers:>7} {kind:>12} {providers / spent:>10.0f} {providers / bare:>10.0f} {bare / spent:>7.3f}",
+                flush=True,
+            )
+
+
+def closing(make: Any, system: str, providers: int) -> None:
+    rng = np.random.default_rng(1)
+    for rule in ("SyntheticPeers", "MultiDay"):
+        database = make()
+        campaign, tokens, analyst = stage(database, providers, rule)
+        base = f"/campaigns/{campaign}/rounds"
+        spent = 0.0
+        with serving(database, 1) as port:
+            line = Line(port, analyst)
+            for day in (1, 2) if rule == "MultiDay" else (None,):
+                number = line.call("POST", base, {"day": day})["number"]
+                submit(port, f"{base}/{number}", tokens, bodies(providers, day, rng), "statistics")
+                start = time.perf_counter()
+                closed = line.call("POST", f"{base}/{number}/close", {"final": day == 2})
+                spent += time.perf_counter() - start
+        if closed["state"] != "paid":
+            raise RuntimeError(closed["problem"])
+        bare = bare_settlement(database, campaign)
+        print(f"{system:<12} {rule:>15} {providers:>10,} {spent:>8.2f} {bare:>10.2f} {spent / bare:>6.2f}", flush=True)
+
+
+def main() -> None:
+    full = "--full" in sys.argv
+    with databases() as found:
+        folder = found.pop("folder")
+        print("Submissions, each with its confirmation, over two bare commits to SQLite with synchronous=FULL\n")
+        print(f"{'database':<12} {'workers':>7} {'what':>12} {'per second':>10} {'bare':>10} {'share':>7}")
+        for system, make in found.items():
+            load(make, folder, system, 2000 if full else 400)
+        print(
+            "\nClosing: seconds from the analyst's request to the answer, over the same payments without a database\n"
+        )
+        print(f"{'database':<12} {'rule':>15} {'providers':>10} {'seconds':>8} {'bare':>10} {'ratio':>6}")
+        for system, make in found.items():
+            closing(make, system, 2000)
+    print(
+        "\nPostgreSQL is measured if TROTH_BENCH_POSTGRESQL has the URL of a server on which databases may be created."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Requests to a service: encrypted, never redirected, sent again only where sending twice does no harm."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from troth.errors import TrothError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_WAITS = (0.2, 1.0, 3.0)  # seconds before each new attempt
+_BLOCK = 1 << 16
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+class UnreachableError(TrothError):
+    """The service does not answer."""
+
+
+class RefusedError(TrothError):
+    """The service has refused a request, in its own words.
+
+    Attributes
+    ----------
+    status
+        As HTTP has it.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class Sent(NamedTuple):
+    """A request's body: bytes, or a file that is read while it is sent."""
+
+    content: bytes | Path
+    kind: str
+    watch: Callable[[int, int], None] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.content) if isinstance(self.content, bytes) else self.content.stat().st_size
+
+
+class Transport:
+    """The way to one service.
+
+    Parameters
+    ----------
+    server
+        Its address. Without a scheme it is https; http is only for this machine, unless insecurity is asked for.
+    """
+
+    def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
+        self.server, self.token, self.seconds = address(server, insecure=insecure), token, seconds
+        self.waits = _WAITS
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        sent: Sent | None = None,
+        *,
+        key: str | None = None,
+        again: bool = False,
+    ) -> bytes:
+        """Send a request and return the answer's body.
+
+        Parameters
+        ----------
+        key
+            An idempotency key: the service does what is asked once, however often it is sent.
+        again
+            Whether to send it again if the connection is lost; with a key, always.
+        """
+        headers = {"Accept": "*/*", "User-Agent": "troth"}
+        headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+        headers |= {} if key is None else {"Idempotency-Key": key}
+        headers |= {} if sent is None else {"Content-Type": sent.kind}
+        waits = list(self.waits) if again or key is not None else []
+        lost: Exception | None = None
+        while True:
+            try:
+                status, body = self._once(method, path, headers, sent)
+            except ssl.SSLCertVerificationError as error:
+                raise UnreachableError(
+                    f"{self.server}: its certificate is not trusted: {error.verify_message}"
+                ) from None
+            except ConnectionRefusedError as error:
+                if lost is None or not waits:  # a service that was there a moment ago may be restarting
+                    raise UnreachableError(
+                        f"cannot reach {self.server}: connection refused; is troth serve running?"
+                    ) from error
+            except (OSError, http.client.HTTPException) as error:
+                if not waits or not isinstance(error, ConnectionError | http.client.HTTPException | TimeoutError):
+                    raise UnreachableError(f"cannot reach {self.server}: {_reason(error)}") from error
+                lost = error
+            else:
+                if status != 503 or not waits:
+                    return _accepted(self.server, status, body)
+            time.sleep(waits.pop(0))
+
+    def _once(self, method: str, path: str, headers: dict[str, str], sent: Sent | None) -> tuple[int, bytes]:
+        connection = self._connect()
+        try:
+            connection.putrequest(method, path, skip_accept_encoding=True)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            if sent is not None or method in ("POST", "PUT"):
+                connection.putheader("Content-Length", str(0 if sent is None else sent.size))
+            connection.endheaders()
+            if sent is not None:
+                _pour(connection, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.server)
+        host, port = parts.hostname or "", parts.port
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self.seconds)
+        context = ssl.create_default_context()
+        proxy = urlsplit(getproxies().get("https", ""))
+        if proxy.hostname is None or proxy_bypass(host):
+            return http.client.HTTPSConnection(host, port, timeout=self.seconds, context=context)
+        tunnel = http.client.HTTPSConnection(proxy.hostname, proxy.port, timeout=self.seconds, context=context)
+        tunnel.set_tunnel(host, port or 443)
+        return tunnel
+
+
+def address(server: str, *, insecure: bool = False) -> str:
+    """Return a service's address as it is called by.
+
+    Examples
+    --------
+    >>> address("troth.example.org/"), address("http://localhost:8000")
+    ('https://troth.example.org', 'http://localhost:8000')
+    """
+    text = server.strip()
+    text = (text if "://" in text else f"https://{text}").rstrip("/")
+    try:
+        parts = urlsplit(text)
+        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port)
+    except ValueError:
+        known = False
+    if not known or parts.path or parts.query or parts.username is not None:
+        raise UnreachableError(f"{server!r} is no address of a service, such as https://troth.example.org")
+    if parts.scheme == "http" and parts.hostname not in _LOCAL and not insecure:
+        raise UnreachableError(f"{text}: passwords and data would travel unencrypted; use https://, or say --insecure")
+    return text
+
+
+def _pour(connection: http.client.HTTPConnection, sent: Sent) -> None:
+    """Send a body; a service that has heard enough may answer before the end, and then its answer is read."""
+    try:
+        if isinstance(sent.content, bytes):
+            connection.send(sent.content)
+            return
+        done, total = 0, sent.size
+        with sent.content.open("rb") as file:
+            while block := file.read(min(_BLOCK, total - done)):
+                connection.send(block)
+                done += len(block)
+                if sent.watch is not None:
+                    sent.watch(done, total)
+    except (BrokenPipeError, ConnectionResetError):
+        return
+
+
+def _accepted(server: str, status: int, body: bytes) -> bytes:
+    if 200 <= status < 300:
+        return body
+    if 300 <= status < 400:
+        raise RefusedError(status, f"{server} sends on to another address; use that one")
+    try:
+        message = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError):
+        message = None
+    if not isinstance(message, str) or not message:
+        said = http.client.responses.get(status, "an unknown answer").lower()
+        message = f"{server} answers {status}, {said}; is this a Troth service?"
+    raise RefusedError(status, message)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "it takes too long to answer"
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionError | http.client.IncompleteRead):
+        return "the connection was lost"
+    if isinstance(error, http.client.HTTPException):
+        return "this is no web server"
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def plain_of(body: bytes) -> Any:
+    """Return the plain data of an answer."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise UnreachableError("the answer is no JSON; is this a Troth service?") from None

@@ -1,0 +1,410 @@
+"""The whole story by command line, against a service that runs: nobody opens a browser."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from troth.cli import main
+from troth.client import Client, RefusedError, UnreachableError
+from troth.client.http import address
+
+PASSWORD = "three plain words"  # noqa: S105
+CAMPAIGN = """
+[campaign]
+name = "clinics"
+budget = "1000.00"
+currency = "EUR"
+
+[model]
+family = "Bernoulli"
+columns = ["improved"]
+prior = { alpha = 1, beta = 1 }
+"""
+
+
+class Person(NamedTuple):
+    """Somebody with a home of their own."""
+
+    home: Path
+
+    def run(self, *words: str | Path, say: str = "", code: int = 0, **environment: str) -> str:
+        """Run a command and return what it prints; what it says beside that must be on the other stream."""
+        done = self.done(*words, say=say, **environment)
+        assert done.returncode == code, (words, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    def done(self, *words: str | Path, say: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run a command here, as a process would run it, which takes a second less."""
+        said = [str(word) for word in words]
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            for key, value in self._environment(environment).items():
+                patch.setenv(key, value)
+            patch.setattr(sys, "argv", ["troth", *said])
+            patch.setattr(sys, "stdin", io.StringIO(say))
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            try:
+                main()
+                code: Any = 0
+            except SystemExit as end:
+                code = end.code
+        return subprocess.CompletedProcess(said, int(code or 0), out.getvalue(), err.getvalue())
+
+    def apart(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a command in a process of its own."""
+        return subprocess.run(
+            [sys.executable, "-m", "troth.cli", *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, **self._environment({})},
+        )
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        nothing = dict.fromkeys(("TROTH_SERVER", "TROTH_TOKEN", "TROTH_INSECURE"), "")
+        return {**nothing, "XDG_CONFIG_HOME": str(self.home), "COLUMNS": "200", **more}
+
+    def json(self, *words: str | Path, **options: Any) -> Any:
+        return json.loads(self.run(*words, "--json", **options))
+
+
+class Running(NamedTuple):
+    """A service that runs, and the link that it printed."""
+
+    url: str
+    link: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def serving(database: Path, port: int) -> Iterator[Running]:
+    command = [
+        sys.executable,
+        "-m",
+        "troth.cli",
+        "serve",
+        "--database",
+        str(database),
+        "--port",
+        str(port),
+        "--upload",
+        "1",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        link = re.search("http://\\S+/enter/\\S+", lines[1])
+        assert link is not None, lines
+        drain = threading.Thread(target=process.stderr.read, daemon=True)
+        drain.start()
+        url = f"http://127.0.0.1:{port}"
+        _wait(url)
+        yield Running(url, link[0], process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+        drain.join()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 40
+    while True:
+        try:
+            Client(url).transport.send("GET", "/api/v1/health")
+        except UnreachableError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with serving(tmp_path_factory.mktemp("service") / "troth.db", _free_port()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def analyst(service: Running, tmp_path_factory: pytest.TempPathFactory) -> Person:
+    found = Person(tmp_path_factory.mktemp("analyst"))
+    assert "signed in" in found.run("join", service.link, "--password-stdin", say=PASSWORD + "\n")
+    return found
+
+
+def _rows(path: Path, ones: int, zeros: int) -> Path:
+    path.write_text("improved\n" + "1\n" * ones + "0\n" * zeros)
+    return path
+
+
+def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN)
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    assert re.fullmatch("[0-9a-f]{16}", campaign)
+    people = {}
+    for name in ("Ash", "Birch", "Elm"):
+        link = analyst.run("invite", "clinics", name, "--identity", f"{name}, contract 7").strip()
+        if name == "Elm":  # the first link is lost, and ends with the second
+            lost, link = link, analyst.run("invite", "clinics", name).strip()
+            assert "ask for a new one" in Person(tmp_path / "x").run(
+                "join", lost, "--password-stdin", say=PASSWORD, code=1
+            )
+        people[name] = Person(tmp_path / name)
+        assert people[name].json("join", link, "--password-stdin", say=PASSWORD)["name"] == name
+    assert [one["joined"] is not None for one in analyst.json("providers", campaign)] == [True] * 3
+    assert "no round is open" in people["Ash"].run("submit", campaign, _rows(tmp_path / "a.csv", 6, 3), "--yes", code=1)
+    assert "round 1: open" in analyst.run("round", "open", campaign)
+
+    large = tmp_path / "large.csv"
+    large.write_bytes(b"improved\n" + b"1\n" * (4 << 20))
+    assert "more than 1,048,576 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
+    with pytest.MonkeyPatch.context() as patch:  # as if the file had changed on its way
+        patch.setattr("troth.client.submission._digest", lambda path: "f" * 64)
+        assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
+    assert people["Ash"].json("round", "show", campaign, "1")["submission"] is None
+
+    ash = people["Ash"].apart("submit", "clinics", tmp_path / "a.csv", "--yes", "--json")
+    receipt = json.loads(ash.stdout)
+    assert receipt["sha256"] == sha256((tmp_path / "a.csv").read_bytes()).hexdigest()
+    assert (receipt["rows"], receipt["provider"]) == (9, "Ash")
+    assert receipt["confirmed"] is not None
+    assert "a.csv: 9 rows" in ash.stderr
+    assert "improved: from 0 to 1" in ash.stderr
+
+    birch = people["Birch"].json("submit", "clinics", _rows(tmp_path / "b.csv", 20, 11), "--yes", "--statistics")
+    assert birch["file"] == "b.statistics.json"
+    assert birch["data_digest"] == "sha256:" + sha256((tmp_path / "b.csv").read_bytes()).hexdigest()
+    assert birch["statistics"] == [20.0, 11.0]
+
+    elm = people["Elm"]
+    elm.run("submit", campaign, _rows(tmp_path / "c.csv", 1, 9), "--yes")
+    refused = elm.run("submit", campaign, _rows(tmp_path / "c.csv", 9, 5), "--yes", code=1)
+    assert "say --replace" in refused
+    assert "receipt" in elm.run("submit", campaign, tmp_path / "c.csv", "--yes", "--replace")
+    assert [one["rows"] for one in _reports(service, analyst, campaign)] == [9, 31, 14]
+
+    closed = analyst.json("round", "close", campaign)
+    assert (closed["state"], closed["reports"]) == ("paid", 3)
+    assert "no round is published yet" in people["Ash"].run("payments", campaign, code=1)
+    assert "published" in analyst.run("round", "publish", campaign)
+    everybody = analyst.json("payments", campaign)["payments"]
+    mine = people["Ash"].json("payments", campaign)["payments"]
+    assert [one["provider"] for one in everybody] == ["Ash", "Birch", "Elm"]
+    assert mine == [one for one in everybody if one["provider"] == "Ash"]
+    why = people["Ash"].run("why", campaign)
+    assert f"paid {mine[0]['payment']} EUR" in why
+    assert "share × cap, rounded down" in why
+    assert "Birch: 31 rows" in analyst.run("why", campaign, "--provider", "Birch")
+    assert "Ash" not in analyst.run("why", campaign, "--provider", "Birch")
+
+    folder = tmp_path / "out"
+    written = analyst.json("export", campaign, folder)
+    assert sorted(written) == ["campaign.toml", "ledger.jsonl", "payments.csv", "report.html"]
+    assert "whole and right" in analyst.run("verify", folder / "ledger.jsonl", "--head", closed["head"])
+    own = analyst.json("statistics", folder / "campaign.toml", tmp_path / "b.csv", "--provider", "Birch")
+    assert own["statistics"] == [20.0, 11.0]
+    assert "Elm" in (folder / "payments.csv").read_text()
+    told = elm.done("export", campaign, tmp_path / "elm")
+    assert "does not share" in told.stderr
+    assert [path.name for path in (tmp_path / "elm").iterdir()] == ["campaign.toml"]
+    assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
+
+
+def _reports(service: Running, analyst: Person, campaign: str) -> Any:
+    token = json.loads((analyst.home / "troth" / "credentials.json").read_text())["servers"][service.url]["token"]
+    answer = Client(service.url, token).transport.send("GET", f"/api/v1/campaigns/{campaign}/rounds/1/reports")
+    return json.loads(answer)
+
+
+def test_days_close_one_after_the_other(analyst: Person, service: Running, tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("clinics", "days").replace('"EUR"', '"EUR"\nbudget_per = "day"')
+    (tmp_path / "days.toml").write_text(text + '\n[mechanism]\nrule = "MultiDay"\n\n[data]\nday = "day"\n')
+    campaign = analyst.run("create", tmp_path / "days.toml", "--publish-at-once").strip()
+    names = ("Oak", "Pine")
+    people = {}
+    for name in names:
+        link = analyst.run("invite", campaign, name, "--identity", "known").strip()
+        people[name] = Person(tmp_path / name)
+        people[name].run("join", link, "--password-stdin", say=PASSWORD)
+    for day in ("2026-05-04", "2026-05-05"):
+        assert day in analyst.run("round", "open", campaign, *(["--day", day] if day.endswith("4") else []))
+        for name in names:
+            path = tmp_path / f"{name}.csv"
+            path.write_text("day,improved\n2026-05-04,1\n2026-05-04,0\n2026-05-05,1\n2026-05-05,1\n")
+            sent = people[name].json("submit", campaign, path, "--yes", "--statistics")
+            assert (sent["day"], sent["rows"]) == (day, 2)
+        shown = analyst.run("round", "close", campaign)
+    assert "paid once the next day is closed" in shown
+    assert "ended" in analyst.run("round", "finish", campaign)
+    assert [one["state"] for one in analyst.json("round", "show", campaign)] == ["published", "published"]
+    assert len(people["Oak"].json("payments", campaign, "1")["payments"]) == 1
+
+
+def test_a_round_that_cannot_be_paid_is_told_and_opened_again(analyst: Person, tmp_path: Path) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("clinics", "stuck"))
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    link = ""
+    for name in ("Fir", "Yew"):
+        link = analyst.run("invite", "stuck", name, "--identity", "known").strip()
+    analyst.run("round", "open", campaign)
+    yew = Person(tmp_path / "yew")
+    yew.run("join", link, "--password-stdin", say=PASSWORD)
+    yew.run("submit", "stuck", _rows(tmp_path / "y.csv", 3, 3), "--yes")
+    assert "could not be paid" in analyst.run("round", "close", campaign, code=1)
+    assert "round 1: open" in analyst.run("round", "reopen", campaign)
+
+
+def test_mistakes_are_told_kindly(service: Running, analyst: Person, tmp_path: Path) -> None:
+    nobody = Person(tmp_path)
+    assert "sign in first: troth login" in nobody.run("campaigns", code=1)
+    wrong = nobody.run("login", service.url, "--name", "analyst", "--password-stdin", say="not this one", code=1)
+    assert wrong == "error: the name or the password is wrong\n"
+    assert "--password-stdin" in nobody.run("login", service.url, "--name", "analyst", code=1)
+    assert not (tmp_path / "troth").exists()
+    asked = analyst.run("submit", "clinics", _rows(tmp_path / "a.csv", 1, 1), code=1)
+    assert "say --yes" in asked
+    assert "there is no campaign 'nothing'" in analyst.run("payments", "nothing", code=1)
+    gone = f"http://127.0.0.1:{_free_port()}"
+    assert f"cannot reach {gone}: connection refused; is troth serve running?" in analyst.run(
+        "campaigns",
+        "--server",
+        gone,
+        code=1,
+        TROTH_TOKEN="troth_x",  # noqa: S106
+    )
+    assert "unencrypted" in nobody.run("login", "http://example.org", "--name", "x", code=1)
+    assert nobody.done("submit").returncode == 2
+
+
+def test_signing_in_and_out(service: Running, analyst: Person, tmp_path: Path) -> None:
+    me = Person(tmp_path)
+    path = tmp_path / "troth" / "credentials.json"
+    plain = me.json("login", service.url, "--name", "analyst", "--password-stdin", "--scope", "read", say=PASSWORD)
+    assert (plain["role"], plain["scopes"]) == ("analyst", ["read"])
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    (tmp_path / "c.toml").write_text(CAMPAIGN)
+    assert "lacks the scope 'manage'" in me.run("create", tmp_path / "c.toml", code=1)
+    me.run("login", service.url, "--name", "analyst", "--password-stdin", say=PASSWORD)
+    token = json.loads(path.read_text())["servers"][service.url]["token"]
+    other = Person(tmp_path / "other")
+    assert other.json("login", service.url, "--token", token)["name"] == "analyst"
+    assert isinstance(Person(tmp_path / "third").json("campaigns", TROTH_SERVER=service.url, TROTH_TOKEN=token), list)
+    assert me.json("logout")["ended"] is True
+    assert "sign in first" in other.run("campaigns", code=1)
+    assert json.loads(path.read_text())["servers"] == {}
+
+
+class Flaky(http.server.BaseHTTPRequestHandler):
+    """Hangs up on the first attempts, and keeps what it was sent."""
+
+    seen: list[tuple[str | None, bytes]]
+    losses: int
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.seen.append((self.headers["Idempotency-Key"], body))
+        if len(self.seen) <= self.losses:
+            self.close_connection = True
+            return
+        self._answer(201, {"id": "0" * 16, "sha256": "f" * 64})
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.end_headers()
+
+    def _answer(self, status: int, plain: dict[str, Any]) -> None:
+        raw = json.dumps(plain).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@contextmanager
+def flaky(losses: int) -> Iterator[tuple[str, list[tuple[str | None, bytes]]]]:
+    seen: list[tuple[str | None, bytes]] = []
+    handler = type("Handler", (Flaky,), {"seen": seen, "losses": losses})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", seen
+        server.shutdown()
+        thread.join()
+
+
+def _quick(url: str) -> Client:
+    client = Client(url)
+    client.transport.waits = (0.0, 0.0, 0.0)
+    return client
+
+
+def test_an_upload_is_sent_again_whole_and_under_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"improved\n" + b"1\n" * 100_000)
+    told: list[tuple[int, int]] = []
+    with flaky(losses=2) as (url, seen):
+        _quick(url).submit("0" * 16, 1, path, "a.csv", watch=lambda done, total: told.append((done, total)))
+    assert len(seen) == 3
+    assert {body for _, body in seen} == {path.read_bytes()}
+    assert len({key for key, _ in seen}) == 1
+    assert seen[0][0] is not None
+    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_what_may_not_be_done_twice_is_not_sent_twice() -> None:
+    with flaky(losses=1) as (url, seen), pytest.raises(UnreachableError, match="the connection was lost"):
+        _quick(url).sign_in("a", "b")
+    assert len(seen) == 1
+
+
+def test_a_service_that_stays_away_is_given_up() -> None:
+    with flaky(losses=9) as (url, seen), pytest.raises(UnreachableError, match="the connection was lost"):
+        _quick(url).create_campaign({})
+    assert len(seen) == 4
+
+
+def test_tokens_do_not_follow_redirections() -> None:
+    with flaky(losses=0) as (url, _), pytest.raises(RefusedError, match="sends on to another address"):
+        Client(url, "troth_secret").campaigns()
+
+
+@pytest.mark.parametrize(
+    "text", ["ftp://a", "https://", "https://a/path", "https://u:p@a", "https://a:port", "http://a"]
+)
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(UnreachableError):
+        address(text)
+    assert address("https://a:8443/") == "https://a:8443"

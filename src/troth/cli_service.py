@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 (Typer reads annotations at run time)
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer

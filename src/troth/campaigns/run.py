@@ -7,6 +7,7 @@ is in the ledger is never paid again: a run after an interruption, or with a new
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
@@ -75,9 +76,10 @@ def pay_rounds(
     check_kinds(days)
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
+    used = {*payable, *(_next(campaign, days, day) for day in payable)}
+    refuse_lonely([report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
-        later = [other for other in days if day_order(other) > day_order(day)]
-        following = by_day[later[0]] if campaign.waits and later else None
+        following = by_day.get(_next(campaign, days, day)) if campaign.waits else None
         seed = _seed(campaign, secret, len(ledger.of("round")) + 1)
         stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, seed, stamp)
@@ -235,6 +237,23 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
     early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
     if early:
         raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
+
+
+def refuse_lonely(reports: Sequence[Report]) -> None:
+    """Refuse days that can never be paid, before another day's payment makes their reports stand."""
+    for day, count in Counter(report.day for report in reports).items():
+        if count < 2:
+            when = "" if day is None else f"day {day}: "
+            raise DataError(
+                f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its "
+                "data and the others' say about each other"
+            )
+
+
+def _next(campaign: Campaign, days: Sequence[Day], day: Day) -> Day:
+    """Return the day that a day is compared with, where the rule waits for one."""
+    later = [other for other in days if day_order(other) > day_order(day)] if campaign.waits else []
+    return later[0] if later else None
 
 
 def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:

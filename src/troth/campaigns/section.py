@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ class Section:
         if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
             raise self.fail(key, f"must be a text or a list of texts, not {value!r}")
         if len(set(value)) < len(value):
-            raise self.fail(key, f"names {next(entry for entry in value if list(value).count(entry) > 1)!r} twice")
+            raise self.fail(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
         return tuple(value)
 
     def table(self, key: str) -> Section:

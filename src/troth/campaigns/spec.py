@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
 _LARGEST_FILE = 1 << 22
+_WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,7 +492,7 @@ def _weights(section: Section) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
     for name, value in section.left.items():
         try:
-            weight = Fraction(str(value)) if not isinstance(value, bool) else None
+            weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
         except (ValueError, ZeroDivisionError):
             weight = None
         if weight is None or not 0 <= weight <= 1:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from troth.service.refusals import (
     ConflictError,
@@ -77,7 +78,10 @@ def create_account(tx: Connection, name: str, role: Role, password: str | None =
     key = new_id()
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
-    tx.execute(insert(accounts).values(created=now(), **values))
+    try:
+        tx.execute(insert(accounts).values(created=now(), **values))
+    except IntegrityError:
+        raise ConflictError(f"name: there is an account {name!r} already; choose another name, or sign in") from None
     return key
 
 
@@ -94,10 +98,11 @@ def hash_password(password: str) -> str:
 
 
 def set_password(tx: Connection, account: str, password: str) -> None:
-    """Change a password; all sessions and tokens of the account end."""
+    """Change a password; all sessions, tokens and unused links of the account end."""
     tx.execute(update(accounts).where(accounts.c.id == account).values(password=hash_password(password)))
     tx.execute(delete(sessions).where(sessions.c.account == account))
     tx.execute(update(tokens).where(tokens.c.account == account, tokens.c.revoked.is_(None)).values(revoked=now()))
+    tx.execute(update(links).where(links.c.account == account, links.c.used.is_(None)).values(used=now()))
 
 
 def check_password(store: Store, name: str, password: str, source: str) -> str:
@@ -276,6 +281,8 @@ def accept_invitation(
     member = tx.execute(select(members).where(members.c.id == link.member).with_for_update()).one()
     if member.revoked is not None:
         raise NotFoundError("this invitation was revoked")
+    if member.account is not None:
+        raise NotFoundError("this invitation was accepted already")
     if account is None:
         if not password:
             raise InvalidError("password: choose one")
@@ -287,7 +294,11 @@ def accept_invitation(
         others = select(members.c.id).where(members.c.campaign == member.campaign, members.c.account == account)
         if tx.execute(others.where(members.c.id != member.id)).first() is not None:
             raise ConflictError("your account is a provider of this campaign already, under another name")
-    tx.execute(update(members).where(members.c.id == member.id).values(account=account, joined=now()))
+    try:
+        tx.execute(update(members).where(members.c.id == member.id).values(account=account, joined=now()))
+    except IntegrityError:
+        raise ConflictError("your account is a provider of this campaign already, under another name") from None
+    end_invitations(tx, member.id)
     return account
 
 

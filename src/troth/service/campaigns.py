@@ -97,7 +97,7 @@ def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
 def owned(tx: Connection, who: Who, campaign: str, *, lock: bool = False) -> Row[Any]:
     """Return a campaign of one's own; other people's are not there."""
     query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == who.account)
-    found = tx.execute(query.with_for_update() if lock else query).first()
+    found = tx.execute(query.with_for_update(key_share=True) if lock else query).first()
     if found is None or who.role != "analyst":
         raise NotFoundError("there is no such campaign")
     return found

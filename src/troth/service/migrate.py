@@ -86,11 +86,12 @@ def back_up(store: Store, label: str) -> str:
 
 def copy_sqlite(source: Path, target: Path) -> None:
     """Copy an SQLite file that others may be writing to, as it is at one moment."""
+    target.touch(mode=0o600)  # before there is anything in it to read
+    target.chmod(0o600)
     with sqlite3.connect(source, timeout=60) as origin, sqlite3.connect(target) as copy:
         origin.backup(copy)
     copy.close()
     origin.close()
-    target.chmod(0o600)
 
 
 def _copy_tables(connection: Connection, schema: str) -> None:

@@ -116,8 +116,7 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
 
 def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upload) -> str:
     """Keep what a provider sent, to be confirmed, and return its identifier."""
-    _, member = terms.joined(tx, who, campaign)
-    found = _open_to(tx, member, campaign, number)
+    found, member = _open_to(tx, who, campaign, number)
     sent = select(func.count()).select_from(uploads).where(uploads.c.round == found.id, uploads.c.member == member.id)
     if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
@@ -152,8 +151,7 @@ def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, r
     replaces
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
     """
-    _, member = terms.joined(tx, who, campaign)
-    found = _open_to(tx, member, campaign, number)
+    found, member = _open_to(tx, who, campaign, number)
     mine = select(uploads.c.id).where(uploads.c.id == upload, uploads.c.round == found.id)
     if tx.execute(mine.where(uploads.c.member == member.id)).first() is None:
         raise NotFoundError("there is no such submission")
@@ -178,11 +176,13 @@ def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, r
 _TWICE = "you have confirmed a report to this round already; to replace it, say which one it replaces"
 
 
-def _open_to(tx: Connection, member: Row[Any], campaign: str, number: int) -> Row[Any]:
-    """Return a round that is open to a provider, and keep it from closing until this transaction ends."""
+def _open_to(tx: Connection, who: Who, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
+    """Return a round that is open to a provider, kept from closing until this transaction ends, and its membership."""
+    terms.joined(tx, who, campaign)
     found = find_round(tx, campaign, number, lock="shared")
+    _, member = terms.joined(tx, who, campaign)  # as it is now: the part may have ended while the lock was waited for
     check_open(found, member)
-    return found
+    return found, member
 
 
 def check_open(found: Row[Any], member: Row[Any]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import or_, select, update
 
-from troth.campaigns.run import pay_rounds
+from troth.campaigns.run import pay_rounds, refuse_lonely
 from troth.errors import TrothError
 from troth.service import campaigns as terms
 from troth.service import ledgers
@@ -24,7 +24,7 @@ from troth.service.schema import campaigns, rounds
 from troth.service.store import after, now
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from troth.service.accounts import Who
     from troth.service.store import Store
@@ -47,7 +47,8 @@ def close_round(store: Store, who: Who | None, campaign: str, number: int, *, fi
         if who is not None:
             terms.owned(tx, who, campaign)
         found = find_round(tx, campaign, number, lock="alone")
-        closing = bool(found.state == "open")
+        due = found.deadline is not None and found.deadline <= now()  # it may have been opened again meanwhile
+        closing = bool(found.state == "open" and (who is not None or due))
         if closing:
             last = final or _is_last(tx, campaign, number)
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
@@ -103,7 +104,7 @@ def settle(store: Store, campaign: str) -> None:
 def _settled(store: Store, campaign: str) -> bool:
     with store.read() as tx:
         row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
-        waiting = [found for found in list_rounds(tx, campaign) if found.state == "closed"]
+        waiting = _waiting(tx, campaign)
         if not waiting:
             return True
         sent = confirmed_reports(tx, campaign, [found.id for found in waiting])
@@ -114,6 +115,7 @@ def _settled(store: Store, campaign: str) -> bool:
     spec = terms.terms_of(row)
     paid: list[Any] = []
     try:
+        refuse_lonely(sent)
         if sent:
             paid = pay_rounds(spec, sent, ledger, final=waiting[-1].final, secret=terms.secret_of(row))
     except TrothError as error:
@@ -124,7 +126,10 @@ def _settled(store: Store, campaign: str) -> bool:
     amounts = {write_day(entry["day"]): entry["paid"] for entry in ledger.of("close")}
     try:
         with store.write() as tx:
-            tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update())
+            query = select(campaigns.c.id).where(campaigns.c.id == campaign)
+            tx.execute(query.with_for_update(key_share=True))
+            if _marks(_waiting(tx, campaign)) != _marks(waiting):
+                return False  # one was opened again or closed meanwhile
             if problem is None:
                 ledgers.add_lines(tx, campaign, ledger, known)
             elif ledgers.height(tx, campaign) != known:
@@ -143,6 +148,18 @@ def _settled(store: Store, campaign: str) -> bool:
     except ConflictError:
         return False
     return True
+
+
+def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
+    """Return closed rounds to be paid: days are paid in order, so those after one that was opened again wait for it."""
+    held = list_rounds(tx, campaign)
+    first = next((found.number for found in held if found.state == "open"), len(held) + 1)
+    return [found for found in held if found.state == "closed" and found.number < first]
+
+
+def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
+    """Return what payments depend on of rounds, beside their reports, which stand while a round is closed."""
+    return [(found.id, found.closed, found.final) for found in waiting]
 
 
 def close_due(store: Store) -> int:

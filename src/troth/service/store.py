@@ -38,13 +38,14 @@ class Store:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         self._turn: AbstractContextManager[Any] = nullcontext()
+        options: dict[str, Any] = {"pool_size": pool, "hide_parameters": True}  # errors are logged, names are not
         if self.file is not None:
             self._turn = Lock()  # one writes at a time anyway, and waiting here is fairer than polling there
-            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, pool_size=pool)
+            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)
             sql.event.listen(self.engine, "connect", _prepare_sqlite)
             sql.event.listen(self.engine, "begin", _begin_sqlite)
         else:
-            self.engine = sql.create_engine(self.url, pool_pre_ping=True, pool_size=pool)
+            self.engine = sql.create_engine(self.url, pool_pre_ping=True, **options)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

@@ -50,6 +50,8 @@ def campaign_view(tx: Connection, who: Who, campaign: str) -> dict[str, Any]:
             "revoked": member.revoked is not None,
             "share_ledger": row.share_ledger,
         }
+        if row.state == "ended" and any(held.published is None for held in rounds.list_rounds(tx, campaign)):
+            own["state"] = "running"  # that a round could be paid is not told before it is published
     return {"id": row.id, "state": row.state, "created": row.created, **about(spec), **own}
 
 

@@ -177,7 +177,10 @@ def parse_day(value: Any) -> Day:
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])", text):
         raise ValueError(text)
     moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
+    try:
+        return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
+    except OverflowError:  # in UTC it is before the first year, or after the last
+        raise ValueError(text) from None
 
 
 def day_order(day: Day) -> tuple[int, Any]:

@@ -63,6 +63,11 @@ class Mechanism:
         )
 
     @property
+    def most_draws(self) -> int:
+        """How many times peers are drawn in a round, at most."""
+        return self._draws if self._last is None else max(self._draws, self._last.most_draws)
+
+    @property
     def daily(self) -> bool:
         """Whether a day is paid only when the next one is in."""
         return self.name == "MultiDay"
@@ -73,9 +78,11 @@ class Mechanism:
         return Bonded(rule) if self.bonded else rule
 
     _last: Mechanism | None = None
+    _draws = 1
 
     def _syntheticpeers(self, section: Section) -> Callable[[Any, int], Rule]:
         draws, divergence = section.whole("draws", 64, least=1, most=1_000_000), _divergence(section)
+        self._draws = draws
         return lambda model, providers: SyntheticPeers(draws, divergence)  # noqa: ARG005
 
     def _multiday(self, section: Section) -> Callable[[Any, int], Rule]:

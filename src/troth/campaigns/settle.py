@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy as np
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.errors import DataError, TrothError
-from troth.mechanisms import Bonded, Round
+from troth.mechanisms import Bonded, MultiDay, Round, SyntheticPeers
 from troth.model import Model, Summable
 from troth.models import Family
 
@@ -152,6 +152,28 @@ def settle(
         amount = max(portion(share, cap), -deposit)
         found.append(_payment(result, where, names[place], rows, cap, amount, deposit, float(nothing[where])))
     return found
+
+
+def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
+    """Pay empty reports, drawing once: a rule that cannot be made for the model fails now, not when reports are in."""
+    from troth.campaigns.tables import Report
+
+    model: Any = campaign.model
+    seed = "sha256:" + "0" * 64 if campaign.draws else None
+    today = [Report(name, None, 0, np.zeros(model.sums.width)) for name in providers]
+    for following in (today, None) if campaign.waits else (None,):
+        stage = scene(campaign, today, following)
+        _drawing_once(stage.rule).evaluate(stage.fresh(seed))
+
+
+def _drawing_once(rule: Rule) -> Rule:
+    if isinstance(rule, SyntheticPeers):
+        return replace(rule, draws=1)
+    if isinstance(rule, Bonded):
+        return Bonded(_drawing_once(rule.rule))
+    if isinstance(rule, MultiDay) and not isinstance(rule.last, str):
+        return replace(rule, last=_drawing_once(rule.last))
+    return rule
 
 
 def is_summable(model: Model) -> bool:

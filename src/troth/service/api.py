@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
@@ -19,6 +20,7 @@ from troth.service.accounts import Who
 from troth.service.once import Reply, answer_once, replayed, request_of
 from troth.service.openapi import readable_id, refuses
 from troth.service.refusals import ForbiddenError, InvalidError, RefusedError
+from troth.service.once import Request as Once
 from troth.service.schemas import (
     Acceptance,
     Closing,
@@ -281,6 +283,7 @@ def open_round(request: Request, campaign: Identifier, body: NewRound, who: Some
         number = rounds.open_round(tx, who, campaign, body.day, parse_moment(body.deadline))
         return _reply(views.round_view(tx, who, campaign, number), 201)
 
+    campaigns.prepare(_store(request), who, campaign)
     return _once(request, who, key, body, work)
 
 
@@ -444,24 +447,44 @@ def submit_statistics(
     key: Key = None,
 ) -> Response:
     """Send statistics instead of rows; they count once they are confirmed."""
-    limits = request.app.state.settings.limits
-    upload = incoming.read_statistics(_store(request), who, campaign, number, body, limits)
-    return _added(request, who, campaign, number, upload, key)
+    limits, store = request.app.state.settings.limits, _store(request)
+    asked = _request_of(request, who, key, sha256(json.dumps(body).encode()).hexdigest())
+    return _added(
+        store, asked, who, campaign, number, lambda: incoming.read_statistics(store, who, campaign, number, body, limits)
+    )
 
 
 def _submit(request: Request, who: Who, campaign: str, number: int, path: Any, name: str, key: str | None) -> Response:
-    settings = request.app.state.settings
-    upload = incoming.read_submission(_store(request), who, campaign, number, path, name, settings.limits)
-    return _added(request, who, campaign, number, upload, key)
+    limits, store = request.app.state.settings.limits, _store(request)
+    with path.open("rb") as file:
+        asked = _request_of(request, who, key, file_digest(file, "sha256").hexdigest())
+    return _added(
+        store,
+        asked,
+        who,
+        campaign,
+        number,
+        lambda: incoming.read_submission(store, who, campaign, number, path, name, limits),
+    )
 
 
-def _added(request: Request, who: Who, campaign: str, number: int, upload: Any, key: str | None) -> Response:
+def _request_of(request: Request, who: Who, key: str | None, digest: str) -> Once | None:
+    return request_of(who.account, key, request.method, request.url.path, request.url.query, digest)
+
+
+def _added(store: Store, asked: Once | None, who: Who, campaign: str, number: int, read: Any) -> Response:
+    """Read an upload and keep it; one that was answered before is answered alike, even if the round has closed."""
+    with store.read() as tx:
+        found = replayed(tx, asked)
+    if found is not None:
+        return _sent(found)
+    upload = read()
+
     def work(tx: Connection) -> Reply:
         made = rounds.add_upload(tx, who, campaign, number, upload)
         return _reply(_submission(tx, who, campaign, number, made), 201)
 
-    asked = request_of(who.account, key, request.method, request.url.path, request.url.query, upload.sha256)
-    return _sent(answer_once(_store(request), asked, work))
+    return _sent(answer_once(store, asked, work))
 
 
 @router.post(

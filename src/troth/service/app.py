@@ -18,6 +18,7 @@ from troth.service import api, settlement
 from troth.service.access import check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
+from troth.service.sizes import Sizes
 from troth.service.store import Store
 from troth.service.uploads import Limits
 from troth.service.web import Guard, answer_errors, log_to_stderr, logger
@@ -91,6 +92,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     describe(app)
     answer_errors(app)
     check_table(app)
+    app.add_middleware(Sizes, largest=settings.limits.bytes)
     host = urlsplit(settings.url).hostname or "localhost"
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
     app.add_middleware(Guard, https=settings.url.startswith("https:"))

@@ -15,6 +15,7 @@ from sqlalchemy import delete, insert, select, update
 from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.section import plain_copy
 from troth.campaigns.seed import Secret, draw_secret
+from troth.campaigns.settle import rehearse
 from troth.campaigns.spec import Campaign
 from troth.errors import TrothError
 from troth.model import Summable
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from troth.service.store import Store
+
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
+_LARGEST_TERMS = 1 << 20
+_MOST_NUMBERS = 50_000_000  # about a minute's work
 _PARTS = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
 
 
@@ -50,7 +55,7 @@ def create_campaign(
     terms, names, groups = _own_terms(plain)
     secret = None
     if _checked(terms).draws:
-        secret = draw_secret(DAILY_ROUNDS if _checked(terms).daily else 1)
+        secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
         terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
         _checked(terms)
     key = new_id()
@@ -80,7 +85,7 @@ def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
     terms, names, groups = _own_terms(plain)
     secret = None
     if _checked(terms).draws:
-        secret = draw_secret(DAILY_ROUNDS if _checked(terms).daily else 1)
+        secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
         terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
     values = {
         "plain": json.dumps(terms),
@@ -88,10 +93,13 @@ def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
         "secret_rounds": None if secret is None else secret.rounds,
     }
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**values))
-    known = {member.name for member in list_members(tx, campaign)}
+    known = {member.name: member.id for member in list_members(tx, campaign)}
     for name in names:
-        if name not in known:
+        there = known.get(clean_name(name))
+        if there is None:
             add_member(tx, who, campaign, name, "named in the campaign file", groups.get(name))
+        elif name in groups:
+            relate(tx, who, campaign, there, groups[name])
 
 
 def owned(tx: Connection, who: Who, campaign: str, *, lock: bool = False) -> Row[Any]:
@@ -205,9 +213,25 @@ def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:
         tx.execute(delete(reports).where(reports.c.member == member, reports.c.round.in_(tx.scalars(still).all())))
 
 
+def prepare(store: Store, who: Who, campaign: str) -> None:
+    """Try the terms of a draft out, outside any transaction, so that nobody waits for it when its first round opens."""
+    with store.read() as tx:
+        row = owned(tx, who, campaign)
+        plain = _with_members(tx, row) if row.state == "draft" else None
+    if plain is not None:
+        _tried(json.dumps(plain))
+
+
 def freeze(tx: Connection, row: Row[Any]) -> Campaign:
     """Make the providers and their groups part of the terms: from now on nothing changes."""
-    plain = json.loads(row.plain)
+    text = json.dumps(_with_members(tx, row))
+    campaign = _tried(text)
+    tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=text, state="running"))
+    return campaign
+
+
+def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(row.plain)
     active = [member for member in list_members(tx, row.id) if member.revoked is None]
     if len(active) < 2:
         raise ConflictError("a campaign needs at least two providers; invite them first")
@@ -218,13 +242,32 @@ def freeze(tx: Connection, row: Row[Any]) -> Campaign:
             groups.setdefault(member.related, []).append(member.name)
     if groups:
         plain["groups"] = groups
-    campaign = _checked(plain)
+    return plain
+
+
+@lru_cache(maxsize=64)
+def _tried(text: str) -> Campaign:
+    """Return terms with which reports can be paid."""
+    campaign = _checked(json.loads(text))
     try:
         campaign.check_providers(list(campaign.providers))
+        _refuse_toil(campaign)
+        rehearse(campaign, campaign.providers)
     except TrothError as error:
         raise InvalidError(str(error)) from None
-    tx.execute(update(campaigns).where(campaigns.c.id == row.id).values(plain=json.dumps(plain), state="running"))
     return campaign
+
+
+def _refuse_toil(campaign: Campaign) -> None:
+    """Refuse terms whose payments would keep everybody else waiting."""
+    model: Any = campaign.model
+    draws = campaign.mechanism.most_draws if campaign.mechanism is not None else 1
+    numbers = draws * len(campaign.providers) * model.sums.width
+    if numbers > _MOST_NUMBERS:
+        raise InvalidError(
+            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.sums.width:,} sums each "
+            f"are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, or pay with troth pay"
+        )
 
 
 def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
@@ -232,10 +275,12 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in _PARTS):
         raise InvalidError("terms: must be the tables of a campaign file, such as campaign, model, mechanism, data")
     try:
-        json.dumps(plain, allow_nan=False, ensure_ascii=False).encode()
+        size = len(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
+        terms = plain_copy(plain)
     except (ValueError, TypeError, RecursionError):
         raise InvalidError("terms: hold something that is no number or no text") from None
-    terms = plain_copy(plain)
+    if size > _LARGEST_TERMS:
+        raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "commitment" in terms.get("mechanism", {}):
         raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")
     for part in ("data", "history"):
@@ -246,7 +291,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     clean_name(campaign.name, "[campaign] name")
     terms["data"].pop("providers", None)
     terms.pop("groups", None)
-    return terms, list(campaign.providers), dict(campaign.groups)
+    return terms, list(dict.fromkeys([*campaign.providers, *campaign.groups])), dict(campaign.groups)
 
 
 def _checked(plain: dict[str, Any]) -> Campaign:

@@ -1,0 +1,52 @@
+"""How large a request may be: nobody, signed in or not, has more read into memory than is asked for there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST_JSON = 4 << 20
+_FORM = 1 << 20  # what a form has around a file
+
+
+class Sizes:
+    """Refuse bodies that are too large: by what they say of themselves, and by what comes.
+
+    Parameters
+    ----------
+    largest
+        The largest upload. Other requests to the API have at most `LARGEST_JSON` bytes.
+    """
+
+    def __init__(self, app: ASGIApp, *, largest: int) -> None:
+        self.app, self.largest = app, largest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count what is read of it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        path, count = scope["path"], 0
+        is_json = path.startswith("/api/") and not path.endswith("/submissions/file")
+        most = LARGEST_JSON if is_json else self.largest + _FORM
+        message = f"the request is larger than {most:,} bytes, the most that is taken here"
+        said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not said.isdigit() or len(said) > 18 or int(said) > most:
+            answer = JSONResponse({"error": message, "problems": []}, 413, {"connection": "close"})
+            await answer(scope, receive, send)
+            return
+
+        async def counted() -> Message:
+            nonlocal count
+            part = await receive()
+            count += len(part.get("body", b""))
+            if count > most:
+                raise HTTPException(413, message)
+            return part
+
+        await self.app(scope, counted, send)

@@ -116,6 +116,9 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     subjects = [f"name:{name.casefold()}", f"from:{source}"]
     with store.write() as tx:
+        if store.file is None:  # SQLite has one writer anyway
+            for subject in sorted(subjects):
+                tx.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(subject, 0))))
         since = after(minutes=-FAILURE_MINUTES)
         tx.execute(delete(attempts).where(attempts.c.at < since))
         for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):

@@ -450,7 +450,12 @@ def submit_statistics(
     limits, store = request.app.state.settings.limits, _store(request)
     asked = _request_of(request, who, key, sha256(json.dumps(body).encode()).hexdigest())
     return _added(
-        store, asked, who, campaign, number, lambda: incoming.read_statistics(store, who, campaign, number, body, limits)
+        store,
+        asked,
+        who,
+        campaign,
+        number,
+        lambda: incoming.read_statistics(store, who, campaign, number, body, limits),
     )
 
 

@@ -265,8 +265,8 @@ def _refuse_toil(campaign: Campaign) -> None:
     numbers = draws * len(campaign.providers) * model.sums.width
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
-            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.sums.width:,} sums each "
-            f"are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, or pay with troth pay"
+            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.sums.width:,} sums "
+            f"each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, or pay with troth pay"
         )
 
 

@@ -18,9 +18,9 @@ from troth.service import accounts, answers, campaigns, incoming, rounds, settle
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.once import Reply, answer_once, replayed, request_of
+from troth.service.once import Request as Once
 from troth.service.openapi import readable_id, refuses
 from troth.service.refusals import ForbiddenError, InvalidError, RefusedError
-from troth.service.once import Request as Once
 from troth.service.schemas import (
     Acceptance,
     Closing,

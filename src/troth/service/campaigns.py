@@ -266,7 +266,8 @@ def _refuse_toil(campaign: Campaign) -> None:
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
             f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.sums.width:,} sums "
-            f"each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, or pay with troth pay"
+            f"each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
+            "or pay with troth pay"
         )
 
 

@@ -84,9 +84,7 @@ def serving(url: str, folder: Path, *, workers: int = 1) -> Iterator[Served]:
     options = ["--port", str(port), "--workers", str(workers)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, *command, *options], stdout=output, stderr=output, env=environment
-        )
+        process = subprocess.Popen([sys.executable, *command, *options], stdout=output, stderr=output, env=environment)
     served = Served(port, log)
     try:
         deadline = time.monotonic() + 90

@@ -69,9 +69,7 @@ def max_round(store: Store, campaign: str) -> int:
 
 
 @pytest.mark.parametrize("daily", [False, True])
-def test_a_death_while_closing_and_paying_pays_once(
-    databases: Databases, kind: str, dying: Dying, daily: bool
-) -> None:
+def test_a_death_while_closing_and_paying_pays_once(databases: Databases, kind: str, dying: Dying, daily: bool) -> None:
     prepared = databases.new(kind)
     with opened(prepared) as store:
         world = make_world(store, terms=DAILY) if daily else make_world(store)

@@ -145,7 +145,9 @@ def make_world(
         world = World(store, who, campaign)
         world.tokens[analyst] = accounts.create_token(tx, owner, "test", SCOPES, 30)[0]
         for name in names:
-            world.members[name] = campaigns.add_member(tx, who, campaign, name, f"{name} in person", (groups or {}).get(name))
+            world.members[name] = campaigns.add_member(
+                tx, who, campaign, name, f"{name} in person", (groups or {}).get(name)
+            )
             join(tx, world, name)
         if opened:
             rounds.open_round(tx, who, campaign)

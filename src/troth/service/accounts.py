@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
 from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from troth.service.refusals import (
     ConflictError,
@@ -73,12 +74,18 @@ def create_account(tx: Connection, name: str, role: Role, password: str | None =
     """Add an account and return its identifier."""
     name = clean_name(name)
     if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
-        raise ConflictError(f"name: there is an account {name!r} already; choose another name, or sign in")
+        raise ConflictError(_TAKEN.format(name))
     key = new_id()
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
-    tx.execute(insert(accounts).values(created=now(), **values))
+    try:
+        tx.execute(insert(accounts).values(created=now(), **values))
+    except IntegrityError:  # somebody took the name at the same moment
+        raise ConflictError(_TAKEN.format(name)) from None
     return key
+
+
+_TAKEN = "name: there is an account {!r} already; choose another name, or sign in"
 
 
 def name_of(tx: Connection, account: str) -> str:
@@ -112,6 +119,7 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
     subjects = [f"name:{name.casefold()}", f"from:{source}"]
     with store.write() as tx:
         since = after(minutes=-FAILURE_MINUTES)
+        store.queue(tx, "sign-in")
         tx.execute(delete(attempts).where(attempts.c.at < since))
         for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):
             count = tx.scalar(select(func.count()).select_from(attempts).where(attempts.c.subject == subject)) or 0

@@ -105,7 +105,8 @@ def _alone(store: Store) -> Iterator[None]:
     """Keep other processes that migrate waiting; the lock dies with its process."""
     if store.file is not None:
         store.file.touch(mode=0o600)
-        with locked(store.file):
+        # not the file itself: closing a handle on it would drop the locks that SQLite holds on it for this process
+        with locked(store.file.parent):
             yield
         return
     with store.engine.connect() as connection:

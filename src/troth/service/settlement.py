@@ -103,19 +103,22 @@ def settle(store: Store, campaign: str) -> None:
 def _settled(store: Store, campaign: str) -> bool:
     with store.read() as tx:
         row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
-        waiting = [found for found in list_rounds(tx, campaign) if found.state == "closed"]
+        held = list_rounds(tx, campaign)
+        first = min((found.number for found in held if found.state == "open"), default=len(held) + 1)
+        waiting = [found for found in held if found.state == "closed" and found.number < first]
         if not waiting:
             return True
         sent = confirmed_reports(tx, campaign, [found.id for found in waiting])
         ledger = ledgers.load_ledger(tx, campaign)
     known, problem = len(ledger.lines), None
+    final = first > len(held) and any(found.final for found in held)
     days = {report.day for report in sent}
     empty = [found for found in waiting if read_day(found.day) not in days]
     spec = terms.terms_of(row)
     paid: list[Any] = []
     try:
         if sent:
-            paid = pay_rounds(spec, sent, ledger, final=waiting[-1].final, secret=terms.secret_of(row))
+            paid = pay_rounds(spec, sent, ledger, final=final, secret=terms.secret_of(row))
     except TrothError as error:
         problem = str(error)
     except Exception:
@@ -138,7 +141,7 @@ def _settled(store: Store, campaign: str) -> bool:
                     values |= {"published": now()} if row.publish_at_once else {}
                 still = (rounds.c.id == found.id) & (rounds.c.state == "closed")
                 tx.execute(update(rounds).where(still).values(**values))
-            if problem is None and (not spec.daily or waiting[-1].final or any(e["last"] for e in ledger.of("round"))):
+            if problem is None and (not spec.daily or final or any(e["last"] for e in ledger.of("round"))):
                 tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     except ConflictError:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -37,14 +38,16 @@ class Store:
     def __init__(self, url: str, *, pool: int = 20) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        # as many connections as there are threads to want them, and no values in errors, which are logged
+        options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
         self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
             self._turn = Lock()  # one writes at a time anyway, and waiting here is fairer than polling there
-            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, pool_size=pool)
+            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)
             sql.event.listen(self.engine, "connect", _prepare_sqlite)
             sql.event.listen(self.engine, "begin", _begin_sqlite)
         else:
-            self.engine = sql.create_engine(self.url, pool_pre_ping=True, pool_size=pool)
+            self.engine = sql.create_engine(self.url, pool_pre_ping=True, **options)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -60,6 +63,12 @@ class Store:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self.engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
+
+    def queue(self, tx: Connection, subject: str) -> None:
+        """Wait for other transactions that queue for the same; on SQLite whoever writes is alone anyway."""
+        if self.file is None:
+            key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)
+            tx.execute(sql.select(sql.func.pg_advisory_xact_lock(key)))
 
     def close(self) -> None:
         """Let all connections go."""

@@ -73,7 +73,7 @@ def revisions() -> list[str]:
 
 def back_up(store: Store, label: str) -> str:
     """Copy the database and return where the copy is."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     if store.file is not None:
         copy = store.file.with_name(f"{store.file.name}.{label}.{stamp}.backup")
         copy_sqlite(store.file, copy)

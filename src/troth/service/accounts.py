@@ -74,15 +74,18 @@ def create_account(tx: Connection, name: str, role: Role, password: str | None =
     """Add an account and return its identifier."""
     name = clean_name(name)
     if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
-        raise ConflictError(f"name: there is an account {name!r} already; choose another name, or sign in")
+        raise ConflictError(_TAKEN.format(name))
     key = new_id()
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
     try:
         tx.execute(insert(accounts).values(created=now(), **values))
-    except IntegrityError:
-        raise ConflictError(f"name: there is an account {name!r} already; choose another name, or sign in") from None
+    except IntegrityError:  # somebody took the name at the same moment
+        raise ConflictError(_TAKEN.format(name)) from None
     return key
+
+
+_TAKEN = "name: there is an account {!r} already; choose another name, or sign in"
 
 
 def name_of(tx: Connection, account: str) -> str:
@@ -116,9 +119,8 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     subjects = [f"name:{name.casefold()}", f"from:{source}"]
     with store.write() as tx:
-        if store.file is None:  # SQLite has one writer anyway
-            for subject in sorted(subjects):
-                tx.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(subject, 0))))
+        for subject in sorted(subjects):
+            store.queue(tx, subject)
         since = after(minutes=-FAILURE_MINUTES)
         tx.execute(delete(attempts).where(attempts.c.at < since))
         for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):

@@ -14,7 +14,7 @@ from troth.campaigns.canonical import canonical
 from troth.campaigns.pay import verify as verify_ledger
 from troth.campaigns.toml import to_toml
 from troth.errors import TrothError
-from troth.service import accounts, answers, campaigns, incoming, rounds, settlement, views
+from troth.service import accounts, answers, campaigns, incoming, ledgers, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.once import Reply, answer_once, replayed, request_of
@@ -576,9 +576,10 @@ def verified(store: Store, who: Who, campaign: str) -> dict[str, Any]:
     """Check a ledger as the database has it, its head against what was noted when its last round was paid."""
     try:
         with store.read() as tx:
-            result = views.shared_result(tx, who, campaign)
+            views.shared_result(tx, who, campaign)
+            book = ledgers.load_ledger(tx, campaign)
             noted = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
-        verify_ledger(result.ledger, head=noted[-1] if noted else None)
+        result = verify_ledger(book, head=noted[-1] if noted else None)
     except RefusedError:
         raise
     except TrothError as error:

@@ -73,7 +73,7 @@ def revisions() -> list[str]:
 
 def back_up(store: Store, label: str) -> str:
     """Copy the database and return where the copy is."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     if store.file is not None:
         copy = store.file.with_name(f"{store.file.name}.{label}.{stamp}.backup")
         copy_sqlite(store.file, copy)
@@ -106,7 +106,8 @@ def _alone(store: Store) -> Iterator[None]:
     """Keep other processes that migrate waiting; the lock dies with its process."""
     if store.file is not None:
         store.file.touch(mode=0o600)
-        with locked(store.file):
+        # not the file itself: closing a handle on it would drop the locks that SQLite holds on it for this process
+        with locked(store.file.parent):
             yield
         return
     with store.engine.connect() as connection:

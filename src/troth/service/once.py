@@ -65,21 +65,17 @@ def replayed(tx: Connection, request: Request | None) -> Reply | None:
 
 def answer_once(store: Store, request: Request | None, work: Callable[[Connection], Reply]) -> Reply:
     """Do something and remember the answer, in one transaction; done before, it is only answered."""
-    try:
-        with store.write() as tx:
-            found = replayed(tx, request)
-            if found is not None:
-                return found
-            reply = work(tx)
-            if request is not None:
-                tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
-                tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
-            return reply
-    except IntegrityError:
-        if request is None:
-            raise
-    with store.read() as tx:  # somebody sent the same at the same moment, and was first
+    with store.write() as tx:
+        if request is not None:
+            store.queue(tx, f"{request.account} {request.key}")
         found = replayed(tx, request)
-    if found is None:
-        raise ConflictError("the same was done at the same moment; look, and try again")
-    return found
+        if found is not None:
+            return found
+        try:
+            reply = work(tx)
+        except IntegrityError:
+            raise ConflictError("the same was done at the same moment; look, and try again") from None
+        if request is not None:
+            tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
+            tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
+        return reply

@@ -53,6 +53,8 @@ def open_round(tx: Connection, who: Who, campaign: str, day: Any = None, deadlin
         raise ConflictError("a round is open already; close it first")
     if any(other.problem is not None and other.state == "closed" for other in before):
         raise ConflictError("the last round was closed and could not be paid; settle that first")
+    if any(other.final for other in before):
+        raise ConflictError("the last round was closed as the last day; no day follows it")
     if deadline is not None and deadline <= now():
         raise InvalidError("deadline: must lie in the future")
     spec = terms.freeze(tx, row) if row.state == "draft" else terms.terms_of(row)

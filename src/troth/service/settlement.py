@@ -104,12 +104,13 @@ def settle(store: Store, campaign: str) -> None:
 def _settled(store: Store, campaign: str) -> bool:
     with store.read() as tx:
         row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
-        waiting = _waiting(tx, campaign)
+        held, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting:
             return True
         sent = confirmed_reports(tx, campaign, [found.id for found in waiting])
         ledger = ledgers.load_ledger(tx, campaign)
     known, problem = len(ledger.lines), None
+    final = any(found.final for found in held) and not any(found.state == "open" for found in held)
     days = {report.day for report in sent}
     empty = [found for found in waiting if read_day(found.day) not in days]
     spec = terms.terms_of(row)
@@ -117,7 +118,7 @@ def _settled(store: Store, campaign: str) -> bool:
     try:
         refuse_lonely(sent)
         if sent:
-            paid = pay_rounds(spec, sent, ledger, final=waiting[-1].final, secret=terms.secret_of(row))
+            paid = pay_rounds(spec, sent, ledger, final=final, secret=terms.secret_of(row))
     except TrothError as error:
         problem = str(error)
     except Exception:
@@ -143,7 +144,7 @@ def _settled(store: Store, campaign: str) -> bool:
                     values |= {"published": now()} if row.publish_at_once else {}
                 still = (rounds.c.id == found.id) & (rounds.c.state == "closed")
                 tx.execute(update(rounds).where(still).values(**values))
-            if problem is None and (not spec.daily or waiting[-1].final or any(e["last"] for e in ledger.of("round"))):
+            if problem is None and (not spec.daily or final or any(e["last"] for e in ledger.of("round"))):
                 tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     except ConflictError:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ class Store:
     def __init__(self, url: str, *, pool: int = 20) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        # as many connections as there are threads to want them, and no values in errors, which are logged
+        options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
         self._turn: AbstractContextManager[Any] = nullcontext()
         options: dict[str, Any] = {"pool_size": pool, "hide_parameters": True}  # errors are logged, names are not
         if self.file is not None:
@@ -61,6 +64,12 @@ class Store:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self.engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
+
+    def queue(self, tx: Connection, subject: str) -> None:
+        """Wait for other transactions that queue for the same; on SQLite whoever writes is alone anyway."""
+        if self.file is None:
+            key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)
+            tx.execute(sql.select(sql.func.pg_advisory_xact_lock(key)))
 
     def close(self) -> None:
         """Let all connections go."""

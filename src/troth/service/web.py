@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, TimeoutError  # noqa: A004
 from starlette.exceptions import HTTPException
 
 from troth.errors import TrothError
@@ -152,6 +152,7 @@ def answer_errors(app: FastAPI) -> None:
             made.headers["Allow"] = ", ".join(methods)
         return made
 
+    @app.exception_handler(TimeoutError)
     @app.exception_handler(OperationalError)
     def busy(request: Request, error: Exception) -> Response:
         logger.error(json.dumps({"event": "database", "error": type(error).__name__}))

@@ -25,6 +25,12 @@ CREATE TRIGGER ledger_lines_{event}_refused BEFORE {event} ON ledger_lines
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
 """
 
+_SQLITE_REPLACE = """
+CREATE TRIGGER ledger_lines_REPLACE_refused BEFORE INSERT ON ledger_lines
+WHEN EXISTS (SELECT 1 FROM ledger_lines WHERE campaign = NEW.campaign AND number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
+"""
+
 
 def upgrade() -> None:
     """Go forward."""
@@ -33,3 +39,4 @@ def upgrade() -> None:
         return
     for event in ("UPDATE", "DELETE"):
         op.execute(_SQLITE.format(event=event))
+    op.execute(_SQLITE_REPLACE)  # REPLACE deletes without asking the trigger of DELETE

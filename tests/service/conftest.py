@@ -1,0 +1,29 @@
+"""What the tests of the service share: databases, on both systems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from service.databases import KINDS, Databases
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    made = Databases()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def database(databases: Databases, kind: str) -> Iterator[str]:
+    """The address of a database with the schema in it, on each system."""
+    url = databases.new(kind)
+    yield url
+    databases.remove(url)

@@ -1,0 +1,211 @@
+"""Databases to test with: SQLite in a file, and a PostgreSQL server of the tests' own, found, started and removed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import psycopg
+from sqlalchemy import make_url
+
+from troth.service.migrate import migrate
+from troth.service.schema import metadata
+from troth.service.store import Store
+
+KINDS = ("sqlite", "postgresql")
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "200",
+    "fsync": "off",  # programs are killed here, never the machine
+    "full_page_writes": "off",
+    "log_min_messages": "fatal",
+    "shared_buffers": "32MB",
+    "autovacuum": "off",
+}
+
+
+def program(name: str) -> str:
+    """Return the path of one of PostgreSQL's programs; Debian keeps them off the path."""
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    if not versions:
+        raise RuntimeError(f"{name} is not installed; .ci/packages installs PostgreSQL")
+    return str(versions[-1])
+
+
+class Databases:
+    """Makes databases, empty or with the schema in them, and removes them at the end."""
+
+    def __init__(self) -> None:
+        memory = "/dev/shm"  # noqa: S108 (programs are killed here, never the machine)
+        self.folder = Path(tempfile.mkdtemp(prefix="troth-test-", dir=memory if os.access(memory, os.W_OK) else None))
+        self.server: Server | None = None
+        self._numbers = count(1)
+        self._ready: dict[str, str] = {}
+
+    def new(self, kind: str, *, empty: bool = False) -> str:
+        """Return the address of a new database."""
+        if empty:
+            return self._new_empty(kind)
+        if kind not in self._ready:
+            self._ready[kind] = self._new_empty(kind)
+            store = Store(self._ready[kind])
+            migrate(store)
+            store.close()
+        return self.copy(self._ready[kind])
+
+    def copy(self, url: str) -> str:
+        """Return the address of a copy of a database that nobody is connected to."""
+        if "://" in url:
+            name = f"troth_{next(self._numbers)}"
+            self._server().run(f"CREATE DATABASE {name} TEMPLATE {make_url(url).database}")
+            return self._server().url(name)
+        target = self._file()
+        for ending in ("", "-wal"):
+            if Path(url + ending).exists():
+                shutil.copy(url + ending, target + ending)
+        return target
+
+    def keep(self, url: str) -> None:
+        """Note what a database holds, to `restore` it."""
+        if "://" in url:
+            with psycopg.connect(url) as connection:
+                connection.execute("CREATE SCHEMA kept")
+                for table in _tables():
+                    connection.execute(f"CREATE TABLE kept.{table} AS TABLE public.{table}".encode())
+            return
+        shutil.copy(url, url + ".kept")
+
+    def restore(self, url: str) -> None:
+        """Make a database hold again what was noted, which is much faster than another copy of it."""
+        if "://" in url:
+            steps = ["SET session_replication_role = replica", f"TRUNCATE {', '.join(_tables())}"]
+            steps += [f"INSERT INTO public.{table} SELECT * FROM kept.{table}" for table in _tables()]
+            with psycopg.connect(url) as connection:
+                connection.execute("; ".join(steps).encode())
+            return
+        for ending in ("-wal", "-shm"):
+            Path(url + ending).unlink(missing_ok=True)
+        shutil.copy(url + ".kept", url)
+
+    def remove(self, url: str) -> None:
+        """Remove a database, whoever is connected to it."""
+        if "://" in url:
+            self._server().run(f"DROP DATABASE IF EXISTS {make_url(url).database} WITH (FORCE)")
+            return
+        for path in Path(url).parent.glob(Path(url).name + "*"):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Stop the server and remove everything."""
+        if self.server is not None:
+            self.server.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _new_empty(self, kind: str) -> str:
+        if kind == "sqlite":
+            return self._file()
+        name = f"troth_{next(self._numbers)}"
+        self._server().run(f"CREATE DATABASE {name}")
+        return self._server().url(name)
+
+    def _file(self) -> str:
+        return str(self.folder / f"{next(self._numbers)}.db")
+
+    def _server(self) -> Server:
+        if self.server is None:
+            self.server = Server()
+        return self.server
+
+
+class Server:
+    """A PostgreSQL server that listens on a socket in a folder of its own."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="troth-pg-"))
+        self.user: str | None = None
+        if os.geteuid() == 0:  # PostgreSQL does not run as root
+            names = {entry.pw_name for entry in pwd.getpwall()}
+            self.user = "postgres" if "postgres" in names else "nobody"
+            shutil.chown(self.folder, self.user)
+        data = self.folder / "data"
+        options = ["--auth=trust", "--username=troth", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        self._start([program("initdb"), "-D", str(data), *options], wait=True)
+        settings = [f"-c{name}={value}" for name, value in _SETTINGS.items()]
+        self.process = self._start([program("postgres"), "-D", str(data), "-k", str(self.folder), *settings])
+        atexit.register(self.stop)
+        self._wait()
+
+    def url(self, database: str) -> str:
+        """Return the address of one of its databases."""
+        return f"postgresql://troth@/{database}?host={self.folder}"
+
+    def run(self, statement: str) -> None:
+        """Run a statement that takes no transaction."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def stop(self) -> None:
+        """Stop and remove everything."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self, command: list[str], *, wait: bool = False) -> subprocess.Popen[bytes]:
+        log = (self.folder / "log").open("ab")
+        with log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, user=self.user
+            )
+        if wait and process.wait() != 0:
+            raise RuntimeError(f"{command[0]} failed:\n{(self.folder / 'log').read_text()}")
+        return process
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.run("SELECT 1")
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()}") from None
+                time.sleep(0.05)
+            else:
+                return
+
+
+def _tables() -> list[str]:
+    return [table.name for table in metadata.sorted_tables]
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    """Open a database with connections of its own."""
+    store = Store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def gone(process: subprocess.Popen[bytes]) -> None:
+    """End a process of the tests' own, if it has not ended."""
+    with suppress(ProcessLookupError):
+        process.kill()
+    process.wait()

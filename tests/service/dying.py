@@ -1,0 +1,129 @@
+"""A program that dies at a chosen moment: it answers one request and kills itself at the k-th touch of the database.
+
+It reads lines of JSON, forks for each, and writes what the child could still acknowledge. The parent has no threads
+and no connections, so that forking is safe, and imports everything once, so that it is fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+
+class Dying:
+    """The program, as tests speak to it."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+
+    def ask(self, url: str, path: str, headers: dict[str, str], body: Any, dies_at: int | None) -> dict[str, Any]:
+        """Send a request to a service that dies at the k-th touch; return its answer, if it came to one, and touches.
+
+        The answer has ``status`` and ``body`` if the request was acknowledged, and ``touches`` if nobody died.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        order = {"url": url, "path": path, "headers": headers, "body": body, "dies_at": dies_at}
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def listen_and_die(engine: Any, dies_at: int | None) -> list[int]:
+    """Count touches of the database: before and after each statement and each commit; die at one of them."""
+    from sqlalchemy import event
+
+    touches = [0]
+
+    def touch(*_arguments: Any) -> None:
+        touches[0] += 1
+        if touches[0] == dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(engine, "before_cursor_execute", touch)
+    event.listen(engine, "after_cursor_execute", touch)
+    commit = engine.dialect.do_commit
+
+    def commit_and_touch(connection: Any) -> None:
+        touch()
+        commit(connection)
+        touch()
+
+    engine.dialect.do_commit = commit_and_touch
+    return touches
+
+
+def _live(app: Any, order: dict[str, Any]) -> dict[str, Any]:
+    from fastapi.testclient import TestClient
+
+    from troth.service.store import Store
+
+    store = app.state.store = Store(order["url"])
+    with store.read():
+        pass  # connected: what follows is the request's own
+    touches = listen_and_die(store.engine, order["dies_at"])
+    answer = TestClient(app).post(order["path"], json=order["body"], headers=order["headers"])
+    return {"status": answer.status_code, "body": answer.text, "touches": touches[0]}
+
+
+def _warm(app: Any, order: dict[str, Any]) -> None:
+    """Do what only the first request to a route takes time for, and leave no thread and no connection behind."""
+    from fastapi.testclient import TestClient
+
+    from troth.service.store import Store
+
+    with tempfile.TemporaryDirectory() as folder:
+        app.state.store = Store(str(Path(folder) / "none.db"))
+        assert TestClient(app).post(order["path"], json=order["body"]).status_code == 401
+        app.state.store.close()
+    assert threading.active_count() == 1
+
+
+def main() -> None:
+    from troth.service.app import Settings, create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
+        app.state.store.close()
+    warm = ""
+    for line in sys.stdin.buffer:
+        if json.loads(line)["path"] != warm:
+            warm = json.loads(line)["path"]
+            _warm(app, json.loads(line))
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            os.write(writing, json.dumps(_live(app, json.loads(line))).encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            said = pipe.read()
+        _, status = os.waitpid(child, 0)
+        answer = json.loads(said) if said else {}
+        died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        sys.stdout.buffer.write(json.dumps({"died": died, **answer}).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Who may do what: every kind of person at every route of the table, and what is not in the table is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from service.databases import Databases, opened
+from service.world import TERMS, World, make_world, one_app, statistics
+from troth.service import accounts, campaigns
+from troth.service.access import API, TABLE, check_table, routes_of
+from troth.service.accounts import SCOPES
+from troth.service.schema import members, tokens
+from troth.service.store import after, now
+
+OPEN = {"GET /api/v1/openapi.json", "GET /api/v1/health", "POST /api/v1/tokens", "POST /api/v1/invitations"}
+WITHOUT = tuple(f"without {scope}" for scope in SCOPES)
+PEOPLE = (
+    "nobody",
+    "a stranger's token",
+    "owner",
+    "other analyst",
+    "provider",
+    "other provider",
+    "removed provider",
+    "expired",
+    "revoked",
+    "closed account",
+    *(f"owner {lack}" for lack in WITHOUT),
+    *(f"provider {lack}" for lack in WITHOUT),
+)
+BODIES: dict[str, Any] = {
+    "POST /api/v1/campaigns": {"terms": TERMS},
+    "PUT /api/v1/campaigns/{campaign}/terms": {"terms": TERMS},
+    "POST /api/v1/campaigns/{campaign}/providers": {"name": "Yew", "identity": "seen"},
+    "PUT /api/v1/campaigns/{campaign}/providers/{member}/group": {"group": None},
+    "POST /api/v1/campaigns/{campaign}/rounds/{number}/submissions/statistics": statistics("Ash", 1, 2),
+}
+OWN = {"GET /api/v1/me", "GET /api/v1/tokens", "GET /api/v1/campaigns", "POST /api/v1/campaigns"}
+"""Routes without an object in their path: everybody has their own."""
+
+
+@dataclass
+class Cast:
+    """One campaign and everybody who has, or has not, to do with it."""
+
+    world: World
+    secrets: dict[str, str | None] = field(default_factory=dict)
+    submission: str = ""
+    own_tokens: dict[str, str] = field(default_factory=dict)
+
+    def path(self, route: str) -> str:
+        values = {
+            "campaign": self.world.campaign,
+            "member": self.world.members["Ash"],
+            "number": "1",
+            "submission": self.submission,
+            "token": self.own_tokens["owner"],
+        }
+        return re.sub(r"{(\w+)}", lambda match: values[match.group(1)], route.split(" ")[1])
+
+    def ask(self, who: str, route: str) -> Any:
+        secret = self.secrets[who]
+        headers = {} if secret is None else {"Authorization": f"Bearer {secret}"}
+        path, body = self.path(route), BODIES.get(route, {})
+        if who == "removed provider" and "provider" in body:
+            body = {**body, "provider": "Birch"}
+        method = route.split(" ")[0]
+        if path.endswith("/file"):
+            return self.world.client().request(
+                method, path + "?name=rows.csv", headers=headers, content=b"improved\n1\n"
+            )
+        sent = {} if method in ("GET", "DELETE") else {"json": body}
+        return self.world.client().request(method, path, headers=headers, **sent)
+
+
+@pytest.fixture
+def cast(databases: Databases, everybody: tuple[str, Cast]) -> Iterator[Cast]:
+    """Return everybody on a database of their own: what one does is not there for the next."""
+    prepared, found = everybody
+    url = databases.copy(prepared)
+    with opened(url) as store:
+        yield replace(found, world=replace(found.world, store=store))
+    databases.remove(url)
+
+
+@pytest.fixture(scope="module")
+def everybody(databases: Databases) -> tuple[str, Cast]:
+    url = databases.new("sqlite")
+    with opened(url) as store:
+        world = make_world(store)
+        made = Cast(world, submission=world.submit("Ash", 1, 2))
+        world.report("Elm", 1, 2)
+        with store.write() as tx:
+            stranger = accounts.create_account(tx, "Other", "analyst")
+            mine = {"owner": world.analyst.account, "other analyst": stranger}
+            mine["provider"] = world.providers["Ash"].account
+            mine["other provider"] = accounts.create_account(tx, "Yew", "provider")
+            mine["removed provider"] = world.providers["Birch"].account
+            tx.execute(update(members).where(members.c.id == world.members["Birch"]).values(revoked=now()))
+            for who, account in mine.items():
+                made.secrets[who], kept = accounts.create_token(tx, account, who, SCOPES, 30)
+                made.own_tokens[who] = kept["id"]
+            for who in ("owner", "provider"):
+                for lack in SCOPES:
+                    left = [scope for scope in SCOPES if scope != lack]
+                    made.secrets[f"{who} without {lack}"] = accounts.create_token(tx, mine[who], "less", left, 30)[0]
+            ended = {"expired": {"expires": after(seconds=-1)}, "revoked": {"revoked": now()}}
+            for who, values in ended.items():
+                made.secrets[who], kept = accounts.create_token(tx, mine["owner"], who, SCOPES, 30)
+                tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(**values))
+            closed = accounts.create_account(tx, "Closed", "analyst")
+            made.secrets["closed account"] = accounts.create_token(tx, closed, "closed", SCOPES, 30)[0]
+            from troth.service.schema import accounts as table
+
+            tx.execute(update(table).where(table.c.id == closed).values(revoked=now()))
+        made.secrets["nobody"] = None
+        made.secrets["a stranger's token"] = "troth_" + "A" * 43
+    return url, made
+
+
+def expected(who: str, route: str) -> set[int]:
+    """Return what the table promises: 401, 403, 404, or anything but these."""
+    access = API[route]
+    fine = {200, 201, 204, 400, 409, 415, 422}
+    if not access.roles:
+        return fine | ({401} if route == "POST /api/v1/tokens" else {404} if "invitations" in route else set())
+    if who in ("nobody", "a stranger's token", "expired", "revoked", "closed account"):
+        return {401}
+    role = "analyst" if who.startswith(("owner", "other analyst")) else "provider"
+    if role not in access.roles:
+        return {403}
+    if who.endswith(f"without {access.scope}"):
+        return {403}
+    if route in OWN:
+        return fine
+    if "{token}" in route:
+        return fine if who.startswith("owner") else {404}
+    if who.startswith("other"):
+        return {404}
+    if who == "removed provider":
+        sends = route.startswith("POST") and "submissions" in route
+        return {403} if sends and "{submission}" not in route else {403, 404} if "{submission}" in route else fine
+    return fine
+
+
+def _order(route: str) -> tuple[int, str]:
+    """Ask what ends things last: the round closes, the token that asks is revoked."""
+    last = ("close", "finish", "DELETE")
+    return next((place for place, word in enumerate(last, 1) if word in route), 0), route
+
+
+@pytest.mark.parametrize("who", PEOPLE)
+def test_everybody_at_every_route(cast: Cast, who: str) -> None:
+    wrong = []
+    for route in sorted(API, key=_order):
+        answer = cast.ask(who, route)
+        if answer.status_code not in expected(who, route):
+            wrong.append((route, answer.status_code, answer.text[:200]))
+    assert not wrong
+
+
+def test_the_table_has_every_route_and_no_other() -> None:
+    assert set(routes_of(one_app())) == set(TABLE)
+    assert {route for route, access in API.items() if not access.roles} == OPEN
+
+
+@pytest.mark.parametrize("path", ["/api/v1/secret", "/secret"])
+def test_a_route_that_is_missing_from_the_table_does_not_start(path: str) -> None:
+    from troth.service.app import FastAPI
+
+    app = FastAPI(openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None)
+    app.router.routes = [*one_app().router.routes]
+    check_table(app)
+    app.get(path)(lambda: {})
+    with pytest.raises(RuntimeError, match=path):
+        check_table(app)
+    app.router.routes = app.router.routes[1:-1]
+    with pytest.raises(RuntimeError, match="surplus"):
+        check_table(app)
+
+
+def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:
+    """The answer about somebody else's campaign, provider, submission or token is that about one that never was."""
+    with opened(database) as store:
+        world = make_world(store)
+        other = make_world(store, ["Fir", "Oak"], analyst="Bob")
+        theirs = other.submit("Fir", 1, 2)
+        nothing = "0" * 16
+        client = world.client()
+        for name, path in (
+            ("Ana", "/api/v1/campaigns/{campaign}"),
+            ("Ana", "/api/v1/campaigns/{campaign}/providers"),
+            ("Ana", "/api/v1/campaigns/{campaign}/ledger"),
+            ("Ash", "/api/v1/campaigns/{campaign}"),
+            ("Ash", "/api/v1/campaigns/{campaign}/rounds/1"),
+            ("Ash", f"{world.base}/rounds/1/submissions/{{submission}}"),
+            ("Ash", "/api/v1/campaigns/{campaign}/rounds/1/submissions/{submission}"),
+            ("Ana", f"{world.base}/rounds/1/payments/{{member}}"),
+        ):
+            ids = {"campaign": other.campaign, "submission": theirs, "member": other.members["Fir"]}
+            there = client.get(path.format(**ids), headers=world.headers(name))
+            none = client.get(path.format(**dict.fromkeys(ids, nothing)), headers=world.headers(name))
+            assert there.status_code == none.status_code != 200
+            assert there.content == none.content
+
+
+def test_nobody_acts_on_anothers_provider_or_submission(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        other = make_world(store, ["Fir", "Oak"], analyst="Bob", opened=False)
+        client, theirs = world.client(), other.members["Fir"]
+        for method, path, body in (
+            ("PUT", "group", {"group": "x"}),
+            ("POST", "invitation", None),
+        ):
+            asked = client.request(
+                method, f"{world.base}/providers/{theirs}/{path}", headers=world.headers("Ana"), json=body
+            )
+            assert asked.status_code == 404
+        gone = client.delete(f"{world.base}/providers/{theirs}", headers=world.headers("Ana"))
+        assert gone.status_code == 404
+        world.open()
+        made = world.submit("Ash", 1, 2)
+        path = f"{world.base}/rounds/1/submissions/{made}/confirm"
+        assert client.post(path, json={}, headers=world.headers("Elm")).status_code == 404
+        assert world.reports() == {}
+
+
+def test_a_session_opens_no_api_and_a_token_no_page(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            secret = accounts.start_session(tx, world.analyst.account)
+        client = world.client()
+        client.cookies.set("troth_session", secret)
+        assert client.get("/api/v1/me").status_code == 401
+        assert world.client().get("/api/v1/me", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+
+
+def test_who_is_invited_later_sees_nothing_before_joining(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        with store.write() as tx:
+            world.members["Fir"] = campaigns.add_member(tx, world.analyst, world.campaign, "Fir", "seen")
+            account = accounts.create_account(tx, "Fir", "provider")
+            world.tokens["Fir"] = accounts.create_token(tx, account, "test", SCOPES, 30)[0]
+        assert world.client().get(world.base, headers=world.headers("Fir")).status_code == 404
+        with store.write() as tx:
+            tx.execute(update(members).where(members.c.id == world.members["Fir"]).values(account=account))
+        assert world.client().get(world.base, headers=world.headers("Fir")).status_code == 200

@@ -1,0 +1,178 @@
+"""The ledger is only ever added to; whoever changes it anyway is found out, and anybody can recompute a payment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, exc, select, text, update
+
+from campaigns.shop import run
+from service.databases import opened
+from service.world import World, make_world
+from troth.campaigns.canonical import canonical
+from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.pay import verify
+from troth.campaigns.settle import settle
+from troth.campaigns.verify import campaign_of
+from troth.campaigns.run import payment_entry, recorded_reports
+from troth.service.schema import ledger_lines
+from troth.service.store import Store
+
+COUNTS = {"Ash": (5, 2), "Birch": (4, 3), "Elm": (6, 1)}
+
+
+@pytest.fixture
+def paid(database: str) -> Any:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all(COUNTS)
+        world.close()
+        yield world
+
+
+def read_lines(world: World) -> list[bytes]:
+    with world.store.read() as tx:
+        return [bytes(line) for line in tx.scalars(select(ledger_lines.c.line).order_by(ledger_lines.c.number))]
+
+
+def disarm(store: Store) -> None:
+    """Take away what keeps the ledger as it is, as somebody who owns the database can."""
+    with store.write() as tx:
+        if store.file is None:
+            tx.execute(text("ALTER TABLE ledger_lines DISABLE TRIGGER ALL"))
+            return
+        for event in ("UPDATE", "DELETE"):
+            tx.execute(text(f"DROP TRIGGER ledger_lines_{event}_refused"))
+
+
+def write_lines(world: World, lines: list[bytes]) -> None:
+    with world.store.write() as tx:
+        tx.execute(delete(ledger_lines))
+        rows = [{"campaign": world.campaign, "number": number, "line": line} for number, line in enumerate(lines)]
+        if rows:
+            tx.execute(ledger_lines.insert(), rows)
+
+
+def ask_verify(world: World) -> dict[str, Any]:
+    answer = world.client().post(f"{world.base}/verify", headers=world.headers("Ana"))
+    assert answer.status_code in (200, 409), answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_the_database_refuses_every_change(paid: World) -> None:
+    store, before = paid.store, read_lines(paid)
+    one = ledger_lines.c.number == 1
+    statements = [
+        update(ledger_lines).where(one).values(line=b"{}"),
+        update(ledger_lines).values(number=ledger_lines.c.number + 100),
+        delete(ledger_lines).where(one),
+        delete(ledger_lines),
+        text("REPLACE INTO ledger_lines SELECT campaign, number, 'x' FROM ledger_lines")
+        if store.file is not None
+        else text("TRUNCATE ledger_lines"),
+        text("INSERT INTO ledger_lines SELECT campaign, number, line FROM ledger_lines"),
+    ]
+    if store.file is None:
+        statements.append(text("TRUNCATE campaigns CASCADE"))
+    for statement in statements:
+        with pytest.raises((exc.IntegrityError, exc.DatabaseError), match="append-only|UNIQUE|unique|duplicate"):
+            with store.write() as tx:
+                tx.execute(statement)
+        assert read_lines(paid) == before, str(statement)
+
+
+def test_every_flipped_byte_is_found(paid: World) -> None:
+    lines = read_lines(paid)
+    assert ask_verify(paid)["right"] is True
+    head = paid.round().head
+    for number, line in enumerate(lines):
+        for place in range(len(line)):
+            changed = [*lines]
+            changed[number] = line[:place] + bytes([line[place] ^ 1]) + line[place + 1 :]
+            with pytest.raises(LedgerError):
+                verify(Ledger.from_lines(changed), head=head)
+
+
+@pytest.mark.parametrize("place", [3, -4])
+def test_a_flipped_byte_in_the_database_is_found_by_asking(paid: World, place: int) -> None:
+    lines = read_lines(paid)
+    assert ask_verify(paid)["right"] is True
+    disarm(paid.store)
+    for number, line in enumerate(lines):
+        changed = [*lines]
+        at = place % len(line)
+        changed[number] = line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
+        write_lines(paid, changed)
+        assert ask_verify(paid).get("right") is False, f"line {number}"
+    write_lines(paid, lines)
+    assert ask_verify(paid)["right"] is True
+
+
+def _cut(lines: list[bytes]) -> list[bytes]:
+    return lines[:-1]
+
+
+def _drop(lines: list[bytes]) -> list[bytes]:
+    return [*lines[:2], *lines[3:]]
+
+
+def _swap(lines: list[bytes]) -> list[bytes]:
+    return [lines[0], lines[2], lines[1], *lines[3:]]
+
+
+def _none(lines: list[bytes]) -> list[bytes]:
+    return []
+
+
+def _forge(lines: list[bytes]) -> list[bytes]:
+    """Pay somebody more, and seal the ledger anew so that its chain of hashes is whole."""
+    ledger = Ledger()
+    for entry in Ledger.from_lines(lines).entries:
+        plain = {key: value for key, value in entry.items() if key not in ("previous", "hash")}
+        if plain["entry"] == "payment" and plain["provider"] == "Ash":
+            plain["payment"] = "333.33"
+        ledger.append(plain)
+    return [*ledger.lines]
+
+
+@pytest.mark.parametrize("change", [_cut, _drop, _swap, _forge, _none])
+def test_lines_that_are_removed_swapped_or_forged_are_found(
+    paid: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    lines, head = read_lines(paid), paid.round().head
+    kept = tmp_path / "ledger.jsonl"
+    kept.write_bytes(paid.client().get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content)
+    assert run(monkeypatch, "verify", kept, "--head", head) == 0
+    disarm(paid.store)
+    write_lines(paid, change(lines))
+    assert ask_verify(paid).get("right") is not True
+    if change is _cut:  # cut off and closed anew it is a whole ledger: only who noted its head can tell
+        kept.write_bytes(Ledger.from_lines(change(lines)).to_bytes())
+    else:
+        kept.write_bytes(b"".join([*change(lines), kept.read_bytes().splitlines(keepends=True)[-1]]))
+    assert run(monkeypatch, "verify", kept, "--head", head) == 1
+
+
+def test_a_payment_can_be_recomputed_from_the_export(paid: World) -> None:
+    raw = paid.client().get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content
+    ledger = Ledger.from_bytes(raw)
+    campaign = campaign_of(ledger)
+    (round_entry,) = ledger.of("round")
+    again = settle(campaign, recorded_reports(campaign, ledger), seed=round_entry["seed"])
+    mine = [payment_entry(campaign, None, payment) for payment in again]
+    theirs = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
+    assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in theirs]
+    assert {entry["provider"] for entry in theirs} == set(COUNTS)
+
+
+def test_the_head_that_a_provider_is_told_is_the_ledgers(paid: World) -> None:
+    client = paid.client()
+    client.post(f"{paid.base}/rounds/1/publish", headers=paid.headers("Ana"))
+    told = client.get(f"{paid.base}/rounds/1/payments", headers=paid.headers("Ash")).json()
+    raw = client.get(f"{paid.base}/ledger", headers=paid.headers("Ana")).content
+    assert told["head"] == Ledger.from_bytes(raw).head == ask_verify(paid)["head"]
+    assert [payment["provider"] for payment in told["payments"]] == ["Ash"]

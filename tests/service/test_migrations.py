@@ -1,0 +1,228 @@
+"""Migrations bring every schema that was ever released to this one, whoever starts them and however many at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sql
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from service.databases import Databases, opened
+from service.world import make_world, payments_of
+from troth.errors import DataError
+from troth.service import migrate as migrating
+from troth.service.migrate import migrate, revisions
+from troth.service.schema import metadata
+from troth.service.store import Store
+
+MIGRATE = """
+import json, sys, time
+from troth.service.migrate import migrate
+from troth.service.store import Store
+store = Store(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print(json.dumps(migrate(store)), flush=True)
+"""
+HEAD = revisions()[-1]
+
+
+@pytest.fixture
+def empty(databases: Databases, kind: str) -> Iterator[str]:
+    url = databases.new(kind, empty=True)
+    yield url
+    databases.remove(url)
+
+
+def revision(store: Store) -> str | None:
+    with store.engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def differences(store: Store) -> list[Any]:
+    with store.engine.connect() as connection:
+        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+
+def tables(store: Store) -> set[str]:
+    return set(sql.inspect(store.engine).get_table_names())
+
+
+def restart(url: str, many: int) -> list[str | None]:
+    """Start processes that migrate at the same moment, and return what each says of its backup."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", MIGRATE, url]
+    programs = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(many)
+    ]
+    for program in programs:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+    said = []
+    for program in programs:
+        assert program.stdin is not None
+        program.stdin.write("go\n")
+        program.stdin.flush()
+    for program in programs:
+        out, _ = program.communicate(timeout=120)
+        assert program.returncode == 0
+        said.append(json.loads(out))
+    return said
+
+
+def test_an_empty_database_gets_the_schema_of_this_version(empty: str) -> None:
+    with opened(empty) as store:
+        assert migrate(store) is None
+        assert revision(store) == HEAD
+        assert differences(store) == []
+        assert migrate(store) is None
+
+
+def test_a_difference_from_the_schema_is_seen(empty: str) -> None:
+    with opened(empty) as store:
+        migrate(store)
+        with store.write() as tx:
+            tx.execute(sql.text("ALTER TABLE accounts ADD COLUMN surplus TEXT"))
+        assert differences(store) != []
+
+
+@pytest.mark.parametrize("old", revisions())
+def test_every_revision_is_upgraded_with_what_is_in_it(empty: str, old: str) -> None:
+    with opened(empty) as store:
+        migrate(store, to=old)
+        assert revision(store) == old
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Elm": (2, 2)})
+        world.close()
+        before = payments_of(store, world.campaign)
+        backup = migrate(store)
+        assert (backup is None) == (old == HEAD)
+        assert revision(store) == HEAD
+        assert differences(store) == []
+        assert payments_of(store, world.campaign) == before
+        with pytest.raises(sql.exc.DatabaseError, match="append-only"), store.write() as tx:
+            tx.execute(sql.text("DELETE FROM ledger_lines"))
+        if backup is not None:
+            assert rows_in(empty, backup, "ledger_lines") > 0
+            assert rows_in(empty, backup, "reports") == 2
+
+
+def rows_in(url: str, backup: str, table: str) -> int:
+    """Open a backup and count a table's rows."""
+    if "://" not in url:
+        assert Path(backup).stat().st_mode & 0o777 == 0o600
+        with sqlite3.connect(backup) as copy:
+            assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            (count,) = copy.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
+        copy.close()
+        return int(count)
+    schema = backup.removeprefix("schema ")
+    with psycopg.connect(url) as connection:
+        found = connection.execute(f"SELECT count(*) FROM {schema}.{table}".encode()).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_of_six_that_start_at_once_one_migrates(empty: str, begun: bool) -> None:
+    if begun:
+        with opened(empty) as store:
+            migrate(store, to=revisions()[0])
+            make_world(store)
+    said = restart(empty, 6)
+    assert len([backup for backup in said if backup is not None]) == begun
+    with opened(empty) as store:
+        assert revision(store) == HEAD
+        assert differences(store) == []
+    for backup in filter(None, said):
+        assert rows_in(empty, backup, "campaigns") == 1
+
+
+def test_a_newer_database_is_refused_and_left_alone(empty: str) -> None:
+    with opened(empty) as store:
+        migrate(store)
+        with store.write() as tx:
+            tx.execute(sql.text("UPDATE alembic_version SET version_num = '9999'"))
+        there = tables(store)
+        with pytest.raises(DataError, match="newer one: upgrade troth"):
+            migrate(store)
+        assert revision(store) == "9999"
+        assert tables(store) == there
+
+
+def test_a_migration_that_fails_leaves_the_old_schema(
+    empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(empty) as store:
+        migrate(store, to=revisions()[0])
+        world = make_world(store)
+        folder = tmp_path / "service" / "migrations"
+        original = Path(str(migrating.files("troth.service"))) / "migrations"
+        shutil.copytree(original, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "versions" / "9998_broken.py").write_text(
+            "from alembic import op\n"
+            f"revision, down_revision, branch_labels, depends_on = '9998', {HEAD!r}, None, None\n"
+            "def upgrade():\n"
+            "    op.execute('CREATE TABLE half (x INTEGER)')\n"
+            "    op.execute('DELETE FROM campaigns WHERE nonsense = 1')\n"
+        )
+        there = tables(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(migrating, "files", lambda _: tmp_path / "service")
+            with pytest.raises(sql.exc.DatabaseError, match="nonsense"):
+                migrate(store)
+        assert revision(store) == revisions()[0]
+        assert tables(store) == there
+        assert world.round().state == "open"
+        migrate(store)
+        assert revision(store) == HEAD
+        assert world.round().state == "open"
+
+
+LOOK = """
+import sys
+from sqlalchemy import text
+from troth.service.migrate import migrate
+from troth.service.store import Store
+store = Store(sys.argv[1])
+migrate(store)
+with store.write() as tx:
+    tx.execute(text("INSERT INTO attempts (id, subject, at) VALUES ('" + sys.argv[2] + "', 'another program', 'now')"))
+with store.read() as tx:
+    print(tx.execute(text("SELECT count(*) FROM attempts")).scalar())
+store.close()
+"""
+
+
+def test_another_program_that_comes_and_goes_takes_nothing_along(database: str) -> None:
+    """A program that migrates keeps its locks: when another one ends, the log of this one's changes is not swept."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with opened(database) as store:
+        migrate(store)
+        for number in range(2):
+            with store.write() as tx:
+                tx.execute(sql.text(f"INSERT INTO attempts (id, subject, at) VALUES ('{number}', 'mine', 'now')"))
+            seen = subprocess.run(
+                [sys.executable, "-c", LOOK, database, f"other {number}"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            assert int(seen.stdout) == 2 * (number + 1)
+        with store.read() as tx:
+            assert tx.execute(sql.text("SELECT count(*) FROM attempts")).scalar() == 4
+    with opened(database) as store, store.read() as tx:
+        assert tx.execute(sql.text("SELECT count(*) FROM attempts")).scalar() == 4

@@ -1,0 +1,188 @@
+"""A request that is sent again under its key is done once and answered with the same bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from service.databases import opened
+from service.serving import at_once
+from service.world import TERMS, World, make_world, statistics
+from troth.service.api import router
+from troth.service.schema import campaigns, members, metadata, new_id, replies, reports
+from troth.service.store import now
+
+Case = tuple[str, str, Any, Any]
+"""Who asks, where, with which body, and another body that is just as good."""
+
+
+def _campaign(world: World) -> Case:
+    other = {**TERMS, "campaign": {**TERMS["campaign"], "name": "another"}}
+    return "Ana", "/api/v1/campaigns", {"terms": TERMS}, {"terms": other}
+
+
+def _provider(world: World) -> Case:
+    return "Ana", f"{world.base}/providers", {"name": "Fir", "identity": "seen"}, {"name": "Oak", "identity": "seen"}
+
+
+def _round(world: World) -> Case:
+    return "Ana", f"{world.base}/rounds", {}, {"deadline": "2999-01-01T00:00:00Z"}
+
+
+def _close(world: World) -> Case:
+    world.open()
+    world.report_all({"Ash": (1, 2), "Elm": (2, 1)})
+    return "Ana", f"{world.base}/rounds/1/close", {}, {"final": True}
+
+
+def _finish(world: World) -> Case:
+    world.open()
+    world.report_all({"Ash": (1, 2), "Elm": (2, 1)})
+    world.close()
+    return "Ana", f"{world.base}/finish", None, None
+
+
+def _statistics(world: World) -> Case:
+    world.open()
+    path = f"{world.base}/rounds/1/submissions/statistics"
+    return "Ash", path, statistics("Ash", 1, 2), statistics("Ash", 2, 1)
+
+
+def _file(world: World) -> Case:
+    world.open()
+    path = f"{world.base}/rounds/1/submissions/file?name=rows.csv"
+    return "Ash", path, b"improved\n1\n0\n", b"improved\n1\n1\n"
+
+
+def _confirm(world: World) -> Case:
+    world.open()
+    made = world.submit("Ash", 1, 2)
+    return "Ash", f"{world.base}/rounds/1/submissions/{made}/confirm", {}, {"replaces": made}
+
+
+CASES: dict[str, Callable[[World], Case]] = {
+    "/campaigns": _campaign,
+    "/campaigns/{campaign}/providers": _provider,
+    "/campaigns/{campaign}/rounds": _round,
+    "/campaigns/{campaign}/rounds/{number}/close": _close,
+    "/campaigns/{campaign}/finish": _finish,
+    "/campaigns/{campaign}/rounds/{number}/submissions/statistics": _statistics,
+    "/campaigns/{campaign}/rounds/{number}/submissions/file": _file,
+    "/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm": _confirm,
+}
+
+
+def post(world: World, case: Case, key: str | None, body: Any) -> Any:
+    who, path, _, _ = case
+    sent = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
+    return world.client().post(path, headers=world.headers(who, key), **sent)
+
+
+def count(world: World, name: str) -> int:
+    with world.store.read() as tx:
+        return tx.scalar(select(func.count()).select_from(metadata.tables[name])) or 0
+
+
+def counted(world: World) -> dict[str, int]:
+    return {name: count(world, name) for name in metadata.tables if name not in ("replies", "tokens")}
+
+
+def test_every_route_that_takes_a_key_is_tried() -> None:
+    keyed = {
+        route.path.removeprefix("/api/v1")
+        for route in router.routes
+        if any(field.alias == "Idempotency-Key" for field in getattr(route, "dependant").header_params)  # noqa: B009
+    }
+    assert keyed == set(CASES)
+
+
+@pytest.mark.parametrize("route", CASES)
+def test_a_replay_is_answered_with_the_same_bytes(database: str, route: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        case = CASES[route](world)
+        first = post(world, case, "a key", case[2])
+        assert first.status_code == 422, "a key has no spaces"
+        first = post(world, case, "key-1", case[2])
+        assert first.status_code in (200, 201), first.text
+        after = counted(world)
+        again = post(world, case, "key-1", case[2])
+        assert (again.status_code, again.content) == (first.status_code, first.content)
+        assert counted(world) == after
+        if case[3] is not None:
+            other = post(world, case, "key-1", case[3])
+            assert other.status_code == 409
+            assert "Idempotency-Key" in other.json()["error"]
+            assert counted(world) == after
+
+
+@pytest.mark.parametrize("route", CASES)
+def test_the_same_key_at_the_same_moment_is_done_once(database: str, route: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        case = CASES[route](world)
+        together = threading.Barrier(4)
+
+        def asking(_: int) -> Any:
+            together.wait(30)
+            return post(world, case, "key", case[2])
+
+        before = counted(world)
+        answers = at_once(asking, range(4), 4)
+        assert {answer.status_code for answer in answers} <= {200, 201}, [answer.text for answer in answers]
+        assert len({answer.content for answer in answers}) == 1
+        grown = {name: more - before[name] for name, more in counted(world).items() if more != before[name]}
+        assert set(grown.values()) <= {1} or route.endswith("/close"), grown
+        assert count(world, "replies") == 1
+
+
+def test_keys_of_different_people_are_their_own(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        path = f"{world.base}/rounds/1/submissions/statistics"
+        answers = [
+            world.client().post(path, json=statistics(name, 1, 2), headers=world.headers(name, "same"))
+            for name in ("Ash", "Elm")
+        ]
+        assert [answer.status_code for answer in answers] == [201, 201]
+        assert answers[0].json()["provider"] != answers[1].json()["provider"]
+
+
+def test_without_a_key_the_constraint_guards(database: str) -> None:
+    """Two reports of one provider to one round cannot be in the database, whatever program writes them."""
+    with opened(database) as store:
+        world = make_world(store)
+        made, other = world.submit("Ash", 1, 2), world.submit("Ash", 2, 1)
+        confirm = f"{world.base}/rounds/1/submissions/{{}}/confirm"
+        together = threading.Barrier(4)
+
+        def asking(number: int) -> int:
+            together.wait(30)
+            path = confirm.format(made if number % 2 else other)
+            return int(world.client().post(path, json={}, headers=world.headers("Ash")).status_code)
+
+        found = at_once(asking, range(4), 4)
+        assert set(found) == {200, 409}
+        assert len(world.reports()) == 1
+        values = {"campaign": world.campaign, "round": world.round().id, "member": world.members["Ash"]}
+        with pytest.raises(IntegrityError), store.write() as tx:
+            tx.execute(insert(reports).values(id=new_id(), upload=other, confirmed=now(), **values))
+
+
+def test_one_name_and_one_account_per_campaign(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with pytest.raises(IntegrityError), store.write() as tx:
+            values = {"name": "Ash", "identity": "again", "created": now()}
+            tx.execute(insert(members).values(id=new_id(), campaign=world.campaign, **values))
+        with pytest.raises(IntegrityError), store.write() as tx:
+            values = {"name": "Fir", "identity": "twin", "created": now(), "account": world.providers["Ash"].account}
+            tx.execute(insert(members).values(id=new_id(), campaign=world.campaign, **values))
+        with store.read() as tx:
+            assert tx.scalar(select(func.count()).select_from(campaigns)) == 1
+            assert tx.scalar(select(func.count()).select_from(replies)) == 0

@@ -1,0 +1,133 @@
+"""A round of the service pays the same cents as ``troth pay`` does on the same data, terms and secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+from campaigns.shop import run
+from service.databases import opened
+from service.world import World, make_world, payments_of
+from troth.campaigns.seed import save_secret, secret_path
+from troth.campaigns.toml import to_toml
+from troth.service.campaigns import secret_of
+from troth.service.schema import campaigns
+
+MODEL = {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}}
+PEOPLE = ("Ash", "Birch", "Elm", "Fir")
+Reports = dict[Any, dict[str, tuple[int, int]]]
+
+
+def one_time(mechanism: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+    return {
+        "campaign": {"name": "once", "budget": "999.97", "currency": "EUR"},
+        "model": MODEL,
+        "mechanism": dict(mechanism),
+        "limits": {"rows": 20},
+        **parts,
+    }
+
+
+def five_days(mechanism: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+    return {
+        "campaign": {"name": "daily", "budget": "1234.56", "days": 5},
+        "model": MODEL,
+        "mechanism": dict(mechanism),
+        "data": {"day": "day"},
+        **parts,
+    }
+
+
+def draw(days: int | None, missing: Mapping[int, str] | None = None, rows: int = 12) -> Reports:
+    """Draw reports, on days or once; somebody may miss a day."""
+    rng = np.random.default_rng(11)
+    found: Reports = {}
+    for day in range(1, (days or 1) + 1):
+        rate = rng.random()
+        ones = {name: int(rng.binomial(rows, rate)) for name in PEOPLE}
+        reports = {name: (n, rows - n) for name, n in ones.items() if (missing or {}).get(day) != name}
+        found[None if days is None else f"2026-05-{day:02d}"] = reports
+    return found
+
+
+CASES: dict[str, tuple[dict[str, Any], Reports, dict[str, str]]] = {
+    "synthetic peers": (one_time({"rule": "SyntheticPeers", "draws": 8}), draw(None), {}),
+    "synthetic peers, groups": (
+        one_time({"rule": "SyntheticPeers", "draws": 8}),
+        draw(None),
+        {"Ash": "sisters", "Elm": "sisters"},
+    ),
+    "one-time": (one_time({"rule": "OneTime", "range": "clipped"}), draw(None), {}),
+    "Brier": (one_time({"rule": "Brier"}), draw(None), {}),
+    "five days": (five_days({"rule": "MultiDay"}), draw(5), {}),
+    "five days, groups": (five_days({"rule": "MultiDay"}), draw(5), {"Ash": "sisters", "Elm": "sisters"}),
+    "five days, some missing": (
+        five_days({"rule": "MultiDay", "exchangeable": True}),
+        draw(5, {2: "Ash", 4: "Fir"}),
+        {},
+    ),
+    "five days of synthetic peers, some missing": (
+        five_days({"rule": "SyntheticPeers", "draws": 4}),
+        draw(5, {1: "Elm", 3: "Ash"}),
+        {},
+    ),
+}
+
+
+def pay_by_service(world: World, reports: Reports) -> dict[tuple[Any, str], int]:
+    for day, sent in reports.items():
+        number = world.open(day)
+        world.report_all(sent, number)
+        world.close(number)
+        assert world.round(number).problem is None
+    return payments_of(world.store, world.campaign)
+
+
+def pay_by_file(
+    world: World, reports: Reports, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[tuple[Any, str], int]:
+    with world.store.read() as tx:
+        row = tx.execute(select(campaigns).where(campaigns.c.id == world.campaign)).one()
+    plain = json.loads(row.plain)
+    plain["data"]["source"] = "rows.csv"
+    path = folder / "campaign.toml"
+    path.write_text(to_toml(plain), encoding="utf-8")
+    secret = secret_of(row)
+    if secret is not None:
+        save_secret(secret, secret_path(path))
+    lines = ["provider,improved" if None in reports else "provider,improved,day"]
+    for day, sent in reports.items():
+        for name, (ones, zeros) in sent.items():
+            ending = "" if day is None else f",{day}"
+            lines += [f"{name},{value}{ending}" for value in [1] * ones + [0] * zeros]
+    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    capsys.readouterr()
+    assert run(monkeypatch, "pay", path, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    return {
+        (paid["day"], one["provider"]): int(Decimal(one["payment"]).scaleb(2))
+        for paid in told["rounds"]
+        for one in paid["payments"]
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_service_pays_what_the_command_line_pays(
+    database: str, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms, reports, groups = CASES[case]
+    with opened(database) as store:
+        world = make_world(store, PEOPLE, terms, opened=False, groups=groups)
+        paid = pay_by_service(world, reports)
+        assert {key[0] for key in paid} == set(reports)
+        assert sum(paid.values()) > 0
+        assert pay_by_file(world, reports, tmp_path, monkeypatch, capsys) == paid
+        states = [world.round(number).state for number in range(1, len(reports) + 1)]
+        assert states == ["paid"] * len(reports)

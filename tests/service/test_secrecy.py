@@ -1,0 +1,175 @@
+"""While a round is open nothing that a provider can see depends on its peers: not their number, data or timing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import event
+
+from service.databases import Databases, opened
+from service.world import World, make_world, statistics
+from troth.service import accounts
+from troth.service.access import COOKIE, TABLE
+
+OWN = {
+    "an identifier": r"\b[0-9a-f]{16}\b",
+    "a digest": r"\b[0-9a-f]{64}\b",
+    "a time": r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?",
+    "a secret": r"\b[A-Za-z0-9_-]{43,}\b",
+}
+PHASES = ("alone", "peers have submitted", "peers have confirmed", "closed", "paid")
+FEW, MANY = ["Birch", "Elm", "Fir"], [*"BCDEFGHIJKLMNOPQRSTUVWXYZ", "Birch", "Elm", "Fir", "Oak", "Yew"]
+
+
+class Look(NamedTuple):
+    """What a provider gets to see of a request: also how long it takes, as the statements that it waits for."""
+
+    status: int
+    text: str
+    size: int
+    headers: tuple[tuple[str, str], ...]
+    statements: tuple[str, ...]
+
+
+@contextmanager
+def statements_of(world: World) -> Iterator[list[str]]:
+    found: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        found.append(arguments[2])
+
+    event.listen(world.store.engine, "before_cursor_execute", note)
+    yield found
+    event.remove(world.store.engine, "before_cursor_execute", note)
+
+
+def masked(text: str) -> str:
+    for what, pattern in OWN.items():
+        text = re.sub(pattern, f"<{what}>", text)
+    return text
+
+
+def look(world: World, method: str, path: str, session: str, **sent: Any) -> Look:
+    client = world.client()
+    if path.startswith("/api/"):
+        sent["headers"] = {**world.headers("Ash"), **sent.get("headers", {})}
+    else:
+        client.cookies.set(COOKIE, session)
+    with statements_of(world) as found:
+        answer = client.request(method, path, follow_redirects=False, **sent)
+    headers = tuple(sorted((name, masked(value)) for name, value in answer.headers.items()))
+    return Look(answer.status_code, masked(answer.text), len(answer.content), headers, tuple(found))
+
+
+def paths(world: World, submission: str) -> list[str]:
+    """Return every address to read of the table, for the provider's own objects and for others'."""
+    found = []
+    for route in sorted(TABLE):
+        method, path = route.split(" ")
+        if method != "GET":
+            continue
+        for number in ("1", "2"):
+            for mine in (submission, "0" * 16):
+                values = {"campaign": world.campaign, "number": number, "submission": mine, "member": "0" * 16}
+                found.append(re.sub(r"{(\w+)(:\w+)?}", lambda match: values.get(match.group(1), "x"), path))  # noqa: B023
+    return list(dict.fromkeys(found))
+
+
+def looks(world: World, submission: str) -> dict[str, Look]:
+    """Return all that Ash can look at, and how it is refused what it may not do."""
+    with world.store.write() as tx:
+        session = accounts.start_session(tx, world.providers["Ash"].account)
+    found = {}
+    for path in paths(world, submission):
+        name = path.replace(world.campaign, "campaign").replace(submission, "submission")
+        found[name] = look(world, "GET", path, session)
+    base = f"{world.base}/rounds/1/submissions"
+    refused = {
+        "as another": ("statistics", statistics("Birch", 1, 2)),
+        "as nobody": ("statistics", statistics("Hazel", 1, 2)),
+        "impossible": ("statistics", {**statistics("Ash", 1, 2), "rows": 7}),
+        "twice": (f"{submission}/confirm", {"replaces": "0" * 16}),
+        "not mine": (f"{'0' * 16}/confirm", {}),
+    }
+    for what, (path, body) in refused.items():
+        found[what] = look(world, "POST", f"{base}/{path}", session, json=body)
+    found["the receipt"] = look(world, "POST", f"{base}/{submission}/confirm", session, json={})
+    return found
+
+
+def prepare(world: World, phase: str) -> str:
+    """Bring a world to a phase; Ash has confirmed a report and sent another submission."""
+    peers = [name for name in world.providers if name != "Ash"]
+    made = world.report("Ash", 3, 4)
+    world.submit("Ash", 4, 3)
+    reached = PHASES.index(phase)
+    for place, name in enumerate(peers):
+        if reached == 1 and place % 2:
+            world.submit(name, 2 + place % 3, 3)
+        elif reached >= 2:
+            world.report(name, 2 + place % 3, 3)
+    if reached == 3:  # closed by its deadline, and the clock has not come by
+        from sqlalchemy import update
+
+        from troth.service.schema import rounds
+        from troth.service.store import after
+
+        with world.store.write() as tx:
+            tx.execute(update(rounds).values(deadline=after(seconds=-60)))
+    elif reached == 4:
+        world.close()
+        assert world.round().state == "paid"
+    return made
+
+
+def seen(databases: Databases, kind: str, names: list[str], phase: str) -> dict[str, Look]:
+    url = databases.new(kind)
+    groups = {"B": "pair", "C": "pair"} if "C" in names else None
+    with opened(url) as store:
+        world = make_world(store, ["Ash", *names], groups=groups, share_ledger=True)
+        found = looks(world, prepare(world, phase))
+    databases.remove(url)
+    return found
+
+
+@pytest.mark.parametrize("phase", PHASES[1:])
+def test_nothing_tells_of_peers(databases: Databases, kind: str, phase: str) -> None:
+    """Few and many peers, silent or busy, look the same; a phase is compared with itself where the round has ended."""
+    ended = phase in ("closed", "paid")
+    few = seen(databases, kind, FEW, phase if ended else "alone")
+    many = seen(databases, kind, MANY, phase)
+    assert few.keys() == many.keys()
+    for what, one in few.items():
+        assert one == many[what], what
+    told = " ".join(one.text for what, one in many.items() if what != "as another")
+    assert not [name for name in FEW if name in told]
+    assert {one.status for one in many.values()} >= {200, 404, 409, 422}
+    assert not [what for what, one in many.items() if one.status >= 500]
+
+
+def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind: str) -> None:
+    found = seen(databases, kind, FEW, "peers have confirmed")
+    there, none = found["as another"], found["as nobody"]
+    assert there.text.replace("Birch", "Hazel") == none.text
+    assert (there.status, there.statements) == (none.status, none.statements)
+
+
+def test_a_view_that_tells_the_number_would_be_seen(
+    databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from troth.service import rounds, views
+
+    original = views.providers_round
+
+    def telling(tx: Any, member: Any, row: Any) -> dict[str, Any]:
+        rounds.count_reports(tx, row.id)
+        return original(tx, member, row)
+
+    before = seen(databases, kind, FEW, "alone")
+    monkeypatch.setattr(views, "providers_round", telling)
+    after = seen(databases, kind, FEW, "alone")
+    assert [what for what in before if before[what] != after[what]]

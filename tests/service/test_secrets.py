@@ -1,0 +1,299 @@
+"""Secrets have 256 bits and are kept as hashes; they are in no log, work until they end, and cannot be guessed fast."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import select, update
+
+from service.databases import opened
+from service.serving import at_once
+from service.world import TERMS, World, dump, make_world
+from troth.service import accounts, campaigns, serve
+from troth.service.accounts import MOST_FAILURES, SCOPES
+from troth.service.schema import attempts, links, members, sessions, tokens
+from troth.service.store import Store, after
+from troth.service.web import JsonLines
+
+PASSWORD = "a long password of words"  # noqa: S105
+
+
+def bits(secret: str) -> int:
+    return 8 * len(base64.urlsafe_b64decode(secret.removeprefix("troth_") + "="))
+
+
+def a_session(client: TestClient, store: Store) -> dict[str, str]:
+    """Go through everything that hands out or takes secrets; return them all by what they are."""
+    found = {"password": PASSWORD, "provider's password": "another long password"}
+    link = serve.first_link(store, "http://127.0.0.1:8000")
+    assert link is not None
+    found["first link"] = link.rsplit("/", 1)[1]
+    with store.write() as tx:
+        account = accounts.use_sign_in_link(tx, found["first link"], PASSWORD)
+        found["session"] = accounts.start_session(tx, account)
+    found["second link"] = serve.new_link(store, "http://127.0.0.1:8000", "analyst").rsplit("/", 1)[1]
+    made = client.post("/api/v1/tokens", json={"name": "analyst", "password": PASSWORD})
+    assert made.status_code == 201
+    found["token"] = made.json()["token"]
+    wrong = client.post("/api/v1/tokens", json={"name": "analyst", "password": "wrong " + PASSWORD})
+    assert wrong.status_code == 401
+    headers = {"Authorization": f"Bearer {found['token']}"}
+    campaign = client.post("/api/v1/campaigns", json={"terms": TERMS}, headers=headers).json()["id"]
+    base = f"/api/v1/campaigns/{campaign}"
+    for name in ("Ash", "Elm"):
+        invited = client.post(f"{base}/providers", json={"name": name, "identity": "seen"}, headers=headers).json()
+        found[f"{name}'s invitation"] = invited["invitation"]
+    again = client.post(f"{base}/providers/{invited['id']}/invitation", headers=headers).json()
+    found["Elm's second invitation"] = again["invitation"]
+    body = {"invitation": found["Ash's invitation"], "password": found["provider's password"]}
+    assert client.post("/api/v1/invitations", json=body).status_code == 201
+    assert client.post("/api/v1/invitations", json=body).status_code == 404
+    made = client.post("/api/v1/tokens", json={"name": "Ash", "password": found["provider's password"]})
+    found["provider's token"] = made.json()["token"]
+    assert client.get(f"/api/v1/campaigns/{found['token']}", headers=headers).status_code == 422
+    assert client.get(f"/join/{found['second link']}").status_code in (200, 303, 404)
+    assert client.get(f"/api/v1/tokens/{found['token']}?token={found['token']}").status_code in (404, 405)
+    assert client.get("/api/v1/me", headers={"Authorization": "Bearer " + found["provider's token"]}).status_code == 200
+    return found
+
+
+def test_secrets_are_in_no_table_and_no_log(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    with opened(database) as store:
+        world = World(store, None, "")  # type: ignore[arg-type]
+        found = a_session(world.client(), store)
+        held = dump(store)
+    records = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
+    said = "\n".join(JsonLines().format(record) for record in records)
+    assert '"route": "/api/v1/tokens"' in said
+    for what, secret in found.items():
+        if "password" not in what:
+            assert bits(secret) == 256, what
+        assert secret not in held, what
+        assert secret not in said, what
+        assert secret[:20] not in said.replace("/api/v1", ""), what
+    assert len(set(found.values())) == len(found)
+
+
+def test_an_error_in_the_log_has_no_values(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with pytest.raises(Exception, match="ledger|UNIQUE|unique") as failed, store.write() as tx:
+            held = tx.execute(select(tokens)).first()
+            assert held is not None
+            tx.execute(tokens.insert().values(held._asdict() | {"label": "a telling label"}))
+        assert "a telling label" not in str(failed.value)
+        assert world.tokens["Ana"] not in str(failed.value)
+
+
+def test_tokens_end(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        client, mine = world.client(), world.headers("Ana")
+        with store.write() as tx:
+            secret, kept = accounts.create_token(tx, world.analyst.account, "short", SCOPES, 1)
+        headers = {"Authorization": f"Bearer {secret}"}
+        assert client.get("/api/v1/me", headers=headers).status_code == 200
+        with store.write() as tx:
+            tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(expires=after(seconds=-1)))
+        assert client.get("/api/v1/me", headers=headers).status_code == 401
+        with store.write() as tx:
+            tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(expires=after(days=1)))
+        assert client.get("/api/v1/me", headers=headers).status_code == 200
+        assert client.delete(f"/api/v1/tokens/{kept['id']}", headers=mine).status_code == 204
+        assert client.get("/api/v1/me", headers=headers).status_code == 401
+        assert client.get("/api/v1/me", headers=mine).status_code == 200
+        shown = client.get("/api/v1/tokens", headers=mine)
+        assert secret not in shown.text
+        assert accounts.digest(secret) not in shown.text
+        with store.write() as tx:
+            accounts.set_password(tx, world.analyst.account, PASSWORD)
+        assert client.get("/api/v1/me", headers=mine).status_code == 401
+
+
+def test_sessions_end(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            first, second = (accounts.start_session(tx, world.analyst.account) for _ in range(2))
+            assert accounts.who_has_session(tx, first) == world.analyst
+            accounts.end_session(tx, first)
+            assert accounts.who_has_session(tx, first) is None
+            tx.execute(update(sessions).values(expires=after(seconds=-1)))
+            assert accounts.who_has_session(tx, second) is None
+            third = accounts.start_session(tx, world.analyst.account)
+            accounts.end_all_sessions(tx)
+            assert accounts.who_has_session(tx, third) is None
+        assert world.client().get("/api/v1/me", headers=world.headers("Ana")).status_code == 401
+
+
+def try_to_sign_in(world: World, name: str, password: str = "wrong password") -> int:  # noqa: S107
+    answer = world.client().post("/api/v1/tokens", json={"name": name, "password": password})
+    return int(answer.status_code)
+
+
+def with_password(store: Store) -> World:
+    world = make_world(store)
+    with store.write() as tx:
+        accounts.create_account(tx, "Bob", "analyst", PASSWORD)
+        accounts.create_account(tx, "Cyd", "analyst", PASSWORD)
+    return world
+
+
+def test_the_eleventh_attempt_waits(database: str) -> None:
+    with opened(database) as store:
+        world = with_password(store)
+        found = [try_to_sign_in(world, "Bob") for _ in range(MOST_FAILURES + 1)]
+        assert found == [401] * MOST_FAILURES + [429]
+        assert try_to_sign_in(world, " bOB ", PASSWORD) == 429
+        assert try_to_sign_in(world, "Cyd", PASSWORD) == 201
+        with store.write() as tx:
+            tx.execute(update(attempts).values(at=after(minutes=-16)))
+        assert try_to_sign_in(world, "Bob", PASSWORD) == 201
+
+
+def test_unknown_names_wait_as_known_ones_do(database: str) -> None:
+    with opened(database) as store:
+        world = with_password(store)
+        found = [try_to_sign_in(world, "nobody of that name") for _ in range(MOST_FAILURES + 1)]
+        assert found == [401] * MOST_FAILURES + [429]
+
+
+def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
+    with opened(database) as store:
+        world = with_password(store)
+        together = threading.Barrier(8)
+
+        def trying(_: int) -> list[int]:
+            together.wait(30)
+            return [try_to_sign_in(world, "Bob") for _ in range(2)]
+
+        found = [status for pair in at_once(trying, range(8), 8) for status in pair]
+        assert sorted(found) == [401] * MOST_FAILURES + [429] * (16 - MOST_FAILURES)
+
+
+def test_success_forgets_failures(database: str) -> None:
+    with opened(database) as store:
+        world = with_password(store)
+        for _ in range(3):
+            assert [try_to_sign_in(world, "Bob") for _ in range(4)] == [401] * 4
+            assert try_to_sign_in(world, "Bob", PASSWORD) == 201
+
+
+def test_one_invitation_makes_one_account(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        with store.write() as tx:
+            member = campaigns.add_member(tx, world.analyst, world.campaign, "Fir", "seen")
+            secret = campaigns.invite(tx, world.analyst, world.campaign, member)
+        together = threading.Barrier(6)
+
+        def accepting(number: int) -> int:
+            together.wait(30)
+            body = {"invitation": secret, "name": f"Fir {number}", "password": PASSWORD}
+            return int(world.client().post("/api/v1/invitations", json=body).status_code)
+
+        assert sorted(at_once(accepting, range(6), 6)) == [201] + [404] * 5
+        with store.read() as tx:
+            found = tx.execute(select(members).where(members.c.id == member)).one()
+            assert found.account is not None
+
+
+def test_one_name_goes_to_one_of_those_who_want_it(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        invited = []
+        with store.write() as tx:
+            for name in ("Fir", "Oak", "Yew", "Box"):
+                member = campaigns.add_member(tx, world.analyst, world.campaign, name, "seen")
+                invited.append(campaigns.invite(tx, world.analyst, world.campaign, member))
+        together = threading.Barrier(4)
+
+        def accepting(secret: str) -> int:
+            together.wait(30)
+            body = {"invitation": secret, "name": "The same", "password": PASSWORD}
+            return int(world.client().post("/api/v1/invitations", json=body).status_code)
+
+        assert sorted(at_once(accepting, invited, 4)) == [201, 409, 409, 409]
+
+
+def test_links_end(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        path = f"{world.base}/providers"
+        client, headers = world.client(), world.headers("Ana")
+        made = client.post(path, json={"name": "Fir", "identity": "seen"}, headers=headers).json()
+
+        def accept(secret: str) -> int:
+            body = {"invitation": secret, "password": PASSWORD}
+            return int(client.post("/api/v1/invitations", json=body).status_code)
+
+        newer = client.post(f"{path}/{made['id']}/invitation", headers=headers).json()["invitation"]
+        assert accept(made["invitation"]) == 404
+        with store.write() as tx:
+            tx.execute(update(links).values(expires=after(seconds=-1)))
+        assert accept(newer) == 404
+        newest = client.post(f"{path}/{made['id']}/invitation", headers=headers).json()["invitation"]
+        client.delete(f"{path}/{made['id']}", headers=headers)
+        assert accept(newest) == 404
+
+
+def test_a_sign_in_link_is_used_once_by_one(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            secret = accounts.sign_in_link(tx, world.analyst.account)
+        together = threading.Barrier(6)
+
+        def following(_: int) -> str | None:
+            together.wait(30)
+            try:
+                with store.write() as tx:
+                    return accounts.use_sign_in_link(tx, secret)
+            except accounts.NotFoundError:
+                return None
+
+        found = at_once(following, range(6), 6)
+        assert sorted(map(str, found)) == sorted([world.analyst.account] + ["None"] * 5)
+
+
+def test_formulas_in_names_are_neutral_in_csv(database: str) -> None:
+    names = ["=1+1", "+2", "-3", "@cmd", 'Ash, "the" first']
+    with opened(database) as store:
+        world = make_world(store, names)
+        for name in names:
+            world.report(name, 3, 2)
+        world.close()
+        text = world.client().get(f"{world.base}/payments.csv", headers=world.headers("Ana")).text
+        cells = [cell.strip('"') for line in text.splitlines() for cell in line.split(",")]
+        assert not [cell for cell in cells if cell[:1] in "=+@" and cell]
+        assert not [cell for cell in cells if cell.startswith("-") and not _is_number(cell)]
+        assert "1+1" in text
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def test_health_asks_the_database(database: str) -> None:
+    with opened(database) as store:
+        world = World(store, None, "")  # type: ignore[arg-type]
+        answer = world.client().get("/api/v1/health")
+        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+        touched: list[Any] = []
+        from sqlalchemy import event
+
+        event.listen(store.engine, "before_cursor_execute", lambda *arguments: touched.append(arguments[2]))
+        world.client().get("/api/v1/health")
+        assert any("SELECT 1" in statement for statement in touched)
+        assert json.loads(answer.content)["version"]

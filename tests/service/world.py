@@ -1,0 +1,186 @@
+"""A service with people in it, made without passwords and requests where these are not what is tested."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import select, update
+
+from troth.service import accounts, campaigns, incoming, rounds, settlement
+from troth.service.accounts import SCOPES, Who
+from troth.service.app import Settings, create_app
+from troth.service.schema import members, tokens
+from troth.service.store import Store, now
+from troth.service.uploads import Limits
+
+TERMS: dict[str, Any] = {
+    "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
+    "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+    "mechanism": {"rule": "SyntheticPeers", "draws": 4},
+}
+NAMES = ("Ash", "Birch", "Elm")
+
+
+def statistics(provider: str, ones: int, zeros: int, day: Any = None) -> dict[str, Any]:
+    """Return what a provider submits instead of rows."""
+    digest = "sha256:" + sha256(f"{provider} {ones} {zeros}".encode()).hexdigest()
+    core = {"rows": ones + zeros, "statistics": [ones, zeros]}
+    body = core if day is None else {"days": [{"day": day, **core}]}
+    return {
+        "kind": "troth statistics",
+        "format": 1,
+        "provider": provider,
+        "family": "Bernoulli",
+        "digest": digest,
+        **body,
+    }
+
+
+@lru_cache(maxsize=1)
+def one_app() -> FastAPI:
+    """Return the application, made once: making one, and its first request, take long."""
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
+        app.state.store.close()
+    return app
+
+
+class _Door:
+    """The application on a database of one's own."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        one_app().state.store = self.store
+        await one_app()(scope, receive, send)
+
+
+@dataclass
+class World:
+    """A campaign, its analyst and its providers; secrets of tokens by name."""
+
+    store: Store
+    analyst: Who
+    campaign: str
+    providers: dict[str, Who] = field(default_factory=dict)
+    members: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def base(self) -> str:
+        return f"/api/v1/campaigns/{self.campaign}"
+
+    def headers(self, name: str, key: str | None = None) -> dict[str, str]:
+        """Return what a request of somebody's comes with."""
+        keyed = {} if key is None else {"Idempotency-Key": key}
+        return {"Authorization": f"Bearer {self.tokens[name]}", **keyed}
+
+    def client(self) -> TestClient:
+        """Return a client to the service in this process; failures on its side become answers, as for others."""
+        return TestClient(_Door(self.store), raise_server_exceptions=False)
+
+    def open(self, day: Any = None, deadline: str | None = None) -> int:
+        with self.store.write() as tx:
+            return rounds.open_round(tx, self.analyst, self.campaign, day, deadline)
+
+    def submit(self, name: str, ones: int, zeros: int, number: int = 1) -> str:
+        """Send statistics and return the submission."""
+        who = self.providers[name]
+        with self.store.read() as tx:
+            day = rounds.read_day(rounds.find_round(tx, self.campaign, number).day)
+        plain = statistics(name, ones, zeros, day)
+        upload = incoming.read_statistics(self.store, who, self.campaign, number, plain, Limits())
+        with self.store.write() as tx:
+            return rounds.add_upload(tx, who, self.campaign, number, upload)
+
+    def report(self, name: str, ones: int, zeros: int, number: int = 1, replaces: str | None = None) -> str:
+        """Send statistics, confirm them and return the submission."""
+        made = self.submit(name, ones, zeros, number)
+        with self.store.write() as tx:
+            rounds.confirm(tx, self.providers[name], self.campaign, number, made, replaces)
+        return made
+
+    def report_all(self, counts: Mapping[str, tuple[int, int]], number: int = 1) -> None:
+        for name, (ones, zeros) in counts.items():
+            self.report(name, ones, zeros, number)
+
+    def close(self, number: int = 1, *, final: bool = False) -> bool:
+        return settlement.close_round(self.store, self.analyst, self.campaign, number, final=final)
+
+    def reports(self, number: int = 1) -> dict[str, str]:
+        """Return the members who have reported, with when they confirmed."""
+        with self.store.read() as tx:
+            found = rounds.reporters(tx, rounds.find_round(tx, self.campaign, number).id)
+        return {member: row.confirmed for member, row in found.items()}
+
+    def round(self, number: int = 1) -> Any:
+        with self.store.read() as tx:
+            return rounds.find_round(tx, self.campaign, number)
+
+
+def make_world(
+    store: Store,
+    names: tuple[str, ...] | list[str] = NAMES,
+    terms: Mapping[str, Any] = TERMS,
+    *,
+    analyst: str = "Ana",
+    opened: bool = True,
+    groups: Mapping[str, str] | None = None,
+    **options: Any,
+) -> World:
+    """Make an analyst, a campaign and providers that have joined, and open the first round."""
+    with store.write() as tx:
+        owner = accounts.create_account(tx, analyst, "analyst")
+        who = Who(owner, analyst, "analyst")
+        campaign = campaigns.create_campaign(tx, who, dict(terms), **options)
+        world = World(store, who, campaign)
+        world.tokens[analyst] = accounts.create_token(tx, owner, "test", SCOPES, 30)[0]
+        for name in names:
+            world.members[name] = campaigns.add_member(
+                tx, who, campaign, name, f"{name} in person", (groups or {}).get(name)
+            )
+            join(tx, world, name)
+        if opened:
+            rounds.open_round(tx, who, campaign)
+        tx.execute(update(tokens).values(used=now()))
+    return world
+
+
+def join(tx: Any, world: World, name: str) -> None:
+    """Give a member an account and a token."""
+    account = accounts.create_account(tx, name, "provider")
+    world.providers[name] = Who(account, name, "provider")
+    world.tokens[name] = accounts.create_token(tx, account, "test", SCOPES, 30)[0]
+    tx.execute(update(members).where(members.c.id == world.members[name]).values(account=account, joined=now()))
+
+
+def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
+    """Return what the ledger in the database has paid, in minor units, by day and provider; nobody twice."""
+    from troth.campaigns.pay import verify
+    from troth.service.ledgers import load_ledger
+
+    with store.read() as tx:
+        ledger = load_ledger(tx, campaign)
+    if not ledger.lines:
+        return {}
+    result = verify(ledger)
+    found = [((paid.day, one.provider), one.payment) for paid in result.rounds for one in paid.payments]
+    assert len(found) == len(dict(found)), "somebody was paid twice"
+    return dict(found)
+
+
+def dump(store: Store) -> str:
+    """Return everything that the database holds, as text."""
+    from troth.service.schema import metadata
+
+    with store.read() as tx:
+        return "\n".join(str(tuple(row)) for table in metadata.sorted_tables for row in tx.execute(select(table)))

@@ -126,7 +126,7 @@ def lines(rounds: int = ROUNDS) -> list[str]:
     out = []
     for setting in SETTINGS:
         drawn = reports(setting, np.random.default_rng(11), rounds)
-        out += [f"### {setting.name}", ""]
+        out += [f"## {setting.name}", ""]
         out += [f"| rule | {' | '.join(LIES)} | the honest get |", "|---" * (len(LIES) + 2) + "|"]
         for name, rule in rules(setting).items():
             found = strengths(setting, rule, drawn)

@@ -1,0 +1,86 @@
+"""The reference of the command line, from the commands themselves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import typer
+
+
+class Entry(NamedTuple):
+    """A command with its full name, such as ``troth pay``."""
+
+    name: str
+    command: Any
+
+
+def commands() -> list[Entry]:
+    """Return every command, groups before their members."""
+    from troth.cli import app
+
+    return _walk("troth", typer.main.get_command(app))
+
+
+def _walk(name: str, command: Any) -> list[Entry]:
+    found = [Entry(name, command)]
+    for inner in getattr(command, "commands", {}).values():
+        if not inner.hidden:
+            found += _walk(f"{name} {inner.name}", inner)
+    return found
+
+
+def parameters(command: Any) -> list[Any]:
+    """Return arguments and options that people see."""
+    return [each for each in command.params if not getattr(each, "hidden", False) and each.name != "help"]
+
+
+def spelled(parameter: Any) -> str:
+    """Return an option as it is typed, or an argument's name."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    value = "" if parameter.is_flag else f" {parameter.metavar or '…'}"
+    return ", ".join([*parameter.opts, *parameter.secondary_opts]) + value
+
+
+def default(parameter: Any) -> str:
+    """Return what is taken where nothing is said."""
+    if parameter.required:
+        return "required"
+    shown = getattr(parameter, "show_default", None)
+    if isinstance(shown, str):
+        return shown
+    value = parameter.default
+    if value is None or value is False or callable(value) or "UNSET" in repr(value):
+        return ""
+    return f"`{value}`" if value != () else ""
+
+
+def reference() -> str:
+    """Return the whole reference as Markdown."""
+    lines: list[str] = []
+    for name, command in commands():
+        listed = parameters(command)
+        inner = getattr(command, "commands", {})
+        arguments = [spelled(each) for each in listed if each.param_type_name == "argument"]
+        usage = " ".join([name, "[OPTIONS]", *arguments, *(["COMMAND …"] if inner else [])])
+        lines += [f"## {name}", "", _sentence(command.help), "", "```text", usage, "```", ""]
+        if listed:
+            lines += ["| | | without it |", "|---|---|---|"]
+            lines += [f"| `{spelled(each)}` | {_cell(each.help)} | {_cell(default(each))} |" for each in listed]
+            lines.append("")
+        if inner:
+            lines += ["| command | |", "|---|---|"]
+            for each in inner.values():
+                if not each.hidden:
+                    anchor = f"{name} {each.name}".replace(" ", "-")
+                    lines.append(f"| [`{name} {each.name}`](#{anchor}) | {_cell(_sentence(each.help).splitlines()[0])} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _sentence(text: str | None) -> str:
+    return (text or "").strip()
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", r"\|").replace("\n", " ")

@@ -1,0 +1,122 @@
+"""The bridge to the paper: docs/paper.toml as a table, with everything it names looked up."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pages.public_names import home
+
+ROOT = Path(__file__).parents[2]
+SECTIONS = {
+    "3": "3 Model",
+    "4": "4 Preliminaries",
+    "5": "5 One-time data acquisition",
+    "6": "6 Multiple-time data acquisition",
+    "7": "7 Discussion",
+    "A": "A Mathematical background",
+    "B": "B Proof of a lemma",
+    "C": "C One-time acquisition, in full",
+    "D": "D Multiple-time acquisition, in full",
+}
+MECHANISMS = {"Mechanism 1": "5", "Mechanism 2": "6", "Mechanism 3": "C"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A numbered statement of the paper, with what implements and what checks it."""
+
+    number: str
+    says: str
+    objects: tuple[str, ...]
+    tests: tuple[str, ...]
+    errata: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def section(self) -> str:
+        """The section or appendix it stands in."""
+        return MECHANISMS.get(self.number) or self.number.split()[1].split(".")[0]
+
+
+def statements() -> list[Statement]:
+    """Read the registry."""
+    with (ROOT / "docs" / "paper.toml").open("rb") as file:
+        entries = tomllib.load(file)["statement"]
+    return [
+        Statement(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        for entry in entries
+    ]
+
+
+def look_up(path: str) -> Any:
+    """Return the object of a full name such as ``troth.models.Finite.paper_bounds``."""
+    parts = path.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: Any = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[cut:]:
+            found = getattr(found, name)
+        return found
+    raise ModuleNotFoundError(path)
+
+
+@cache
+def tests_in(path: str) -> frozenset[str]:
+    """Return the names of a file's tests, as pytest collects them."""
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return frozenset(
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
+
+
+def has_test(node_id: str) -> bool:
+    """Return whether pytest would collect a test of that name."""
+    path, _, name = node_id.partition("::")
+    return (ROOT / path).is_file() and name in tests_in(path)
+
+
+def table() -> str:
+    """Return one table per section of the paper, as Markdown."""
+    lines: list[str] = []
+    listed = statements()
+    for key, title in SECTIONS.items():
+        lines += [f"## {title}", "", "| the paper | implemented by | checked by |", "|---|---|---|"]
+        for each in listed:
+            if each.section == key:
+                lines.append(f"| {_statement(each)} | {_objects(each)} | {_tests(each)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _statement(each: Statement) -> str:
+    errata = ", ".join(f"[{number}](../errata.md#{number.lower()})" for number in each.errata)
+    told = f"**{each.number}** {each.says}" + (f" ({errata})" if errata else "")
+    return (f"{told}. *{each.why[0].upper()}{each.why[1:]}.*" if each.why else told).replace("|", r"\|")
+
+
+def _objects(each: Statement) -> str:
+    shown = []
+    for path in each.objects:
+        owner, _, name = path.rpartition(".")
+        value = look_up(path)
+        described = home(value)
+        if described is None and (above := home(look_up(owner))) is not None:
+            described = f"{above}.{name}"
+        text = path.removeprefix("troth.")
+        shown.append(f"`{text}`" if described is None else f"{{py:obj}}`{text} <{described}>`")
+    return "<br>".join(shown)
+
+
+def _tests(each: Statement) -> str:
+    for node_id in each.tests:
+        if not has_test(node_id):
+            raise LookupError(f"docs/paper.toml: {each.number}: there is no test {node_id}")
+    return "<br>".join(f"`{node_id.removeprefix('tests/')}`" for node_id in each.tests)

@@ -1,0 +1,129 @@
+"""The Python reference: every public name, on one page each, in the order in which modules list them."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+PAGES: dict[str, tuple[str, ...]] = {
+    "models": ("troth.models",),
+    "mechanisms": ("troth.mechanisms", "troth.mechanisms.divergences"),
+    "certificates": ("troth.certificates",),
+    "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.rivals"),
+    "history": ("troth.history", "troth.history.learn", "troth.history.lies"),
+    "information": ("troth.information", "troth.laws", "troth.model", "troth.sums", "troth.support"),
+    "errors": ("troth.errors",),
+    "campaigns": (
+        "troth.campaigns.pay",
+        "troth.campaigns.result",
+        "troth.campaigns.spec",
+        "troth.campaigns.examples",
+        "troth.campaigns.commit",
+        "troth.campaigns.seed",
+        "troth.campaigns.statistics",
+        "troth.campaigns.check",
+        "troth.campaigns.past",
+        "troth.campaigns.ledger",
+        "troth.campaigns.section",
+    ),
+}
+# Modules of campaigns have inner names too; these are the ones that others call.
+CAMPAIGNS: dict[str, tuple[str, ...]] = {
+    "troth.campaigns.pay": ("pay", "verify", "open_ledger"),
+    "troth.campaigns.result": ("Result", "PaidRound"),
+    "troth.campaigns.spec": ("Campaign",),
+    "troth.campaigns.examples": ("init", "write_demo"),
+    "troth.campaigns.commit": ("commit",),
+    "troth.campaigns.seed": ("Secret",),
+    "troth.campaigns.statistics": ("make_statistics",),
+    "troth.campaigns.check": ("Setting", "setting_of", "audit_campaign", "certify_campaign"),
+    "troth.campaigns.past": ("read_history", "fit_campaign", "fitted_text", "backtest_campaign"),
+    "troth.campaigns.ledger": ("LedgerError", "read_ledger"),
+    "troth.campaigns.section": ("CampaignError",),
+    "troth.history.learn": ("fit",),
+}
+
+
+def names(module_name: str) -> tuple[str, ...]:
+    """Return the public names of a module: what it exports, or else what it defines without an underscore."""
+    if module_name in CAMPAIGNS:
+        return CAMPAIGNS[module_name]
+    module = import_module(module_name)
+    if hasattr(module, "__all__"):
+        return tuple(name for name in module.__all__ if not name.startswith("__"))
+    return tuple(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and _defined(value, module_name)
+    )
+
+
+def _defined(value: Any, module_name: str) -> bool:
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return value.__module__ == module_name
+    return type(value).__module__ == module_name
+
+
+def section(page: str) -> str:
+    """Return one page of the reference, as Markdown."""
+    return "\n".join(_module(name) for name in PAGES[page])
+
+
+def _module(module_name: str) -> str:
+    module = import_module(module_name)
+    lines = [f"## {module_name}", "", "```{eval-rst}", f".. automodule:: {module_name}", ""]
+    for name in names(module_name):
+        value = getattr(module, name)
+        if isinstance(value, ModuleType):
+            continue
+        path = f"{module_name}.{name}"
+        if inspect.isclass(value):
+            lines += [f".. autoclass:: {path}", "   :members:", "   :show-inheritance:", ""]
+        elif callable(value):
+            lines += [f".. autofunction:: {path}", ""]
+        else:
+            lines += _datum(path, value)
+    return "\n".join([*lines, "```", ""])
+
+
+def _datum(path: str, value: Any) -> list[str]:
+    if isinstance(value, dict):
+        told = "By name: " + ", ".join(f"``{key}``" for key in value) + "."
+    else:
+        told = f"An instance of `{type(value).__name__}`."
+    return [f".. py:data:: {path}", "", f"   {told}", ""]
+
+
+def index() -> str:
+    """Return a table of everything that ``import troth`` offers, with where it is described."""
+    import troth
+
+    lines = ["| name | |", "|---|---|"]
+    for name in sorted((name for name in troth.__all__ if name != "__version__"), key=str.lower):
+        value = getattr(troth, name)
+        first = next(line for line in inspect.cleandoc(value.__doc__ or "").splitlines() if line)
+        lines.append(f"| {_link(name, value)} | {_escaped(first)} |")
+    return "\n".join(lines)
+
+
+def home(value: Any) -> str | None:
+    """Return the full name under which the reference describes an object."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    for modules in PAGES.values():
+        for module_name in modules:
+            for name in names(module_name):
+                if getattr(import_module(module_name), name) is value:
+                    return f"{module_name}.{name}"
+    return None
+
+
+def _link(name: str, value: Any) -> str:
+    found = home(value)
+    return f"`troth.{name}`" if found is None else f"{{py:obj}}`troth.{name} <{found}>`"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|").replace("*", r"\*").replace("``", "`").replace("$", r"\$")

@@ -73,7 +73,9 @@ def reference() -> str:
             for each in inner.values():
                 if not each.hidden:
                     anchor = f"{name} {each.name}".replace(" ", "-")
-                    lines.append(f"| [`{name} {each.name}`](#{anchor}) | {_cell(_sentence(each.help).splitlines()[0])} |")
+                    lines.append(
+                        f"| [`{name} {each.name}`](#{anchor}) | {_cell(_sentence(each.help).splitlines()[0])} |"
+                    )
             lines.append("")
     return "\n".join(lines)
 

@@ -54,9 +54,7 @@ def names(module_name: str) -> tuple[str, ...]:
     if hasattr(module, "__all__"):
         return tuple(name for name in module.__all__ if not name.startswith("__"))
     return tuple(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and _defined(value, module_name)
+        name for name, value in vars(module).items() if not name.startswith("_") and _defined(value, module_name)
     )
 
 

@@ -128,20 +128,47 @@ def demo(
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
     family: Annotated[
-        str, typer.Option(help="The model's family, such as Bernoulli or LinearRegression.")
-    ] = "Bernoulli",
+        str | None,
+        typer.Option(
+            help="The model's family, such as Bernoulli or LinearRegression.",
+            show_default="Bernoulli, or by the data",
+        ),
+    ] = None,
     rule: Annotated[
         str | None, typer.Option(help="SyntheticPeers, MultiDay, OneTime or Brier.", show_default="SyntheticPeers")
     ] = None,
-    daily: Annotated[bool, typer.Option("--daily", help="A campaign of five days.")] = False,
+    daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Your own file or folder, instead of an example; it stays there.")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
+    ] = None,
+    day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
+    budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented campaign file and a small example dataset."""
+    """Write a commented campaign file, with a small example dataset or for your own data."""
     from troth.campaigns.examples import init as write
 
-    path = write(directory, family, rule, daily=daily)
+    path = write(
+        directory, family, rule, daily=daily, data=data, provider=provider, column=column, day=day, budget=budget
+    )
     if as_json:
         _print_json({"campaign": str(path)})
+        return
+    if data is not None:
+        text = path.read_text(encoding="utf-8")
+        if "# Guessed from these very data." in text:
+            _warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
+        model = next(line for line in text.splitlines() if line.startswith("family"))
+        typer.echo(
+            f"wrote {path} for {data}: {model}\n"
+            f"next: read it, above all [model] and its prior, change what is not so, and run\n      troth pay {path}"
+        )
         return
     typer.echo(
         f"wrote {path} and {path.parent / 'data'}, an example\n"

@@ -358,3 +358,95 @@ def chromium() -> str:
     found = which("chromium") or which("chromium-browser") or which("google-chrome")
     assert found, "chromium is missing: make test installs it (apt-get install chromium)"
     return found
+
+
+OWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "improved": ("Bernoulli", {"alpha": 1.0, "beta": 1.0}),
+    "label": ("Categorical", {"alpha": (1.0, 1.0, 1.0)}),
+    "cars": ("Poisson", {"shape": 1.0, "rate": 0.25}),
+    "price": ("Normal", {"mean": 20.0, "scale": 2.0, "noise": 2.0}),
+}
+
+
+def own_table() -> dict[str, list[Any]]:
+    rng = np.random.default_rng(4)
+    size = 90
+    return {
+        "who": [f"shop {'ABC'[i % 3]}" for i in range(size)],
+        "when": [1 + i // 30 for i in range(size)],
+        "improved": rng.integers(0, 2, size).tolist(),
+        "label": [("cat", "dog", 'a "wild" one')[i] for i in rng.integers(0, 3, size)],
+        "cars": rng.poisson(3.5, size).tolist(),
+        "price": rng.normal(20, 1.7, size).round(2).tolist(),
+    }
+
+
+@pytest.mark.parametrize("column", OWN)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_campaign_is_written_for_ones_own_data(
+    column: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = tmp_path / f"own.{kind}"
+    frame = pd.DataFrame(own_table())
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path)
+    chosen = ["--data", path, "--provider", "who", "--column", column, "--budget", "300"]
+    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    family, parameters = OWN[column]
+    campaign = troth.Campaign.load(tmp_path / "x" / "campaign.toml")
+    assert campaign.model.to_dict() == troth.models.from_dict({"family": family, **parameters}).to_dict()  # type: ignore[attr-defined]
+    assert campaign.budget == 30000
+    assert ("guessed from the data" in capsys.readouterr().err) == (family in ("Poisson", "Normal"))
+    assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml") == 0
+    assert run(monkeypatch, "verify", tmp_path / "x" / "ledger.jsonl") == 0
+    assert path.exists()
+
+
+@pytest.mark.parametrize("rule", ["SyntheticPeers", "MultiDay"])
+def test_a_daily_campaign_is_written_for_ones_own_data(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
+    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
+    assert run(monkeypatch, "init", tmp_path / "x", *chosen, "--rule", rule) == 0
+    assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml") == 0
+    assert len(troth.verify(tmp_path / "x" / "ledger.jsonl").rounds) == 3
+
+
+def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, part in pd.DataFrame(own_table()).groupby("who"):
+        (tmp_path / "files").mkdir(exist_ok=True)
+        part[["improved"]].to_csv(tmp_path / "files" / f"{name}.csv", index=False)
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "files", "--rule", "OneTime") == 0
+    paid = troth.pay(tmp_path / "x" / "campaign.toml")
+    assert list(paid.totals) == ["shop A", "shop B", "shop C"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({}, "which column names the provider with --provider; there are 'who'"),
+        ({"provider": "who"}, "which column is paid for with --column; there are 'when', 'improved'"),
+        ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
+        ({"provider": "who", "column": "who"}, "cannot be paid for and name providers"),
+        ({"provider": "improved", "column": "many"}, "90 different labels"),
+        ({"provider": "who", "column": "label", "family": "Poisson"}, "reads numbers, and there is text"),
+        ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),
+        ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "which column has the days"),
+        ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no such rule"),
+        ({"provider": "who", "column": "improved", "budget": "much"}, "budget"),
+        ({"provider": "who", "column": "empty"}, "has no values"),
+    ],
+)
+def test_what_cannot_be_guessed_is_asked_for(chosen: dict[str, str], message: str, tmp_path: Path) -> None:
+    table = own_table()
+    more = {"many": [f"label {i}" for i in range(90)]}
+    frame = pd.DataFrame({**table, **more, "empty": [None] * 90})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(troth.TrothError, match=message):
+        init(tmp_path / "x", data=tmp_path / "own.csv", **chosen)  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists()
+
+
+def test_columns_without_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(troth.ParameterError, match="are of given data"):
+        init(tmp_path / "x", provider="who")

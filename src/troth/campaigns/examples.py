@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import tomllib
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from hashlib import sha256
@@ -15,6 +17,7 @@ import numpy as np
 
 from troth import models
 from troth.campaigns.commit import commit
+from troth.campaigns.guess import Guess, guess
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.mechanism import RULES
 from troth.campaigns.section import closest
@@ -125,30 +128,51 @@ EXAMPLES: dict[str, Example] = {
 }
 
 
-def init(directory: str | Path, family: str = "Bernoulli", rule: str | None = None, *, daily: bool = False) -> Path:
-    """Write a commented campaign with a small example dataset, and return the campaign file.
+def init(
+    directory: str | Path,
+    family: str | None = None,
+    rule: str | None = None,
+    *,
+    daily: bool = False,
+    data: str | Path | None = None,
+    provider: str | None = None,
+    column: str | None = None,
+    day: str | None = None,
+    budget: str = "1000.00",
+) -> Path:
+    """Write a commented campaign with a small example dataset, or one for given data; return the campaign file.
 
     Parameters
     ----------
     directory
         A new or empty folder.
     family
-        Any of `troth.models`.
+        Any of `troth.models`; `Bernoulli` by default, or what given data look like.
     rule
-        The payment rule; `SyntheticPeers` by default, `MultiDay` for daily campaigns.
+        The payment rule; `SyntheticPeers` by default, `MultiDay` for daily examples.
     daily
-        Make it a campaign of five days.
+        Make the example a campaign of five days.
+    data
+        A file or folder to write the campaign for. It stays where it is.
+    provider, column, day
+        Of the data: the column of providers (without it each file is a provider's), the column that is paid for, and the
+        column of days in a daily campaign.
+    budget
+        What may be spent.
     """
-    chosen = closest(family, tuple(EXAMPLES))
+    if data is not None:
+        found = guess(Path(data), family, provider=provider, column=column, day=day)
+        return _init_for(Path(directory), Path(data), found, rule, budget)
+    if provider is not None or column is not None or day is not None:
+        raise ParameterError("provider, column and day are of given data: name these too")
+    chosen = closest(family or "Bernoulli", tuple(EXAMPLES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(EXAMPLES)}")
     rule = closest(rule, RULES) if rule is not None else "MultiDay" if daily else "SyntheticPeers"
     if rule is None:
         raise ParameterError(f"there is no such rule; there are {', '.join(RULES)}")
     daily = daily or rule == "MultiDay"
-    folder = Path(directory)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: exists and is not empty; name a new folder")
+    folder = _new(Path(directory))
     example = EXAMPLES[chosen]
     names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
     data = _draw(chosen, example, names, days=5 if daily else 0)
@@ -156,14 +180,69 @@ def init(directory: str | Path, family: str = "Bernoulli", rule: str | None = No
     for name, rows in data.items():
         _write_csv(folder / "data" / f"{name}.csv", rows)
     path = folder / "campaign.toml"
-    write_whole(path, campaign_text(chosen, example, rule, daily).encode())
+    write_whole(path, campaign_text(chosen, example, rule, Terms(budget=budget, days=5 if daily else 0)).encode())
     if Campaign.load(path).draws:
         commit(path)
     return path
 
 
-def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
+def _new(folder: Path) -> Path:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder}: exists and is not empty; name a new folder")
+    return folder
+
+
+def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
+    """Write a campaign for given data, which stay where they are."""
+    chosen = "SyntheticPeers" if rule is None else closest(rule, RULES)
+    if chosen is None:
+        raise ParameterError(f"there is no such rule; there are {', '.join(RULES)}")
+    if chosen == "MultiDay" and found.day is None:
+        raise ParameterError("MultiDay pays a campaign of days: say which column has the days")
+    folder = _new(directory)
+    story = f"what {data.name} holds"
+    example = Example(
+        story, (found.column,), found.prior, found.others, None, found.labels, found.provider or "provider"
+    )
+    terms = Terms(
+        name=data.stem,
+        budget=budget,
+        days=found.days,
+        source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
+        provider=found.provider,
+        day=found.day or "day",
+        rows=10 ** len(str(found.most_rows)),
+        limited=chosen == "OneTime",
+        seen=found.seen,
+    )
+    text = campaign_text(found.family, example, chosen, terms)
+    checked = Campaign.from_dict(tomllib.loads(text))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "campaign.toml"
+    write_whole(path, text.encode())
+    if checked.draws:
+        commit(path)
+    return path
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a campaign file says beside its model and its rule."""
+
+    name: str = ""
+    budget: str = "1000.00"
+    days: int = 0
+    source: str = "data"
+    provider: str | None = None
+    day: str = "day"
+    rows: int = 60
+    limited: bool = True
+    seen: bool = False
+
+
+def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str:
     """Return a commented campaign file."""
+    daily = terms.days > 0
     options = {
         "SyntheticPeers": "draws = 64                # peers are drawn so often; more makes payments less random\n"
         'divergence = "logistic"   # or le_cam, total_variation, power',
@@ -173,8 +252,9 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
         "OneTime": 'range = "clipped"         # or exact, paper, or a pair [low, high] in nats\nlow = -8.0                # no lie gains more than ln(1 + e^low) nats',
         "Brier": 'form = "types"            # or paper',
     }[rule]
-    days = 'budget_per = "campaign"   # or "day"\ndays = 5                  # they share the budget; the last is paid by its own rule\n'
-    columns = ", ".join(f'"{name}"' for name in example.columns)
+    shared = f"days = {terms.days}".ljust(25)
+    days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget; the last is paid by its own rule\n'
+    columns = ", ".join(map(_quoted, example.columns))
     model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]
     if example.target is not None:
         model += [
@@ -182,20 +262,31 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
             "# intercept = true       # put a constant 1 before the columns",
         ]
     if example.labels is not None:
-        model.append(
-            "categories = [" + ", ".join(f'"{label}"' for label in example.labels) + "]   # labels of the codes 0, 1, …"
-        )
+        model.append("categories = [" + ", ".join(map(_quoted, example.labels)) + "]   # labels of the codes 0, 1, …")
     model += [f"{key} = {json.dumps(value)}" for key, value in example.others.items()]
     if "prior" in example.prior:
         each = "likelihood has a row" if family == "Finite" else "means have an entry"
         model.append(f"prior = {example.prior['prior']}     # chances of the states; {each} for each")
         prior = ""
     else:
-        prior = "\n[model.prior]             # what is known before anybody reports\n" + "".join(
-            f"{key} = {value}\n" for key, value in example.prior.items()
+        guessed = (
+            "# Guessed from these very data. Replace it by what you knew before anybody reported, or learn it from past\n"
+            "# days with `troth fit`: a prior that depends on the reports makes lies pay.\n"
+        )
+        prior = (
+            "\n[model.prior]             # what is known before anybody reports\n"
+            + guessed * terms.seen
+            + "".join(f"{key} = {value}\n" for key, value in example.prior.items())
         )
     nl = "\n"
-    limit = "rows = 60                 # the most rows that a report may have"
+    limit = f"rows = {terms.rows}".ljust(25) + " # the most rows that a report may have"
+    if not terms.limited:
+        limit = "# " + limit
+    provider = f"provider = {_quoted(terms.provider)}".ljust(25) + " # the column of providers"
+    if terms.provider is None:
+        provider = f'# provider = "{example.providers}"     # the column of providers; without it each file is a provider\'s and bears its name'
+    named = terms.name or f"Example: {example.story}"
+    source = f"source = {_quoted(terms.source)}".ljust(25)
     values = "# values = [0, 100]       # the least and the greatest value of a row"
     if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
         values = "values = [0, 200]         # the least and the greatest value of a row"
@@ -203,8 +294,8 @@ def campaign_text(family: str, example: Example, rule: str, daily: bool) -> str:
     return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
 
 [campaign]
-name = "Example: {example.story}"
-budget = "1000.00"        # a decimal string; the sum of payments never exceeds it
+name = {_quoted(named)}
+{f'budget = "{terms.budget}"'.ljust(25)} # a decimal string; the sum of payments never exceeds it
 {days if daily else ""}currency = "EUR"
 decimals = 2
 
@@ -219,9 +310,9 @@ rule = "{rule}"
 {options}
 
 [data]
-source = "data"           # a file, a folder or a pattern: CSV, Parquet, JSON lines, Arrow, statistics
-# provider = "{example.providers}"     # the column of providers; without it each file is a provider's and bears its name
-{'day = "day"               # dates or whole numbers' if daily else '# day = "day"             # the column of days, for a daily campaign'}
+{source} # a file, a folder or a pattern: CSV, Parquet, JSON lines, Arrow, statistics
+{provider}
+{f"day = {_quoted(terms.day)}".ljust(25) + " # dates or whole numbers" if daily else '# day = "day"             # the column of days, for a daily campaign'}
 # providers = ["…"]       # everybody who is invited, if some may not report
 # engine = "spark"        # where files are read: threads (here) or spark
 
@@ -232,6 +323,10 @@ source = "data"           # a file, a folder or a pattern: CSV, Parquet, JSON li
 # [groups]                # related accounts: never each other's peers, one cap between them
 # "one owner" = ["{example.providers} A", "{example.providers} B"]
 """
+
+
+def _quoted(text: str | None) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _draw(family: str, example: Example, names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:

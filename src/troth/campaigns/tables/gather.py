@@ -34,6 +34,22 @@ def column_names(data: Any) -> list[str]:
     return list(as_arrow(data).schema.names)
 
 
+def first_rows(
+    data: Any, column: str, provider: str | None, day: str | None, rows: int = 100_000
+) -> dict[str, list[Any]]:
+    """Return the first rows of a file or folder, as lists by column."""
+    request = Request(Moments(), (column,), provider, day)
+    found: dict[str, list[Any]] = {name: [] for name in request.named}
+    fragments, _ = plan(str(data), request)
+    for fragment in fragments:
+        for batch in fragment.batches(request):
+            for name in request.named:
+                found[name] += batch.column(name).to_pylist()
+            if len(found[column]) >= rows:
+                return found
+    return found
+
+
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Hand each provider's rows of each day to the model's own ``statistics``."""
     table = _table(data, request)

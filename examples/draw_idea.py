@@ -1,0 +1,90 @@
+"""What a clinic can expect to be paid for every report, computed exactly. Draws the picture of the front page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+import troth
+
+ROWS, PEER_ROWS = 20, 100
+TRUTHS = (4, 10, 17)
+MODEL = troth.models.Bernoulli(alpha=1, beta=1)
+REPORTS = np.stack([np.arange(ROWS + 1.0), ROWS - np.arange(ROWS + 1.0)], axis=-1)
+PEERS = np.stack([np.arange(PEER_ROWS + 1.0), PEER_ROWS - np.arange(PEER_ROWS + 1.0)], axis=-1)
+LOOKS = {
+    "light": {"text": "#1f2328", "faint": "#8c959f", "curves": ("#7a3e9d", "#c4540a", "#0b6e8a")},
+    "dark": {"text": "#e6edf3", "faint": "#7d8590", "curves": ("#c79be8", "#f0995c", "#67c3dd")},
+}
+
+
+def foreseen(own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the chances of what peers report, given one's own data."""
+    orders = gammaln(PEER_ROWS + 1) - gammaln(PEERS + 1).sum(axis=-1)
+    chances = np.exp(orders + MODEL.log_evidence(own + PEERS) - MODEL.log_evidence(own))
+    return np.asarray(chances, dtype=np.float64)
+
+
+def expected_shares(truth: int) -> NDArray[np.float64]:
+    """Return the expected share of the cap for each number of ones that a clinic with ``truth`` ones could report.
+
+    The expectation of `SyntheticPeers` over its draws and over what peers have, summed over all cases.
+    """
+    f = troth.divergences.logistic
+    s = troth.log_pmi(MODEL, REPORTS[:, None], PEERS)
+    score = f.mismatched(s) @ foreseen(np.zeros(2)) + f.matched(s) @ foreseen(REPORTS[truth])
+    return np.asarray((score - f.low) / (f.high - f.low), dtype=np.float64)
+
+
+def draw(path: Path, look: str) -> None:
+    """Draw the picture for pages of one kind."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "troth", "font.size": 12, "font.family": "DejaVu Sans"})
+    from matplotlib import pyplot as plt
+
+    colours = LOOKS[look]
+    text, faint = str(colours["text"]), str(colours["faint"])
+    figure, axes = plt.subplots(figsize=(8.4, 4.4))
+    empty = 100 * troth.divergences.logistic.empty_share
+    axes.axhline(empty, color=faint, linestyle=(0, (5, 4)), linewidth=1.3)
+    told = "paid for an empty report"
+    axes.annotate(told, (ROWS / 2, empty), (0, -15), textcoords="offset points", ha="center", color=faint)
+    for truth, colour in zip(TRUTHS, colours["curves"], strict=True):
+        shares = 100 * expected_shares(truth)
+        axes.plot(np.arange(ROWS + 1), shares, color=colour, linewidth=2.2)
+        axes.plot(truth, shares[truth], "o", color=colour, markersize=9)
+        axes.annotate(
+            f"the truth: {truth}", (truth, shares[truth]), (0, 11), textcoords="offset points", ha="center", color=colour
+        )
+    axes.set_xlabel(f"what the clinic reports: improved patients out of {ROWS}", color=text)
+    axes.set_ylabel("expected payment, % of the cap", color=text)
+    axes.set_xlim(-0.4, ROWS + 0.4)
+    axes.set_ylim(0, 101)
+    axes.set_xticks(range(0, ROWS + 1, 2))
+    axes.tick_params(colors=text)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(faint)
+    figure.tight_layout()
+    figure.savefig(path, transparent=True, metadata={"Date": None})
+    plt.close(figure)
+
+
+def main() -> None:
+    """Draw both pictures, into docs/images or wherever a path says."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images")
+    for look in LOOKS:
+        draw(folder / f"idea-{look}.svg", look)
+    for truth in TRUTHS:
+        shares = expected_shares(truth)
+        print(f"the truth is {truth:>2} of {ROWS}: the best report is {shares.argmax():>2}, paid {shares.max():.1%} of the cap")
+
+
+if __name__ == "__main__":
+    main()

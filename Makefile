@@ -1,12 +1,13 @@
-# Two commands on a fresh machine: `make demo` and `make test`.
+# Two commands on a fresh machine: `make demo` and `make test`. `make docs` builds the site.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
+DOCUMENTED := $(VENV)/.documented
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test lint docs bench soak clean
 
 demo: $(READY)
 	@$(BIN)/troth demo
@@ -20,6 +21,11 @@ lint: $(TESTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# The tests build it too.
+docs: $(DOCUMENTED)
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "open build/docs/index.html"
+
 bench: $(TESTED)
 	$(BIN)/python -m benchmarks
 
@@ -28,12 +34,16 @@ soak: $(TESTED)
 	TROTH_SOAK=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 clean:
-	rm -rf $(VENV) troth-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) troth-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist docs/gallery
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --upgrade pip
 	$(PIP) install --editable .
+	@touch $@
+
+$(DOCUMENTED): $(READY)
+	$(PIP) install --editable ".[docs]"
 	@touch $@
 
 # What tests need beside that: packages of the dev extra, a browser and Java.

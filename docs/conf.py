@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from pages import command_line, gallery, paper, public_names  # noqa: E402
-
 import troth  # noqa: E402
+from pages import command_line, gallery, paper, public_names  # noqa: E402
 
 project = "Troth"
 author = "The Troth authors"
@@ -48,15 +49,12 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
-WRITTEN = {
+WRITTEN: dict[str, Callable[[], str]] = {
     "<!-- written from the code: command line -->": command_line.reference,
     "<!-- written from the code: the paper -->": paper.table,
     "<!-- written from the code: gallery -->": gallery.index,
     "<!-- written from the code: all names -->": public_names.index,
-    **{
-        f"<!-- written from the code: {page} -->": (lambda page=page: public_names.section(page))
-        for page in public_names.PAGES
-    },
+    **{f"<!-- written from the code: {page} -->": partial(public_names.section, page) for page in public_names.PAGES},
 }
 IF_THERE = {
     "<!-- if there: comparison -->": "comparison.md",

@@ -50,17 +50,22 @@ def draw(path: Path, look: str) -> None:
 
     colours = LOOKS[look]
     text, faint = str(colours["text"]), str(colours["faint"])
-    figure, axes = plt.subplots(figsize=(8.4, 4.4))
+    figure, axes = plt.subplots(figsize=(6.8, 4.1))
     empty = 100 * troth.divergences.logistic.empty_share
     axes.axhline(empty, color=faint, linestyle=(0, (5, 4)), linewidth=1.3)
-    told = "paid for an empty report"
-    axes.annotate(told, (ROWS / 2, empty), (0, -15), textcoords="offset points", ha="center", color=faint)
+    told = "an empty report"
+    axes.annotate(told, (ROWS / 2, empty), (0, 5), textcoords="offset points", ha="center", color=faint, fontsize=10)
     for truth, colour in zip(TRUTHS, colours["curves"], strict=True):
         shares = 100 * expected_shares(truth)
         axes.plot(np.arange(ROWS + 1), shares, color=colour, linewidth=2.2)
         axes.plot(truth, shares[truth], "o", color=colour, markersize=9)
         axes.annotate(
-            f"the truth: {truth}", (truth, shares[truth]), (0, 11), textcoords="offset points", ha="center", color=colour
+            f"the truth: {truth}",
+            (truth, shares[truth]),
+            (0, 11),
+            textcoords="offset points",
+            ha="center",
+            color=colour,
         )
     axes.set_xlabel(f"what the clinic reports: improved patients out of {ROWS}", color=text)
     axes.set_ylabel("expected payment, % of the cap", color=text)
@@ -83,7 +88,8 @@ def main() -> None:
         draw(folder / f"idea-{look}.svg", look)
     for truth in TRUTHS:
         shares = expected_shares(truth)
-        print(f"the truth is {truth:>2} of {ROWS}: the best report is {shares.argmax():>2}, paid {shares.max():.1%} of the cap")
+        best = int(shares.argmax())
+        print(f"the truth is {truth:>2} of {ROWS}: the best report is {best:>2}, paid {shares[best]:.1%} of the cap")
 
 
 if __name__ == "__main__":

@@ -65,11 +65,11 @@ def reference() -> str:
         usage = " ".join([name, "[OPTIONS]", *arguments, *(["COMMAND …"] if inner else [])])
         lines += [f"## {name}", "", _sentence(command.help), "", "```text", usage, "```", ""]
         if listed:
-            lines += ["| | | without it |", "|---|---|---|"]
+            lines += ["{.commands}", "| option | | without it |", "|---|---|---|"]
             lines += [f"| `{spelled(each)}` | {_cell(each.help)} | {_cell(default(each))} |" for each in listed]
             lines.append("")
         if inner:
-            lines += ["| command | |", "|---|---|"]
+            lines += ["{.commands}", "| command | |", "|---|---|"]
             for each in inner.values():
                 if not each.hidden:
                     anchor = f"{name} {each.name}".replace(" ", "-")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pages.public_names import home
@@ -49,23 +50,28 @@ def statements() -> list[Statement]:
     with (ROOT / "docs" / "paper.toml").open("rb") as file:
         entries = tomllib.load(file)["statement"]
     return [
-        Statement(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+        Statement(
+            entry["number"],
+            entry["says"],
+            tuple(entry["objects"]),
+            tuple(entry["tests"]),
+            tuple(entry.get("errata", ())),
+            entry.get("why", ""),
+        )
         for entry in entries
     ]
 
 
 def look_up(path: str) -> Any:
     """Return the object of a full name such as ``troth.models.Finite.paper_bounds``."""
-    parts = path.split(".")
-    for cut in range(len(parts), 0, -1):
-        try:
-            found: Any = import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[cut:]:
+    first, *rest = path.split(".")
+    found: Any = import_module(first)
+    for depth, name in enumerate(rest, start=1):
+        if isinstance(found, ModuleType) and not hasattr(found, name):
+            found = import_module(".".join([first, *rest[:depth]]))
+        else:
             found = getattr(found, name)
-        return found
-    raise ModuleNotFoundError(path)
+    return found
 
 
 @cache
@@ -88,7 +94,7 @@ def table() -> str:
     lines: list[str] = []
     listed = statements()
     for key, title in SECTIONS.items():
-        lines += [f"## {title}", "", "| the paper | implemented by | checked by |", "|---|---|---|"]
+        lines += [f"## {title}", "", "{.paper}", "| the paper | implemented by | checked by |", "|---|---|---|"]
         for each in listed:
             if each.section == key:
                 lines.append(f"| {_statement(each)} | {_objects(each)} | {_tests(each)} |")

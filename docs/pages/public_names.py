@@ -82,23 +82,23 @@ def _module(module_name: str) -> str:
         elif callable(value):
             lines += [f".. autofunction:: {path}", ""]
         else:
-            lines += _datum(path, value)
+            lines += _datum(name, value)
     return "\n".join([*lines, "```", ""])
 
 
-def _datum(path: str, value: Any) -> list[str]:
+def _datum(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
         told = "By name: " + ", ".join(f"``{key}``" for key in value) + "."
     else:
         told = f"An instance of `{type(value).__name__}`."
-    return [f".. py:data:: {path}", "", f"   {told}", ""]
+    return [f".. py:data:: {name}", "", f"   {told}", ""]
 
 
 def index() -> str:
     """Return a table of everything that ``import troth`` offers, with where it is described."""
     import troth
 
-    lines = ["| name | |", "|---|---|"]
+    lines = ["{.names}", "| name | |", "|---|---|"]
     for name in sorted((name for name in troth.__all__ if name != "__version__"), key=str.lower):
         value = getattr(troth, name)
         first = next(line for line in inspect.cleandoc(value.__doc__ or "").splitlines() if line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -53,7 +54,7 @@ def run_step(step: Step, folder: Path) -> str | None:
         "PYTHONUTF8": "1",
     }
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", step.command],
+        [str(shutil.which("bash")), "-euo", "pipefail", "-c", step.command],
         cwd=folder,
         env=told,
         stdout=subprocess.PIPE,
@@ -69,9 +70,7 @@ def run_step(step: Step, folder: Path) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    "page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: str(p.relative_to(ROOT))
-)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_session_runs(page: Path, tmp_path: Path) -> None:
     for block in blocks(page, "console"):
         for step in steps(block):

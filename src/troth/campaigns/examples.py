@@ -175,9 +175,9 @@ def init(
     folder = _new(Path(directory))
     example = EXAMPLES[chosen]
     names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
-    data = _draw(chosen, example, names, days=5 if daily else 0)
+    drawn = _draw(chosen, example, names, days=5 if daily else 0)
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    for name, rows in data.items():
+    for name, rows in drawn.items():
         _write_csv(folder / "data" / f"{name}.csv", rows)
     path = folder / "campaign.toml"
     write_whole(path, campaign_text(chosen, example, rule, Terms(budget=budget, days=5 if daily else 0)).encode())

@@ -30,12 +30,18 @@ def stories(scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Story]:
         if path.name.startswith("_"):
             continue
         source = path.read_text(encoding="utf-8")
-        story = ast.get_docstring(ast.parse(source)) or path.stem
+        tree = ast.parse(source)
+        story = ast.get_docstring(tree) or path.stem
         title, _, text = story.partition("\n")
+        told = tree.body[0].end_lineno or 0 if ast.get_docstring(tree) else 0
         pictures = sorted(images.glob(f"{path.stem}.*")) + sorted(images.glob(f"{path.stem}_*"))
         shown = [picture for picture in pictures if picture.suffix in (".png", ".svg")]
-        found.append(Story(path.stem, title.strip().rstrip("."), text.strip(), shown, source))
+        found.append(Story(path.stem, title.strip().rstrip("."), text.strip(), shown, _from_line(source, told)))
     return found
+
+
+def _from_line(source: str, line: int) -> str:
+    return "\n".join(source.splitlines()[line:]).strip()
 
 
 def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMAGES) -> list[Path]:
@@ -48,8 +54,7 @@ def write_pages(pages: Path = PAGES, scripts: Path = SCRIPTS, images: Path = IMA
     for story in found:
         shown = "\n\n".join(f"![{story.title}](../images/gallery/{path.name})" for path in story.pictures)
         fence = "`" * 4
-        code = story.code.rstrip()
-        parts = [f"# {story.title}", story.text, shown, f"{fence}python\n{code}\n{fence}"]
+        parts = [f"# {story.title}", story.text, shown, f"{fence}python\n{story.code}\n{fence}"]
         page = pages / f"{story.name}.md"
         page.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
         written.append(page)
@@ -61,10 +66,10 @@ def index() -> str:
     found = stories()
     if not found:
         return "The gallery is empty here: it shows what is in `examples/gallery`."
-    blocks = []
+    cards = []
     for story in found:
-        picture = f"![](images/gallery/{story.pictures[0].name}){{.thumbnail}}\n" if story.pictures else ""
-        first = story.text.split("\n\n")[0].replace("\n", " ")
-        blocks.append(f"## [{story.title}](gallery/{story.name}.md)\n\n{picture}\n{first}")
+        picture = f"![](images/gallery/{story.pictures[0].name})<br>" if story.pictures else ""
+        cards.append(f"- [{picture}{story.title}](gallery/{story.name}.md)")
     pages = "\n".join(f"gallery/{story.name}" for story in found)
-    return "\n\n".join([*blocks, f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])
+    listed = "\n".join(cards)
+    return "\n\n".join([f"{{.gallery}}\n{listed}", f"```{{toctree}}\n:hidden:\n\n{pages}\n```"])

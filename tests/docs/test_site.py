@@ -199,7 +199,7 @@ def test_the_gallery_follows_its_scripts(tmp_path: Path) -> None:
     (images / "waves.png").write_bytes(b"")
     (page,) = gallery.write_pages(target, scripts, images)
     text = page.read_text("utf-8")
-    assert text.startswith("# Waves\n\nThe story.\n\n![Waves](../images/gallery/waves.png)\n\n````python\n")
+    assert text.startswith("# Waves\n\nThe story.\n\n![Waves](../images/gallery/waves.png)\n\n````python\nprint(")
     (scripts / "waves.py").unlink()
     assert gallery.write_pages(target, scripts, images) == []
     assert not page.exists()

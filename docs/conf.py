@@ -72,12 +72,18 @@ def write_from_code(app: Any, page: str, source: list[str]) -> None:
         source[0] = source[0].replace(mark, name.removesuffix(".md") if (HERE / name).exists() else "")
 
 
-def keep_bars(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings write |Θ| and mean bars, where reStructuredText would look for a substitution."""
+def adapt_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
+    """Keep bars and lists of names.
+
+    Docstrings write |Θ| and mean bars, where reStructuredText would look for a substitution, and describe several
+    attributes together, where it would take the first for a type.
+    """
     del app, what, name, value, options
     for number, line in enumerate(lines):
         parts = re.split("(``.*?``)", line)
         parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
+        if line.startswith(":ivar "):
+            parts[0] = re.sub(r",\s+(?=[^:]*:)", ",", parts[0])
         lines[number] = line if line.lstrip().startswith((">>>", "...")) else "".join(parts)
 
 
@@ -85,4 +91,4 @@ def setup(app: Any) -> None:
     """Write a page for each script of the gallery, then let pages be completed as they are read."""
     app.connect("builder-inited", lambda _: gallery.write_pages())
     app.connect("source-read", write_from_code)
-    app.connect("autodoc-process-docstring", keep_bars)
+    app.connect("autodoc-process-docstring", adapt_docstring)

@@ -78,7 +78,8 @@ def _module(module_name: str) -> str:
             continue
         path = f"{module_name}.{name}"
         if inspect.isclass(value):
-            lines += [f".. autoclass:: {path}", "   :members:", "   :show-inheritance:", ""]
+            above = ["   :show-inheritance:"] if value.__bases__ != (object,) else []
+            lines += [f".. autoclass:: {path}", "   :members:", *above, ""]
         elif callable(value):
             lines += [f".. autofunction:: {path}", ""]
         else:

@@ -253,7 +253,8 @@ def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str
         "Brier": 'form = "types"            # or paper',
     }[rule]
     shared = f"days = {terms.days}".ljust(25)
-    days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget; the last is paid by its own rule\n'
+    last = "; the last is paid by its own rule" if rule == "MultiDay" else ""
+    days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
     columns = ", ".join(map(_quoted, example.columns))
     model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]
     if example.target is not None:
@@ -263,7 +264,8 @@ def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str
         ]
     if example.labels is not None:
         model.append("categories = [" + ", ".join(map(_quoted, example.labels)) + "]   # labels of the codes 0, 1, …")
-    model += [f"{key} = {json.dumps(value)}" for key, value in example.others.items()]
+    guessed_too = "             # guessed, like the prior" if terms.seen else ""
+    model += [f"{key} = {json.dumps(value)}{guessed_too}" for key, value in example.others.items()]
     if "prior" in example.prior:
         each = "likelihood has a row" if family == "Finite" else "means have an entry"
         model.append(f"prior = {example.prior['prior']}     # chances of the states; {each} for each")

@@ -88,7 +88,7 @@ def guess(
         raise DataError(f"{data}: column {column!r} has no values")
     values = [value for value, _, _ in rows]
     chosen = chosen or _family(values)
-    prior, others, labels = _parameters(chosen, column, values, [who for _, who, _ in rows])
+    prior, others, labels = _parameters(chosen, column, values, [(who, when) for _, who, when in rows])
     return Guess(
         chosen,
         column,

@@ -15,6 +15,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "history": ("troth.history", "troth.history.learn", "troth.history.lies"),
     "information": ("troth.information", "troth.laws", "troth.model", "troth.sums", "troth.support"),
     "errors": ("troth.errors",),
+    "client": ("troth.client",),
     "campaigns": (
         "troth.campaigns.pay",
         "troth.campaigns.result",

@@ -191,6 +191,15 @@ def invite(tx: Connection, who: Who, campaign: str, member: str) -> str:
     return accounts.invitation(tx, member)
 
 
+def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
+    """Return the campaign and the membership that an unused invitation is for; it stays unused."""
+    link = accounts.find_link(tx, secret)
+    if link.kind != "invitation":
+        raise NotFoundError("this link signs in: open it as it was sent to you")
+    member = tx.execute(select(members).where(members.c.id == link.member)).one()
+    return tx.execute(select(campaigns).where(campaigns.c.id == member.campaign)).one(), member
+
+
 def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:
     """Let a provider send no more data; what it sent to an open round is withdrawn.
 

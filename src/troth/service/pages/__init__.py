@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING
+
+from starlette.staticfiles import StaticFiles
+
+from troth.service.pages import account, analyst, home, provider, round
+from troth.service.pages.frame import error_page
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -10,4 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
-    del app
+    for subject in (home, account, analyst, provider, round):
+        app.include_router(subject.router)
+    app.mount("/static", StaticFiles(directory=str(files("troth.service") / "static")), name="static")
+    app.state.error_page = error_page

@@ -72,6 +72,11 @@ def create_campaign(
     return key
 
 
+def checked_terms(plain: Any) -> Campaign:
+    """Return what terms would be if a campaign were created with them, or say what is wrong with them."""
+    return _checked(_own_terms(plain)[0])
+
+
 def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
     """Replace the terms of a campaign that nobody has reported to yet; its commitment to a seed is made anew."""
     row = owned(tx, who, campaign, lock=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from starlette.staticfiles import StaticFiles
 
-from troth.service.pages import account, analyst, home, provider, round
+from troth.service.pages import account, analyst, explanation, home, ledger, new_campaign, provider, rounds
 from troth.service.pages.frame import error_page
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
-    for subject in (home, account, analyst, provider, round):
+    for subject in (home, account, new_campaign, analyst, provider, rounds, explanation, ledger):
         app.include_router(subject.router)
     app.mount("/static", StaticFiles(directory=str(files("troth.service") / "static")), name="static")
     app.state.error_page = error_page

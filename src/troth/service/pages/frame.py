@@ -128,11 +128,11 @@ def is_part(request: Request) -> bool:
 
 
 def safe_next(path: str) -> str:
-    """Return where to go after signing in: a page of this service, nothing else.
+    r"""Return where to go after signing in: a page of this service, nothing else.
 
     Examples
     --------
-    >>> safe_next("/campaigns/x?y=1"), safe_next("//evil.example"), safe_next("/\\\\evil"), safe_next("https://x")
+    >>> safe_next("/campaigns/x?y=1"), safe_next("//evil.example"), safe_next("/\\evil"), safe_next("https://x")
     ('/campaigns/x?y=1', '/', '/', '/')
     """
     parts = urlsplit(path) if path.isprintable() else None

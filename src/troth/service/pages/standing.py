@@ -50,8 +50,6 @@ def standing_of(tx: Connection, who: Who, campaign: str) -> Standing:
     result = ledgers.load_result(tx, campaign)
     held = views.list_rounds(tx, who, campaign)
     waiting = sum(each["state"] in ("open", "closed") for each in held)
-    if spec.per_day:
-        budget = None if spec.days is None else spec.budget * spec.days
-    else:
-        budget = spec.budget
+    days = spec.days if spec.per_day else 1
+    budget = None if days is None else spec.budget * days
     return Standing(spec, budget, 0 if result is None else result.paid, waiting * spec.round_budget, held)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PORT = 8765
 PASSWORD = "correct horse battery staple"  # noqa: S105 (of a database that lives for a minute)
-CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.69, "Cedar Park": 0.75, "Elm Street": 0.7, "Fir Bay": 0.31}
+CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.71, "Cedar Park": 0.72, "Elm Street": 0.73, "Fir Bay": 0.45}
 TRIAL = {
     "campaign": {"name": "Clinics: does the new drug help?", "budget": "5000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 2, "beta": 2}},
@@ -92,7 +92,7 @@ def prepare(store: Store) -> dict[str, Any]:
                 )
                 people[name] = Who(made, name, "provider")
     rng = np.random.default_rng(20201206)
-    hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(80, 160))) < rate)
+    hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
     settlement.close_round(store, ana, trial, 1)
     with store.write() as tx:
         rounds.publish(tx, ana, trial, 1)
@@ -214,8 +214,8 @@ def squeeze(path: Path, most: int = 150_000) -> None:
     """Make a picture small: few colours, and if need be cut off below."""
     picture: Any = Image.open(path).convert("RGB")
     picture = picture.crop((0, 0, picture.width, min(picture.height, 2600)))
-    for colours in (128, 64, 32, 16):
-        picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+    for colours in (255, 128, 64, 32, 16):
+        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
         if path.stat().st_size < most:
             return
 

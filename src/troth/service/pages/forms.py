@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -23,8 +25,6 @@ from troth.service.refusals import ForbiddenError, InvalidError
 from troth.service.uploads import UploadError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from starlette.responses import Response
 
 VISIT = "troth_visit"
@@ -62,37 +62,54 @@ class Fields:
         return value if isinstance(value, UploadFile) and value.filename else None
 
 
-async def sent(request: Request, who: Annotated[Who | None, Depends(identify)]) -> Fields:
+async def sent(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
     """Read an ordinary form and check that it is one of ours."""
-    return await _read(request, who, _MOST_BYTES)
+    async with _form(request, who, _MOST_BYTES) as fields:
+        yield fields
 
 
-async def sent_with_file(request: Request, who: Annotated[Who | None, Depends(identify)]) -> Fields:
+async def sent_with_file(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
     """Read a form with an upload and check that it is one of ours."""
-    return await _read(request, who, request.app.state.settings.limits.bytes + _AROUND)
+    async with _form(request, who, request.app.state.settings.limits.bytes + _AROUND) as fields:
+        yield fields
 
 
 Sent = Annotated[Fields, Depends(sent)]
 SentWithFile = Annotated[Fields, Depends(sent_with_file)]
 
 
-async def _read(request: Request, who: Who | None, most: int) -> Fields:
+@asynccontextmanager
+async def _form(request: Request, who: Who | None, most: int) -> AsyncIterator[Fields]:
+    """Read a form, check that it is one of ours, and close its files in the end."""
     check_origin(request)
+    data = await _parsed(request, most)
+    try:
+        fields = Fields(data)
+        if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, who)).encode()):
+            raise ForbiddenError("this form has expired, or did not come from this service; load the page again")
+        yield fields
+    finally:
+        await data.close()
+
+
+async def _parsed(request: Request, most: int) -> FormData:
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > most:
         raise UploadError(413, f"what was sent has more than {most:,} bytes; send statistics instead of rows")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    parser: Any = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}.get(kind)
-    if parser is None:
+    parsers: dict[str, Any] = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}
+    if kind not in parsers:
         raise InvalidError("this takes a form")
+    parser = parsers[kind](request.headers, _counted(request, most))
     try:
-        data = await parser(request.headers, _counted(request, most)).parse()
-    except (MultiPartException, KeyError, UnicodeError) as error:
-        raise InvalidError(f"the form cannot be read: {error}") from None
-    fields = Fields(data)
-    if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, who)).encode()):
-        raise ForbiddenError("this form has expired, or did not come from this service; load the page again")
-    return fields
+        data: FormData = await parser.parse()
+    except BaseException as error:
+        for file in getattr(parser, "_files_to_close_on_error", ()):
+            file.close()
+        if isinstance(error, MultiPartException | KeyError | UnicodeError):
+            raise InvalidError(f"the form cannot be read: {error}") from None
+        raise
+    return data
 
 
 async def _counted(request: Request, most: int) -> AsyncIterator[bytes]:

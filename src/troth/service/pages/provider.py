@@ -81,8 +81,6 @@ async def submit(request: Request, campaign: Identifier, number: Number, who: So
         raise
     except TrothError as error:
         return await run_in_threadpool(round_for_provider, request, who, campaign, number, error)
-    finally:
-        await form.data.close()
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{made}")
 
 

@@ -49,7 +49,7 @@ _EXAMPLES: dict[str, dict[str, str]] = {
     "LinearRegression": {"mean": "0, 0", "precision": "1, 0; 0, 1", "noise": "1"},
     "LinearRegressionUnknownNoise": {"mean": "0, 0", "precision": "1, 0; 0, 1", "shape": "3", "scale": "2"},
     "Finite": {"prior": "0.5, 0.5", "likelihood": "0.8, 0.2; 0.3, 0.7"},
-    "LatentClass": {"prior": "0.5, 0.5", "law": "normal", "means": "0, 3", "dispersion": "0", "spread": "1"},
+    "LatentClass": {"prior": "0.5, 0.5", "law": "real", "means": "0, 3", "dispersion": "0", "spread": "1"},
     "ProviderNormal": {"mean": "0", "scale": "1", "noise": "1", "dispersion": "0.5"},
 }
 _MEANING = {

@@ -22,7 +22,7 @@ from troth.service.uploads import Limits
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
 COLUMN = "</script><b>improved"
-PASSWORD = "a password of some length"
+PASSWORD = "a password of some length"  # noqa: S105
 TERMS = {
     "campaign": {"name": f"trial {EVIL}", "budget": "1000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": [COLUMN], "prior": {"alpha": 1, "beta": 1}},
@@ -550,7 +550,7 @@ def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
     app = create_app(Settings(str(tmp_path / "troth.db"), tick=0, url="https://testserver"))
     make_analyst(app, "Ana")
     browser = Browser(app)
-    browser.client.base_url = "https://testserver"  # type: ignore[assignment]
+    browser.client.base_url = "https://testserver"
     visit = browser.get("/sign-in").headers["set-cookie"]
     assert all(word in visit for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
     seen = browser.post("/sign-in", {"name": "Ana", "password": PASSWORD}, follow_redirects=False)

@@ -33,7 +33,7 @@ def home(request: Request, who: Somebody) -> Response:
 
 def _analysts_home(request: Request, who: Who) -> Response:
     with store_of(request).read() as tx:
-        found = [
+        found: list[dict[str, Any]] = [
             {"view": views.campaign_view(tx, who, row.id), "standing": standing_of(tx, who, row.id)}
             for row in campaigns.list_campaigns(tx, who)
         ]

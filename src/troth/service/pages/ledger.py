@@ -50,7 +50,14 @@ def _ledger(request: Request, who: Who, campaign: str, before: int, found: dict[
         total = len(result.ledger.entries)
         entries = _shown(result.campaign, result.ledger, min(before, total))
     first = entries[-1]["number"] if entries else 1
-    context = {"view": view, "spec": spec, "entries": entries, "total": total, "found": found, "older": first - 1}
+    context: dict[str, Any] = {
+        "view": view,
+        "spec": spec,
+        "entries": entries,
+        "total": total,
+        "found": found,
+        "older": first - 1,
+    }
     return page(request, who, "ledger.html", **context)
 
 

@@ -10,15 +10,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 import troth.service
-from troth.service import accounts, campaigns
+from troth.campaigns.tables.request import Report
+from troth.service import accounts, campaigns, rounds, settlement, views
 from troth.service.access import COOKIE, PAGES
 from troth.service.app import Settings, create_app
 from troth.service.pages import terms_form
-from troth.service.uploads import Limits
+from troth.service.uploads import Limits, Upload
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
 COLUMN = "</script><b>improved"
@@ -255,7 +257,6 @@ def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: 
     assert client.post(there, json={"csrf": right[1]}).status_code == 422
     for headers in (
         {"origin": "https://evil.example"},
-        {"origin": "null"},
         {"origin": "null", "sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ):
@@ -275,8 +276,6 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 
 
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
-    from troth.service import views
-
     with world.app.state.store.read() as tx:
         found = views.payments_view(tx, world.ana, world.campaign, 1)
     payment = next(p for p in found["payments"] if p["member"] == world.places["member"])
@@ -292,6 +291,46 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     others = [p["payment"] for p in found["payments"] if p["payment"] != payment["payment"]]
     assert others
     assert not any(other in own for other in others)
+
+
+RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "drawn peers": ({"rule": "SyntheticPeers", "draws": 4}, "drawn 4 times"),
+    "days": ({"rule": "MultiDay"}, "next day's peers know nothing"),
+    "exact": ({"rule": "OneTime"}, "The score is the log PMI itself"),
+    "clipped": ({"rule": "OneTime", "range": "clipped", "low": -4}, "The score is the log PMI itself"),
+    "quadratic": ({"rule": "Brier"}, "quadratic rule"),
+    "bonded": ({"rule": "SyntheticPeers", "bonded": True}, "The rule is bonded"),
+    "bonded quadratic": ({"rule": "Brier", "bonded": True}, "The rule is bonded"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_is_explained(world: SimpleNamespace, name: str) -> None:
+    rule, words = RULES[name]
+    daily = rule["rule"] == "MultiDay"
+    terms: dict[str, Any] = {**TERMS, "mechanism": rule, "limits": {"rows": 10}}
+    if daily:
+        terms |= {"campaign": {**TERMS["campaign"], "days": 2}, "data": {"day": "day"}}
+    campaign, people = make_campaign(world.app, world.ana, ["Ash", "Birch", "Elm"], terms)
+    for number in range(1, 3 if daily else 2):
+        with world.app.state.store.write() as tx:
+            rounds.open_round(tx, world.ana, campaign, number if daily else None)
+            for place, (provider, account) in enumerate(people.items()):
+                report = Report(
+                    provider, number if daily else None, 4, np.array([1.0 + place, 3.0 - place]), "a.csv", None
+                )
+                who = accounts.Who(account, provider, "provider")
+                made = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
+                rounds.confirm(tx, who, campaign, number, made)
+        settlement.close_round(world.app.state.store, world.ana, campaign, number, final=number == 2)
+    ash = Browser(world.app).sign_in(world.app, people["Ash"])
+    for number in range(1, 3 if daily else 2):
+        with world.app.state.store.write() as tx:
+            rounds.publish(tx, world.ana, campaign, number)
+        text = ash.get(f"/campaigns/{campaign}/rounds/{number}/payment").text
+        assert (words if number == 1 else "Nothing is scored") in text
+        check_page(text)
+        check_page(world.analyst.get(f"/campaigns/{campaign}/rounds/{number}").text)
 
 
 def test_charts_carry_names_as_text(world: SimpleNamespace) -> None:

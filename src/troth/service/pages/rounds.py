@@ -58,7 +58,10 @@ def _round(request: Request, who: Who, campaign: str, number: int, error: TrothE
         context["left"] = spec.show(spec.round_budget - sum(payment.payment for payment in day.payments))
     template = "part_reports.html" if is_part(request) else "round.html"
     status = 200 if error is None else int(getattr(error, "status", 422))
-    return page(request, who, template, status=status, problem=None if error is None else str(error), **context)
+    response = page(request, who, template, status=status, problem=None if error is None else str(error), **context)
+    if is_part(request) and shown["state"] != "open":
+        response.headers["HX-Refresh"] = "true"  # the round has closed meanwhile: there is more to see
+    return response
 
 
 class _Known:

@@ -598,6 +598,14 @@ def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
     app.state.store.close()
 
 
+def test_static_files_are_sent_once(world: SimpleNamespace) -> None:
+    first = world.anybody.get("/static/troth.css")
+    assert first.headers["cache-control"] == "no-cache"
+    again = world.anybody.get("/static/troth.css", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert world.anybody.get("/static/../app.py").status_code == 404
+
+
 def test_vendored_files_are_those_that_are_named() -> None:
     folder = Path(troth.service.__file__).parent / "static"
     named = re.findall(r"\| `([\w.-]+)` \|.*`([0-9a-f]{64})` \|", (folder / "VENDORED.md").read_text())

@@ -1,6 +1,6 @@
-"""What a campaign would be like before it is one: its prior, its scale, what is proved, what lies would earn.
+"""What a campaign would be like before it is one, and what was learned by it: computed for pages, in bounded time.
 
-Terms are anybody's, and proofs and simulations can take as long as they like, so all of it runs in the sandbox.
+Terms are anybody's, and draws, proofs and simulations can take as much as they like, so all of it runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
-from troth.campaigns.findings import beliefs_of
+from troth.campaigns.findings import Belief, beliefs_of
 from troth.campaigns.spec import Campaign
+from troth.campaigns.tables.request import Report
 from troth.errors import TrothError
 from troth.mechanisms import Bonded, OneTime
 from troth.service.sandbox import Bounds, Sandbox
@@ -23,7 +24,7 @@ _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
 SANDBOX = Sandbox(["troth.service.preview"], places=1, patience=20.0)
-"""Where previews are computed, one at a time."""
+"""Where all this is computed, one thing at a time."""
 
 
 def foresee(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
@@ -70,18 +71,34 @@ def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
 def _prior(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     """Return what is believed beforehand about each parameter."""
     del setting
-    return [
-        {
-            "kind": "belief",
-            "name": belief.name,
-            "summary": belief.summary,
-            "discrete": belief.discrete,
-            "places": [place if belief.discrete else float(f"{place:.5g}") for place in belief.places],
-            "prior": [round(float(value), 4) for value in belief.prior],
-            "posterior": [],
-        }
-        for belief in beliefs_of(campaign, [])
-    ]
+    return [{**_chart(belief), "posterior": []} for belief in beliefs_of(campaign, [])]
+
+
+def _chart(belief: Belief) -> dict[str, Any]:
+    """Return prior and posterior of a parameter as a chart is drawn of them."""
+    return {
+        "kind": "belief",
+        "name": belief.name,
+        "summary": belief.summary,
+        "discrete": belief.discrete,
+        "places": [place if belief.discrete else float(f"{place:.5g}") for place in belief.places],
+        "prior": [round(float(value), 4) for value in belief.prior],
+        "posterior": [round(float(value), 4) for value in belief.posterior],
+    }
+
+
+def learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+    """Return what was believed before a round and what its reports say together, where that can be drawn."""
+    found: list[dict[str, Any]] = SANDBOX.run(_learned, plain, reports, bounds=_BOUNDS)
+    return found
+
+
+def _learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+    try:
+        with np.errstate(all="ignore"):
+            return [_chart(belief) for belief in beliefs_of(Campaign.from_dict(plain), reports)]
+    except _FAILURES:
+        return []
 
 
 def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:

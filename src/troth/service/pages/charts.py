@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 from troth.service.pages.frame import short
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.campaigns.findings import Belief
     from troth.campaigns.spec import Campaign
 
 _MOST_BARS = 60
@@ -29,17 +26,13 @@ def payments_chart(spec: Campaign, payments: list[dict[str, Any]]) -> dict[str, 
     }
 
 
-def belief_charts(beliefs: Sequence[Belief]) -> list[dict[str, Any]]:
-    """Return prior and posterior of each parameter."""
-    return [
-        {
-            "kind": "belief",
-            "name": belief.name,
-            "summary": belief.summary,
-            "discrete": belief.discrete,
-            "places": [place if belief.discrete else float(f"{place:.5g}") for place in belief.places],
-            "prior": [round(float(value), 4) for value in belief.prior],
-            "posterior": [round(float(value), 4) for value in belief.posterior],
-        }
-        for belief in beliefs
-    ]
+def rounds_chart(view: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one provider's payments over rounds, beside caps and what empty reports would have got."""
+    return {
+        "kind": "over_rounds",
+        "unit": view["currency"],
+        "names": [str(line["round"]["day"] or f"round {line['round']['number']}") for line in lines],
+        "paid": [float(line["payment"]["payment"]) for line in lines],
+        "caps": [float(line["payment"]["cap"]) for line in lines],
+        "empty": [float(line["payment"]["nothing"]) * float(line["payment"]["cap"]) for line in lines],
+    }

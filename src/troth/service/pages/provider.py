@@ -15,6 +15,7 @@ from troth.errors import TrothError
 from troth.service import campaigns, incoming, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
+from troth.service.pages.charts import rounds_chart
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.refusals import InvalidError, NotFoundError
@@ -160,17 +161,5 @@ def results(request: Request, who: Somebody) -> Response:
                 if payment is not None:
                     lines.append({"round": held, "payment": payment})
             if lines:
-                found.append({"view": view, "lines": lines, "chart": _over_rounds(view, lines)})
+                found.append({"view": view, "lines": lines, "chart": rounds_chart(view, lines)})
     return page(request, who, "results.html", campaigns=found)
-
-
-def _over_rounds(view: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return payments over rounds as a chart."""
-    return {
-        "kind": "over_rounds",
-        "unit": view["currency"],
-        "names": [str(line["round"]["day"] or f"round {line['round']['number']}") for line in lines],
-        "paid": [float(line["payment"]["payment"]) for line in lines],
-        "caps": [float(line["payment"]["cap"]) for line in lines],
-        "empty": [float(line["payment"]["nothing"]) * float(line["payment"]["cap"]) for line in lines],
-    }

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.campaigns.findings import beliefs_of
 from troth.errors import TrothError
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.pages.analyst import deadline_of
-from troth.service.pages.charts import belief_charts, payments_chart
+from troth.service.pages.charts import payments_chart
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.pages.provider import round_for_provider
+from troth.service.preview import learned
 from troth.service.refusals import ConflictError, NotFoundError
 from troth.service.schemas import Identifier, Number
 
 if TYPE_CHECKING:
-    from troth.campaigns.findings import Belief
     from troth.campaigns.result import Result
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
@@ -52,7 +50,7 @@ def _round(request: Request, who: Who, campaign: str, number: int, error: TrothE
     context |= {"paid": paid, "chart": None, "beliefs": [], "total": None}
     if paid is not None and paid["payments"] and result is not None:
         context["chart"] = payments_chart(spec, paid["payments"])
-        context["beliefs"] = belief_charts(_beliefs(campaign, shown["head"] or "", repr(paid["day"]), result))
+        context["beliefs"] = _beliefs(campaign, shown["head"] or "", paid["day"], result)
         day = next(each for each in result.rounds if each.day == paid["day"])
         context["total"] = spec.show(sum(payment.payment for payment in day.payments))
         context["left"] = spec.show(spec.round_budget - sum(payment.payment for payment in day.payments))
@@ -64,31 +62,22 @@ def _round(request: Request, who: Who, campaign: str, number: int, error: TrothE
     return response
 
 
-class _Known:
-    """A result under a key, so that what was computed of it once is kept."""
-
-    def __init__(self, key: tuple[str, ...], result: Result) -> None:
-        self.key, self.result = key, result
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known) and self.key == other.key
+_MOST_KEPT = 64
+_kept: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
 
 
-def _beliefs(campaign: str, head: str, day: str, result: Result) -> list[Belief]:
-    return _learned(_Known((campaign, head, day), result))
-
-
-@lru_cache(maxsize=64)
-def _learned(known: _Known) -> list[Belief]:
-    """Return prior and posterior of what was to be learned, where they can be drawn."""
-    reports = [report for report in known.result.reports if repr(report.day) == known.key[2]]
-    try:
-        return beliefs_of(known.result.campaign, reports)
-    except (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError):
-        return []
+def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[dict[str, Any]]:
+    """Return prior and posterior of what was to be learned, where they can be drawn; computed once."""
+    key = (campaign, head, repr(day))
+    if key not in _kept:
+        reports = [report for report in result.reports if report.day == day]
+        try:
+            _kept[key] = learned(dict(result.campaign.plain), reports)
+        except TrothError:
+            return []  # too much to draw, or too many ask at once
+        while len(_kept) > _MOST_KEPT:
+            _kept.pop(next(iter(_kept)), None)
+    return _kept[key]
 
 
 @router.get("/campaigns/{campaign}/rounds/{number}/close")

@@ -113,7 +113,7 @@ def find(
 
     def beliefs() -> None:
         found.belief_day = day
-        found.beliefs = attempt("posterior", lambda: _beliefs(campaign, today)) or []
+        found.beliefs = attempt("posterior", lambda: beliefs_of(campaign, today)) or []
 
     def past() -> None:
         found.backtest = attempt("backtest", lambda: _backtest(campaign, history))
@@ -227,12 +227,13 @@ def _twins(campaign: Campaign, reports: list[Report]) -> list[tuple[Any, str, st
     return found
 
 
-def _beliefs(campaign: Campaign, reports: list[Report]) -> list[Belief]:
-    """Prior and posterior of the parameters, from all reports of a day together."""
+def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
+    """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
     names = [report.provider for report in reports]
     models = campaign.models_for(names)
-    total = _statistics(models, reports).sum(axis=0)
     model: Any = models if isinstance(models, Model) else models[0]
+    nothing = statistics_of(model, np.zeros(model.sums.width)) if not reports else None
+    total = _statistics(models, reports).sum(axis=0) if nothing is None else nothing
     if hasattr(model, "likelihood") or hasattr(model, "law"):
         log = np.log(np.array(model.prior)) + total
         posterior = np.exp(log - log.max())

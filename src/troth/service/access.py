@@ -75,7 +75,62 @@ API: dict[str, Access] = {
     f"POST {_CAMPAIGN}/verify": Access(_A, "read"),
 }
 
-PAGES: dict[str, Access] = {}
+_OF_BOTH, _OF_ANALYST, _OF_PROVIDER = Access(_B), Access(_A), Access(_P)
+_CAMPAIGN_PAGE = "/campaigns/{campaign}"
+_ROUND_PAGE = _CAMPAIGN_PAGE + "/rounds/{number}"
+_MEMBER_PAGE = _CAMPAIGN_PAGE + "/providers/{member}"
+_SUBMISSION_PAGE = _ROUND_PAGE + "/submissions/{submission}"
+
+PAGES: dict[str, Access] = {
+    "MOUNT /static": ANYONE,
+    "GET /health": ANYONE,
+    "GET /docs": ANYONE,
+    "GET /assumed": ANYONE,
+    "GET /sign-in": ANYONE,
+    "POST /sign-in": ANYONE,
+    "POST /sign-out": ANYONE,
+    "GET /enter/{secret}": ANYONE,
+    "POST /enter/{secret}": ANYONE,
+    "GET /join/{secret}": ANYONE,
+    "POST /join/{secret}": ANYONE,
+    "GET /": _OF_BOTH,
+    "GET /settings": _OF_BOTH,
+    "POST /settings/password": _OF_BOTH,
+    "POST /settings/tokens": _OF_BOTH,
+    "POST /settings/tokens/{token}/revoke": _OF_BOTH,
+    "GET /campaigns/new": _OF_ANALYST,
+    "POST /campaigns/new": _OF_ANALYST,
+    "POST /campaigns/new/fields": _OF_ANALYST,
+    "POST /campaigns/new/preview": _OF_ANALYST,
+    f"GET {_CAMPAIGN_PAGE}": _OF_BOTH,
+    f"GET {_CAMPAIGN_PAGE}/campaign.toml": _OF_BOTH,
+    f"GET {_CAMPAIGN_PAGE}/ledger": _OF_ANALYST,
+    f"POST {_CAMPAIGN_PAGE}/ledger/verify": _OF_ANALYST,
+    f"GET {_CAMPAIGN_PAGE}/ledger.jsonl": _OF_BOTH,
+    f"GET {_CAMPAIGN_PAGE}/payments.csv": _OF_ANALYST,
+    f"GET {_CAMPAIGN_PAGE}/report.html": _OF_ANALYST,
+    f"POST {_CAMPAIGN_PAGE}/rounds": _OF_ANALYST,
+    f"POST {_CAMPAIGN_PAGE}/finish": _OF_ANALYST,
+    f"GET {_CAMPAIGN_PAGE}/terms": _OF_ANALYST,
+    f"POST {_CAMPAIGN_PAGE}/terms": _OF_ANALYST,
+    f"GET {_CAMPAIGN_PAGE}/providers": _OF_ANALYST,
+    f"POST {_CAMPAIGN_PAGE}/providers": _OF_ANALYST,
+    f"POST {_MEMBER_PAGE}/invitation": _OF_ANALYST,
+    f"POST {_MEMBER_PAGE}/group": _OF_ANALYST,
+    f"GET {_MEMBER_PAGE}/revoke": _OF_ANALYST,
+    f"POST {_MEMBER_PAGE}/revoke": _OF_ANALYST,
+    f"GET {_ROUND_PAGE}": _OF_BOTH,
+    f"GET {_ROUND_PAGE}/close": _OF_ANALYST,
+    f"POST {_ROUND_PAGE}/close": _OF_ANALYST,
+    f"POST {_ROUND_PAGE}/publish": _OF_ANALYST,
+    f"POST {_ROUND_PAGE}/reopen": _OF_ANALYST,
+    f"GET {_ROUND_PAGE}/payments/{{member}}": _OF_ANALYST,
+    f"GET {_ROUND_PAGE}/payment": _OF_PROVIDER,
+    f"POST {_ROUND_PAGE}/submissions": _OF_PROVIDER,
+    f"GET {_SUBMISSION_PAGE}": _OF_PROVIDER,
+    f"POST {_SUBMISSION_PAGE}/confirm": _OF_PROVIDER,
+    "GET /results": _OF_PROVIDER,
+}
 
 TABLE = API | PAGES
 

@@ -93,6 +93,14 @@ def name_of(tx: Connection, account: str) -> str:
     return str(tx.scalar(select(accounts.c.name).where(accounts.c.id == account)))
 
 
+def find_account(tx: Connection, account: str) -> Row[Any]:
+    """Return an account."""
+    found = tx.execute(select(accounts).where(accounts.c.id == account)).first()
+    if found is None:
+        raise NotFoundError("there is no such account")
+    return found
+
+
 def hash_password(password: str) -> str:
     """Return a password's argon2id hash; short ones are refused."""
     if not SHORTEST_PASSWORD <= len(password) <= 1000:

@@ -77,6 +77,11 @@ def create_campaign(
     return key
 
 
+def checked_terms(plain: Any) -> Campaign:
+    """Return what terms would be if a campaign were created with them, or say what is wrong with them."""
+    return _checked(_own_terms(plain)[0])
+
+
 def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
     """Replace the terms of a campaign that nobody has reported to yet; its commitment to a seed is made anew."""
     row = owned(tx, who, campaign, lock=True)
@@ -197,6 +202,15 @@ def invite(tx: Connection, who: Who, campaign: str, member: str) -> str:
     if found.account is not None:
         raise ConflictError(f"{found.name} has joined already")
     return accounts.invitation(tx, member)
+
+
+def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
+    """Return the campaign and the membership that an unused invitation is for; it stays unused."""
+    link = accounts.find_link(tx, secret)
+    if link.kind != "invitation":
+        raise NotFoundError("this link signs in: open it as it was sent to you")
+    member = tx.execute(select(members).where(members.c.id == link.member)).one()
+    return tx.execute(select(campaigns).where(campaigns.c.id == member.campaign)).one(), member
 
 
 def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:

@@ -1,0 +1,224 @@
+"""Take pictures of every page of the service, light and dark: ``python docs/screenshots.py [folder] [width]``.
+
+A service is started on a temporary database with two campaigns: a finished one with five clinics, and a daily one that
+is under way. Needs playwright with a chromium (``CHROMIUM`` names one that is installed) and Pillow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import uvicorn
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from troth.service import accounts, campaigns, rounds, settlement
+from troth.service.accounts import Who
+from troth.service.app import Settings, create_app
+from troth.service.store import after
+from troth.service.uploads import read_upload
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from troth.service.store import Store
+
+PORT = 8765
+PASSWORD = "correct horse battery staple"  # noqa: S105 (of a database that lives for a minute)
+CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.71, "Cedar Park": 0.72, "Elm Street": 0.73, "Fir Bay": 0.45}
+TRIAL = {
+    "campaign": {"name": "Clinics: does the new drug help?", "budget": "5000.00", "currency": "EUR"},
+    "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 2, "beta": 2}},
+    "limits": {"rows": 500},
+}
+ARRIVALS = {
+    "campaign": {"name": "Arrivals per hour", "budget": "2100.00", "currency": "EUR", "days": 7},
+    "model": {"family": "Poisson", "columns": ["arrivals"], "prior": {"shape": 6, "rate": 0.5}},
+    "data": {"day": "day"},
+}
+
+
+def main() -> None:
+    """Take all pictures."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "images" / "service"
+    width = int(sys.argv[2]) if len(sys.argv) > 2 else 1180
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        settings = Settings(f"{place}/troth.db", url=f"http://127.0.0.1:{PORT}", tick=0)
+        app = create_app(settings)
+        found = prepare(app.state.store)
+        server = uvicorn.Server(uvicorn.Config(app, port=PORT, log_level="error"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.05)
+        try:
+            with sync_playwright() as play:
+                browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM"), args=["--no-sandbox"])
+                for theme in ("light", "dark"):
+                    shoot(browser, found, folder, theme, width)
+                browser.close()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def prepare(store: Store) -> dict[str, Any]:
+    """Fill the database, and return sessions and addresses."""
+    with store.write() as tx:
+        ana = Who(accounts.create_account(tx, "Ana", "analyst", PASSWORD), "Ana", "analyst")
+        fresh = accounts.sign_in_link(tx, accounts.create_account(tx, "Bo", "analyst"))
+        trial = campaigns.create_campaign(tx, ana, TRIAL)
+        daily = campaigns.create_campaign(tx, ana, ARRIVALS, publish_at_once=True)
+        draft = campaigns.create_campaign(tx, ana, {**TRIAL, "campaign": {**TRIAL["campaign"], "name": "Follow-up"}})
+        people: dict[str, Who] = {}
+        for place, campaign in enumerate((trial, daily, draft)):
+            for name in CLINICS:
+                member = campaigns.add_member(tx, ana, campaign, name, f"contract 2026-{place + 1}")
+                if place == 2:
+                    invited = campaigns.invite(tx, ana, campaign, member)
+                    continue
+                link = campaigns.invite(tx, ana, campaign, member)
+                known = people.get(name)
+                made = accounts.accept_invitation(
+                    tx, link, account=known and known.account, name=name, password=None if known else PASSWORD
+                )
+                people[name] = Who(made, name, "provider")
+    rng = np.random.default_rng(20201206)
+    hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
+    settlement.close_round(store, ana, trial, 1)
+    with store.write() as tx:
+        rounds.publish(tx, ana, trial, 1)
+    for number in (1, 2):
+        hold(
+            store,
+            ana,
+            daily,
+            people,
+            lambda rate, n=number: rng.poisson(9 + 2 * n + 4 * rate, 24),
+            f"2026-05-0{number}",
+        )
+        settlement.close_round(store, ana, daily, number)
+    some = dict(list(people.items())[1:4])
+    sent = hold(store, ana, daily, some, lambda rate: rng.poisson(12 + 4 * rate, 24), "2026-05-03", after(days=2))
+    first, later = "Ash Hill", "Birch Lane"
+    with store.write() as tx:
+        sessions = {who: accounts.start_session(tx, account) for who, account in _accounts(ana, people, first, later)}
+        waiting = add(tx, people[first], daily, 3, rng.poisson(15, 24), "arrivals")
+        members = {member.name: member.id for member in campaigns.list_members(tx, trial)}
+        accounts.create_token(tx, ana.account, "laptop", ["read", "manage"], 30)
+    a, b = f"/campaigns/{trial}", f"/campaigns/{daily}"
+    mine = f"{b}/rounds/3/submissions"
+    return {
+        "sessions": sessions,
+        "pages": [
+            ("sign-in", None, "/sign-in"),
+            ("enter", None, f"/enter/{fresh}"),
+            ("join", None, f"/join/{invited}"),
+            ("analyst-home", "analyst", "/"),
+            ("new-campaign", "analyst", "/campaigns/new"),
+            ("campaign", "analyst", b),
+            ("campaign-draft", "analyst", f"/campaigns/{draft}"),
+            ("terms", "analyst", f"/campaigns/{draft}/terms"),
+            ("providers", "analyst", f"/campaigns/{draft}/providers"),
+            ("revoke", "analyst", f"{a}/providers/{members[first]}/revoke"),
+            ("round-open", "analyst", f"{b}/rounds/3"),
+            ("close", "analyst", f"{b}/rounds/3/close"),
+            ("round-paid", "analyst", f"{a}/rounds/1"),
+            ("explanation", "analyst", f"{a}/rounds/1/payments/{members['Fir Bay']}"),
+            ("ledger", "analyst", f"{a}/ledger"),
+            ("report", "analyst", f"{a}/report.html"),
+            ("settings", "analyst", "/settings"),
+            ("provider-home", first, "/"),
+            ("provider-campaign", first, b),
+            ("submit", first, f"{b}/rounds/3"),
+            ("confirm", first, f"{mine}/{waiting}"),
+            ("receipt", later, f"{mine}/{sent[later]}"),
+            ("my-payment", first, f"{a}/rounds/1/payment"),
+            ("results", first, "/results"),
+            ("assumed", None, "/assumed"),
+            ("docs", "analyst", "/docs"),
+            ("health", None, "/health"),
+            ("error", "analyst", "/nowhere"),
+        ],
+    }
+
+
+def _accounts(ana: Who, people: dict[str, Who], *names: str) -> list[tuple[str, str]]:
+    return [("analyst", ana.account), *((name, people[name].account) for name in names)]
+
+
+def hold(
+    store: Store,
+    ana: Who,
+    campaign: str,
+    people: dict[str, Who],
+    draw: Any,
+    day: str | None = None,
+    deadline: Any = None,
+) -> dict[str, str]:
+    """Open a round and have people report to it; return their submissions."""
+    with store.write() as tx:
+        number = rounds.open_round(tx, ana, campaign, day, deadline)
+        sent = {}
+        for name, who in people.items():
+            values = draw(CLINICS[name])
+            sent[name] = add(tx, who, campaign, number, values, "improved" if day is None else "arrivals")
+            rounds.confirm(tx, who, campaign, number, sent[name])
+    return sent
+
+
+def add(tx: Any, who: Who, campaign: str, number: int, values: Any, column: str) -> str:
+    """Send rows as a file."""
+    row, member = campaigns.joined(tx, who, campaign)
+    held = rounds.find_round(tx, campaign, number)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.csv"
+        path.write_text(column + "\n" + "\n".join(str(int(value)) for value in values) + "\n")
+        name = f"{member.name.split()[0].lower()}.csv"
+        upload = read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(held.day))
+    return rounds.add_upload(tx, who, campaign, number, upload)
+
+
+def shoot(browser: Browser, found: dict[str, Any], folder: Path, theme: Any, width: int) -> None:
+    """Take pictures of all pages in one theme; complaints of the browser are printed."""
+    for name, who, path in found["pages"]:
+        context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 800})
+        if who is not None:
+            cookie = {"name": "troth_session", "value": found["sessions"][who], "url": f"http://127.0.0.1:{PORT}"}
+            context.add_cookies([cookie])  # type: ignore[list-item]
+        page = context.new_page()
+        page.on("console", lambda said, name=name: said.type in ("error", "warning") and print(name, said.text))
+        page.on("pageerror", lambda error, name=name: print(name, error))
+        page.goto(f"http://127.0.0.1:{PORT}{path}")
+        if name == "new-campaign":
+            page.wait_for_selector("#preview table", timeout=60_000)
+        page.wait_for_timeout(900)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            print(f"{name}: {wide} px wide, more than {width}")
+        target = folder / f"{name}-{theme}.png"
+        page.screenshot(path=target, full_page=True)
+        squeeze(target)
+        context.close()
+
+
+def squeeze(path: Path, most: int = 150_000) -> None:
+    """Make a picture small: few colours, and if need be cut off below."""
+    picture: Any = Image.open(path).convert("RGB")
+    picture = picture.crop((0, 0, picture.width, min(picture.height, 2600)))
+    for colours in (255, 128, 64, 32, 16):
+        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.stat().st_size < most:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Forms: read within limits, and taken only from our own pages.
+
+Every form carries a token that is a digest of a secret cookie: the session's, or before signing in a random one of the
+visit. Another site can make a browser send the cookie, and cannot know the digest.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Depends
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from troth.service.access import COOKIE, identify
+from troth.service.accounts import SESSION_DAYS, Who
+from troth.service.refusals import ForbiddenError, InvalidError
+from troth.service.uploads import UploadError
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+VISIT = "troth_visit"
+_MOST_BYTES = 2 << 20
+_AROUND = 1 << 16  # what a form has beside its file
+
+
+class Fields:
+    """What a form says: texts, and files."""
+
+    def __init__(self, data: FormData) -> None:
+        self.data = data
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a text without spaces around it."""
+        value = self.data.get(name)
+        return value.strip() if isinstance(value, str) and value.strip() else default
+
+    def secret(self, name: str) -> str:
+        """Return a text as it was typed."""
+        value = self.data.get(name)
+        return value if isinstance(value, str) else ""
+
+    def all(self, name: str) -> list[str]:
+        """Return all texts of a name."""
+        return [value for value in self.data.getlist(name) if isinstance(value, str)]
+
+    def has(self, name: str) -> bool:
+        """Tell whether a box is ticked or a button was pressed."""
+        return name in self.data
+
+    def file(self, name: str) -> UploadFile | None:
+        """Return a file, if one was chosen."""
+        value = self.data.get(name)
+        return value if isinstance(value, UploadFile) and value.filename else None
+
+
+async def sent(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
+    """Read an ordinary form and check that it is one of ours."""
+    async with _form(request, who, _MOST_BYTES) as fields:
+        yield fields
+
+
+async def sent_with_file(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
+    """Read a form with an upload and check that it is one of ours."""
+    async with _form(request, who, request.app.state.settings.limits.bytes + _AROUND) as fields:
+        yield fields
+
+
+Sent = Annotated[Fields, Depends(sent)]
+SentWithFile = Annotated[Fields, Depends(sent_with_file)]
+
+
+@asynccontextmanager
+async def _form(request: Request, who: Who | None, most: int) -> AsyncIterator[Fields]:
+    """Read a form, check that it is one of ours, and close its files in the end."""
+    check_origin(request)
+    data = await _parsed(request, most)
+    try:
+        fields = Fields(data)
+        if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, who)).encode()):
+            raise ForbiddenError("this form has expired, or did not come from this service; load the page again")
+        yield fields
+    finally:
+        await data.close()
+
+
+async def _parsed(request: Request, most: int) -> FormData:
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length) > most:
+        raise UploadError(413, f"what was sent has more than {most:,} bytes; send statistics instead of rows")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    parsers: dict[str, Any] = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}
+    if kind not in parsers:
+        raise InvalidError("this takes a form")
+    parser = parsers[kind](request.headers, _counted(request, most))
+    try:
+        data: FormData = await parser.parse()
+    except BaseException as error:
+        for file in getattr(parser, "_files_to_close_on_error", ()):
+            file.close()
+        if isinstance(error, MultiPartException | KeyError | UnicodeError):
+            raise InvalidError(f"the form cannot be read: {error}") from None
+        raise
+    return data
+
+
+async def _counted(request: Request, most: int) -> AsyncIterator[bytes]:
+    total = 0
+    async for block in request.stream():
+        total += len(block)
+        if total > most:
+            raise UploadError(413, f"what was sent has more than {most:,} bytes; send statistics instead of rows")
+        yield block
+
+
+def check_origin(request: Request) -> None:
+    """Refuse what another site's page sends, as far as browsers tell; where they do not, the token alone decides.
+
+    Under no-referrer they call every origin null, and on plain HTTP they do not send ``Sec-Fetch-Site``.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    ours = {_origin(request.app.state.settings.url), _origin(str(request.url))}
+    if site not in (None, "same-origin", "none") or origin not in (None, "null", *ours):
+        raise ForbiddenError("this form came from another site")
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def token_for(request: Request, who: Who | None) -> tuple[str, str | None]:
+    """Return the token for the forms of a page, and a new visit's secret if there is none yet."""
+    secret = _secret(request, who)
+    if secret:
+        return _token(secret), None
+    secret = secrets.token_urlsafe(32)
+    return _token(secret), secret
+
+
+def _secret(request: Request, who: Who | None) -> str:
+    return request.cookies.get(VISIT if who is None else COOKIE, "")
+
+
+def _token(secret: str) -> str:
+    """Return the digest of a secret; of none, one that nobody can know."""
+    return sha256(f"csrf:{secret or secrets.token_hex(32)}".encode()).hexdigest()
+
+
+def set_cookie(request: Request, response: Response, name: str, value: str, days: int | None = None) -> None:
+    """Hand out a cookie that scripts cannot read and other sites' forms do not send."""
+    response.set_cookie(
+        name,
+        value,
+        max_age=None if days is None else days * 86_400,
+        path="/",
+        secure=request.app.state.settings.url.startswith("https:"),
+        httponly=True,
+        samesite="lax",
+    )
+
+
+def sign_in(request: Request, response: Response, session: str) -> Response:
+    """Hand out a session's cookie."""
+    set_cookie(request, response, COOKIE, session, SESSION_DAYS)
+    response.delete_cookie(VISIT, path="/")
+    return response
+
+
+def sign_out(response: Response) -> Response:
+    """Take the session's cookie back."""
+    response.delete_cookie(COOKIE, path="/")
+    return response

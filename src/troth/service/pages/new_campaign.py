@@ -1,0 +1,130 @@
+"""A new campaign: a form for the usual, a campaign file for the rest, and a preview of what it would be like."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from troth.campaigns.mechanism import RULES
+from troth.errors import TrothError
+from troth.service import campaigns
+from troth.service.access import identify
+from troth.service.accounts import Who
+from troth.service.pages import terms_form
+from troth.service.pages.analyst import parse_toml
+from troth.service.pages.forms import Fields, Sent
+from troth.service.pages.frame import goto, is_part, page, store_of
+from troth.service.preview import foresee
+from troth.service.refusals import InvalidError
+
+router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
+Somebody = Annotated[Who, Depends(identify)]
+_MOST_PROVIDERS, _MOST_ROWS = 1000, 10**6
+
+
+@router.get("/campaigns/new")
+def new_page(request: Request, who: Somebody) -> Response:
+    """Show the form."""
+    return _form(request, who, terms_form.blank())
+
+
+def _form(
+    request: Request,
+    who: Who,
+    typed: dict[str, str],
+    error: TrothError | None = None,
+    template: str = "new_campaign.html",
+    **known: Any,
+) -> Response:
+    message = None if error is None else str(error)
+    as_file = bool(typed["toml"])
+    context = {
+        "typed": typed,
+        "families": terms_form.WORDS,
+        "rules": {rule: terms_form.RULE_WORDS[rule] for rule in RULES},
+        "divergences": terms_form.DIVERGENCES,
+        "parameters": terms_form.parameters_of(typed["family"]),
+        "regression": terms_form.is_regression(typed["family"]),
+        "fault": None if message is None or as_file else terms_form.field_of(message, typed["family"]),
+        "message": message,
+        "as_file": as_file,
+        "preview": None,
+        **known,
+    }
+    status = 200 if error is None or is_part(request) else int(getattr(error, "status", 422))
+    return page(request, who, template, status=status, **context)
+
+
+def _terms(form: Fields, typed: dict[str, str]) -> dict[str, Any]:
+    return parse_toml(typed["toml"]) if form.text("mode") == "file" else terms_form.terms_of(typed)
+
+
+async def typed_by(form: Sent) -> dict[str, str]:
+    """Return what the form says; a campaign file that was chosen stands in for one that was pasted."""
+    typed = terms_form.typed_in(form)
+    file = form.file("upload")
+    if file is not None:
+        try:
+            typed["toml"] = (await file.read()).decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise InvalidError("campaign file: must be text in UTF-8") from None
+    if form.text("mode") != "file":
+        typed["toml"] = ""
+    return typed
+
+
+Typed = Annotated[dict[str, str], Depends(typed_by)]
+
+
+@router.post("/campaigns/new")
+def create(request: Request, who: Somebody, form: Sent, typed: Typed) -> Response:
+    """Create the campaign, or show the form again without JavaScript."""
+    if form.has("show"):
+        return _form(request, who, typed)
+    try:
+        with store_of(request).write() as tx:
+            made = campaigns.create_campaign(
+                tx,
+                who,
+                _terms(form, typed),
+                publish_at_once=form.has("publish_at_once"),
+                share_ledger=form.has("share_ledger"),
+            )
+    except TrothError as error:
+        return _form(request, who, typed, error)
+    return goto(f"/campaigns/{made}", "created")
+
+
+@router.post("/campaigns/new/fields")
+def fields(request: Request, who: Somebody, typed: Typed) -> Response:
+    """Return the fields of a family and a rule that were just chosen."""
+    return _form(request, who, typed, template="part_fields.html")
+
+
+@router.post("/campaigns/new/preview")
+def preview(request: Request, who: Somebody, form: Sent, typed: Typed) -> Response:
+    """Return what the campaign would be like."""
+    template = "part_preview.html" if is_part(request) else "new_campaign.html"
+    try:
+        plain = _terms(form, {**typed, "name": typed["name"] or "preview"})
+        spec = campaigns.checked_terms(plain)
+        providers = _bounded("providers", typed["providers"], 2, _MOST_PROVIDERS)
+        rows = _bounded("expected", typed["expected"], 1, _MOST_ROWS)
+        providers = len(spec.providers) or providers
+        found = foresee(dict(spec.plain), providers, min(rows, spec.rows or rows))
+    except TrothError as error:
+        return _form(request, who, typed, error, template)
+    budget = spec.budget * (spec.days or 1) if spec.per_day else spec.budget
+    each_day = spec.per_day and spec.days is None
+    found |= {"providers": providers, "rows": rows, "spend": spec.show(budget), "each_day": each_day}
+    found |= {"cap": spec.show(spec.round_budget // providers), "round": spec.show(spec.round_budget)}
+    return _form(request, who, typed, None, template, preview=found)
+
+
+def _bounded(name: str, text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= most):
+        raise InvalidError(f"[preview] {name}: must be a whole number from {least} to {most:,}")
+    return int(text)

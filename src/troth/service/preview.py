@@ -1,0 +1,137 @@
+"""What a campaign would be like before it is one, and what was learned by it: computed for pages, in bounded time.
+
+Terms are anybody's, and draws, proofs and simulations can take as much as they like, so all of it runs in the sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
+from troth.campaigns.findings import Belief, beliefs_of
+from troth.campaigns.spec import Campaign
+from troth.campaigns.tables.request import Report
+from troth.errors import TrothError
+from troth.mechanisms import Bonded, OneTime
+from troth.service.sandbox import Bounds, Sandbox
+
+MOST_PROVIDERS, MOST_ROWS, ROUNDS = 8, 60, 600
+_BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
+_FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
+
+SANDBOX = Sandbox(["troth.service.preview"], places=1, patience=20.0)
+"""Where all this is computed, one thing at a time."""
+
+
+def foresee(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
+    """Return a preview of terms that are known to be right, in bounded time.
+
+    Parameters
+    ----------
+    providers, rows
+        How many people with how many rows each are expected; simulations take fewer.
+    """
+    found: dict[str, Any] = {}
+    for part in (_scale, _prior, _proofs, _lies):
+        name = part.__name__[1:]
+        try:
+            found[name] = SANDBOX.run(_run, part, plain, providers, rows, bounds=_BOUNDS)
+        except TrothError as error:
+            found[name] = {"skipped": str(error)}
+    return found
+
+
+def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], providers: int, rows: int) -> Any:
+    """Do one part of a preview, in the child."""
+    try:
+        campaign = Campaign.from_dict(plain)
+        with np.errstate(all="ignore"):
+            return part(campaign, setting_of(campaign, [], providers, rows))
+    except _FAILURES as error:
+        return {"skipped": str(error).split("\n")[0][:500]}
+
+
+def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
+    """Return the scale of scores for as many providers as are expected."""
+    rule = campaign.rule_for(campaign.models_for(setting.names), len(setting.names))
+    inner: Any = rule.rule if isinstance(rule, Bonded) else rule
+    if isinstance(inner, OneTime):
+        scale = inner.score_range
+        return {"low": _finite(scale.low), "high": _finite(scale.high), "epsilon": _finite(scale.epsilon)}
+    divergence = getattr(inner, "divergence", None)
+    if divergence is None:
+        return {"low": 0.0, "high": 1.0, "epsilon": 0.0}
+    return {"low": _finite(divergence.low), "high": _finite(divergence.high), "epsilon": 0.0}
+
+
+def _prior(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
+    """Return what is believed beforehand about each parameter."""
+    del setting
+    return [{**_chart(belief), "posterior": []} for belief in beliefs_of(campaign, [])]
+
+
+def _chart(belief: Belief) -> dict[str, Any]:
+    """Return prior and posterior of a parameter as a chart is drawn of them."""
+    return {
+        "kind": "belief",
+        "name": belief.name,
+        "summary": belief.summary,
+        "discrete": belief.discrete,
+        "places": [place if belief.discrete else float(f"{place:.5g}") for place in belief.places],
+        "prior": [round(float(value), 4) for value in belief.prior],
+        "posterior": [round(float(value), 4) for value in belief.posterior],
+    }
+
+
+def learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+    """Return what was believed before a round and what its reports say together, where that can be drawn."""
+    found: list[dict[str, Any]] = SANDBOX.run(_learned, plain, reports, bounds=_BOUNDS)
+    return found
+
+
+def _learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+    try:
+        with np.errstate(all="ignore"):
+            return [_chart(belief) for belief in beliefs_of(Campaign.from_dict(plain), reports)]
+    except _FAILURES:
+        return []
+
+
+def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
+    """Return what is proved, refuted and not known, for a smaller campaign."""
+    return [
+        {"name": claim.name, "verdict": claim.verdict, "text": claim.text, "basis": claim.basis}
+        for claim in certify_campaign(campaign, _smaller(setting)).claims
+    ]
+
+
+def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
+    """Return what truth and lies would earn, simulated for a smaller campaign."""
+    small = _smaller(setting)
+    found = audit_campaign(campaign, small, rounds=ROUNDS, show_progress=False)
+    return {
+        "providers": len(small.names),
+        "rows": small.rows[0],
+        "rounds": found.rounds,
+        "honest": _finite(found.findings[0].truth if found.findings else 0.0),
+        "nothing": _finite(found.nothing),
+        "findings": [
+            {"lie": f.lie, "earned": _finite(f.earned), "gain": _finite(f.gain), "verdict": f.verdict}
+            for f in found.findings
+        ],
+    }
+
+
+def _smaller(setting: Setting) -> Setting:
+    """Return a setting that is quick to simulate."""
+    count = min(len(setting.names), MOST_PROVIDERS)
+    return Setting(setting.names[:count], tuple(min(rows, MOST_ROWS) for rows in setting.rows[:count]))
+
+
+def _finite(value: Any) -> float:
+    """Return a number that JSON can carry."""
+    return float(value) if isfinite(value) else 1e308 if value > 0 else -1e308

@@ -1,0 +1,614 @@
+"""The pages, without JavaScript: everything can be done, by those who may, from our own forms, and nothing leaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import troth.service
+from troth.campaigns.tables.request import Report
+from troth.service import accounts, campaigns, rounds, settlement, views
+from troth.service.access import COOKIE, PAGES
+from troth.service.app import Settings, create_app
+from troth.service.pages import terms_form
+from troth.service.uploads import Limits, Upload
+
+EVIL = """<img src=x onerror=alert(1)>"'&"""
+COLUMN = "</script><b>improved"
+PASSWORD = "a password of some length"  # noqa: S105
+TERMS = {
+    "campaign": {"name": f"trial {EVIL}", "budget": "1000.00", "currency": "EUR"},
+    "model": {"family": "Bernoulli", "columns": [COLUMN], "prior": {"alpha": 1, "beta": 1}},
+}
+
+
+class Browser:
+    """Somebody with cookies who fills in the forms of the pages that they see."""
+
+    def __init__(self, app: Any, **headers: str) -> None:
+        self.client = TestClient(app, headers={"accept": "text/html", **headers})
+        self.seen: Any = None
+
+    def get(self, path: str, **options: Any) -> Any:
+        self.seen = self.client.get(path, **options)
+        return self.seen
+
+    def post(self, path: str, data: dict[str, Any] | None = None, **options: Any) -> Any:
+        """Send a form with the token of the page that was seen last."""
+        found = re.search(r'name="csrf" value="(\w+)"', self.seen.text)
+        token = {} if found is None else {"csrf": found[1]}
+        self.seen = self.client.post(path, data={**token, **(data or {})}, **options)
+        return self.seen
+
+    def sign_in(self, app: Any, account: str) -> Browser:
+        with app.state.store.write() as tx:
+            self.client.cookies.set(COOKIE, accounts.start_session(tx, account))
+        self.get("/settings")
+        return self
+
+
+def make_app(folder: Path, **settings: Any) -> Any:
+    return create_app(Settings(str(folder / "troth.db"), tick=0, url="http://testserver", **settings))
+
+
+def make_campaign(app: Any, who: accounts.Who, names: list[str], terms: Any = TERMS) -> tuple[str, dict[str, str]]:
+    """Create a campaign with providers who have joined, and return their accounts."""
+    with app.state.store.write() as tx:
+        campaign = campaigns.create_campaign(tx, who, terms)
+        people = {}
+        for name in names:
+            link = campaigns.invite(tx, who, campaign, campaigns.add_member(tx, who, campaign, name, "known"))
+            known = accounts.create_account(tx, f"{name} {campaign[:6]}", "provider")
+            people[name] = accounts.accept_invitation(tx, link, account=known)
+    return campaign, people
+
+
+def make_analyst(app: Any, name: str) -> accounts.Who:
+    with app.state.store.write() as tx:
+        return accounts.Who(accounts.create_account(tx, name, "analyst", PASSWORD), name, "analyst")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """A service with a published round, an open one, names that attack, an analyst, a provider and strangers."""
+    app = make_app(tmp_path_factory.mktemp("service"))
+    ana = make_analyst(app, f"Ana {EVIL}")
+    campaign, people = make_campaign(app, ana, [f"Ash {EVIL}", "Birch", "Elm"])
+    analyst = Browser(app).sign_in(app, ana.account)
+    base = f"/campaigns/{campaign}/rounds/1"
+    analyst.post(f"/campaigns/{campaign}/rounds")
+    providers, submissions = [], []
+    for place, account in enumerate(people.values()):
+        provider = Browser(app).sign_in(app, account)
+        content = f"{COLUMN}\n".encode() + b"1\n0\n1\n" * (place + 2)
+        seen = provider.post(f"{base}/submissions", files={"file": (f"{EVIL}.csv", content)})
+        assert seen.status_code == 200, seen.text
+        submissions.append(seen.url.path.rsplit("/", 1)[1])
+        assert provider.post(f"{seen.url.path}/confirm").url.params["said"] == "confirmed"
+        providers.append(provider)
+    assert analyst.post(f"{base}/close").url.params["said"] == "closed"
+    assert analyst.post(f"{base}/publish").url.params["said"] == "published"
+    other, _ = make_campaign(app, ana, ["Ash", "Birch"])
+    analyst.post(f"/campaigns/{other}/rounds")
+    with app.state.store.read() as tx:
+        member = next(m.id for m in campaigns.list_members(tx, campaign) if m.account == next(iter(people.values())))
+    token = re.search(r"/tokens/(\w+)/revoke", analyst.post("/settings/tokens", {"label": "x", "scope": "read"}).text)
+    assert token is not None
+    with app.state.store.write() as tx:
+        draft = campaigns.create_campaign(tx, ana, TERMS)
+        invited = campaigns.add_member(tx, ana, draft, f"Fir {EVIL}", EVIL)
+        invitation = campaigns.invite(tx, ana, draft, invited)
+        stranger = accounts.create_account(tx, "Stranger", "provider")
+        fresh = accounts.create_account(tx, f"Bo {EVIL}", "analyst")
+        enter = accounts.sign_in_link(tx, fresh)
+    places = {"campaign": campaign, "number": "1", "member": member, "submission": submissions[0], "token": token[1]}
+    yield SimpleNamespace(
+        app=app,
+        ana=ana,
+        campaign=campaign,
+        open=other,
+        draft=draft,
+        base=base,
+        analyst=analyst,
+        provider=providers[0],
+        people=people,
+        places=places,
+        links={"/enter/{secret}": enter, "/join/{secret}": invitation},
+        other_analyst=Browser(app).sign_in(app, make_analyst(app, "Mallory").account),
+        stranger=Browser(app).sign_in(app, stranger),
+        anybody=Browser(app),
+    )
+    app.state.store.close()
+
+
+def address(world: SimpleNamespace, path: str) -> str:
+    places = {**world.places, "secret": world.links.get(path, "")}
+    if path.endswith("/close"):
+        places["campaign"] = world.open
+    return path.format(**places)
+
+
+class Page(HTMLParser):
+    """What the rules about all pages need to know of one."""
+
+    void = (
+        "area",
+        "base",
+        "br",
+        "col",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "rect",
+        "circle",
+        "line",
+        "mspace",
+    )
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.inline = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.void:
+            while self.open and self.open.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("script", "style"):
+            self.inline += data.strip()
+
+    def all(self, *names: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in names]
+
+
+def check_page(text: str) -> None:
+    """Check what holds for all pages: nothing inline, labels, one heading, a way past the navigation."""
+    page = Page(text)
+    assert page.inline == ""
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (tag, attributes)
+    assert not [image for image in page.all("img") if image.get("src") == "x"]
+    assert len(page.all("h1")) == 1
+    assert page.tags[0] == ("html", {"lang": "en"})
+    assert any(a.get("class") == "skip" for a in page.all("a"))
+    labels = {label.get("for") for label in page.all("label")}
+    boxes = [field for field in page.all("input") if field.get("type") == "checkbox"]
+    assert len(re.findall(r"<label[^>]*><input type=.checkbox", text)) == len(boxes)
+    for field in page.all("input", "select", "textarea"):
+        if field.get("type") not in ("hidden", "checkbox"):
+            assert field.get("aria-label") or field.get("id") in labels, field
+    for attributes in page.all("form"):
+        assert (attributes.get("method") or "").lower() == "post"
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)), ids
+    assert EVIL not in text
+    assert "<b>improved" not in text
+
+
+GETS = [route.split(" ")[1] for route in PAGES if route.startswith("GET ")]
+POSTS = [route.split(" ")[1] for route in PAGES if route.startswith("POST ")]
+FILES = ("campaign.toml", "ledger.jsonl", "payments.csv", "report.html")
+
+
+@pytest.mark.parametrize("path", GETS)
+def test_a_page_renders_for_its_roles_and_nobody_else(world: SimpleNamespace, path: str) -> None:
+    access = PAGES[f"GET {path}"]
+    for role, browser in (("analyst", world.analyst), ("provider", world.provider), (None, world.anybody)):
+        seen = browser.get(address(world, path), follow_redirects=False)
+        if access.roles and role is None:
+            assert seen.status_code == 303
+            assert seen.headers["location"].startswith("/sign-in")
+        elif access.roles and role not in access.roles:
+            assert seen.status_code == 403
+            check_page(seen.text)
+        elif path == "/sign-in" and role is not None:
+            assert seen.status_code == 303
+        elif path.endswith("ledger.jsonl") and role == "provider":
+            assert seen.status_code == 409
+        else:
+            assert seen.status_code == 200, seen.text
+            if not path.endswith(FILES):
+                check_page(seen.text)
+
+
+@pytest.mark.parametrize("path", [path for path in GETS if "{campaign}" in path])
+def test_other_peoples_campaigns_are_not_there(world: SimpleNamespace, path: str) -> None:
+    roles = PAGES[f"GET {path}"].roles
+    for role, browser in (("analyst", world.other_analyst), ("provider", world.stranger)):
+        if role in roles:
+            assert browser.get(address(world, path)).status_code == 404
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_forms_are_taken_from_our_own_pages_alone(world: SimpleNamespace, path: str) -> None:
+    access, there = PAGES[f"POST {path}"], address(world, path)
+    browser = world.analyst if "analyst" in access.roles else world.provider if access.roles else world.anybody
+    browser.get("/settings" if access.roles else "/sign-in")
+    right = re.search(r'name="csrf" value="(\w+)"', browser.seen.text)
+    assert right is not None
+    client = browser.client
+    world.other_analyst.get("/settings")
+    theirs = re.search(r'name="csrf" value="(\w+)"', world.other_analyst.seen.text)
+    assert theirs is not None
+    assert theirs[1] != right[1]
+    for data in ({"label": "x"}, {"csrf": ""}, {"csrf": theirs[1]}):
+        assert client.post(there, data=data).status_code == 403
+    assert client.post(there, json={"csrf": right[1]}).status_code == 422
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null", "sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ):
+        assert client.post(there, data={"csrf": right[1]}, headers=headers).status_code == 403
+    if access.roles:
+        seen = world.anybody.client.post(there, data={"csrf": right[1]}, follow_redirects=False)
+        assert seen.status_code == 303
+        assert seen.headers["location"] == "/sign-in"
+
+
+def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
+    world.analyst.get("/settings")
+    for headers in ({"origin": "http://testserver"}, {"origin": "null", "sec-fetch-site": "same-origin"}):
+        assert (
+            world.analyst.post("/settings/tokens", {"label": "y", "scope": "read"}, headers=headers).status_code == 200
+        )
+
+
+def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
+    with world.app.state.store.read() as tx:
+        found = views.payments_view(tx, world.ana, world.campaign, 1)
+    payment = next(p for p in found["payments"] if p["member"] == world.places["member"])
+    own = world.provider.get(f"{world.base}/payment").text
+    theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
+    for text in (own, theirs):
+        assert f"<h1>{payment['payment']} EUR</h1>" in text
+        for value in (payment["score"], payment["low"], payment["high"], *payment["terms"].values()):
+            assert f"{value:.4f}".replace("-", "−") in text
+        assert f"{payment['share']:.4%}" in text
+        assert found["seed"] in text
+        assert found["commitment"] in text
+    others = [p["payment"] for p in found["payments"] if p["payment"] != payment["payment"]]
+    assert others
+    assert not any(other in own for other in others)
+
+
+RULES: dict[str, tuple[dict[str, Any], str]] = {
+    "drawn peers": ({"rule": "SyntheticPeers", "draws": 4}, "drawn 4 times"),
+    "days": ({"rule": "MultiDay"}, "next day's peers know nothing"),
+    "exact": ({"rule": "OneTime"}, "The score is the log PMI itself"),
+    "clipped": ({"rule": "OneTime", "range": "clipped", "low": -4}, "The score is the log PMI itself"),
+    "quadratic": ({"rule": "Brier"}, "quadratic rule"),
+    "bonded": ({"rule": "SyntheticPeers", "bonded": True}, "The rule is bonded"),
+    "bonded quadratic": ({"rule": "Brier", "bonded": True}, "The rule is bonded"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_is_explained(world: SimpleNamespace, name: str) -> None:
+    rule, words = RULES[name]
+    daily = rule["rule"] == "MultiDay"
+    terms: dict[str, Any] = {**TERMS, "mechanism": rule, "limits": {"rows": 10}}
+    if daily:
+        terms |= {"campaign": {**TERMS["campaign"], "days": 2}, "data": {"day": "day"}}
+    campaign, people = make_campaign(world.app, world.ana, ["Ash", "Birch", "Elm"], terms)
+    for number in range(1, 3 if daily else 2):
+        with world.app.state.store.write() as tx:
+            rounds.open_round(tx, world.ana, campaign, number if daily else None)
+            for place, (provider, account) in enumerate(people.items()):
+                report = Report(
+                    provider, number if daily else None, 4, np.array([1.0 + place, 3.0 - place]), "a.csv", None
+                )
+                who = accounts.Who(account, provider, "provider")
+                made = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
+                rounds.confirm(tx, who, campaign, number, made)
+        settlement.close_round(world.app.state.store, world.ana, campaign, number, final=number == 2)
+    ash = Browser(world.app).sign_in(world.app, people["Ash"])
+    for number in range(1, 3 if daily else 2):
+        with world.app.state.store.write() as tx:
+            rounds.publish(tx, world.ana, campaign, number)
+        text = ash.get(f"/campaigns/{campaign}/rounds/{number}/payment").text
+        assert (words if number == 1 else "Nothing is scored") in text
+        check_page(text)
+        check_page(world.analyst.get(f"/campaigns/{campaign}/rounds/{number}").text)
+
+
+def test_charts_carry_names_as_text(world: SimpleNamespace) -> None:
+    page = Page(world.analyst.get(world.base).text)
+    charts = [figure["data-chart"] for figure in page.all("figure")]
+    assert len(charts) == 2
+    assert any("<img src=x" in (chart or "") for chart in charts)
+
+
+def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    with app.state.store.write() as tx:
+        secret = accounts.sign_in_link(tx, accounts.create_account(tx, "Ana", "analyst"))
+    ana = Browser(app)
+    assert ana.get("/campaigns/new").url.path == "/sign-in"
+    assert ana.seen.url.params["next"] == "/campaigns/new"
+    for _ in range(2):
+        assert ana.get(f"/enter/{secret}").status_code == 200
+    assert ana.post(f"/enter/{secret}", {"password": PASSWORD, "again": "another"}).status_code == 422
+    assert "not the same" in ana.seen.text
+    assert ana.post(f"/enter/{secret}").status_code == 422
+    assert ana.post(f"/enter/{secret}", {"password": PASSWORD, "again": PASSWORD}).url.path == "/"
+    assert Browser(app).get(f"/enter/{secret}").status_code == 404
+
+    typed = {**terms_form.blank(), "shown": "Bernoulli", "columns": "improved"}
+    typed = {name: value for name, value in typed.items() if value}
+    assert ana.get("/campaigns/new").status_code == 200
+    seen = ana.post("/campaigns/new", typed)
+    assert seen.status_code == 422
+    assert 'id="name-fault"' in seen.text
+    seen = ana.post("/campaigns/new", {**typed, "name": "Trial", "budget": "1,5"})
+    assert 'id="budget-fault"' in seen.text
+    seen = ana.post("/campaigns/new", {**typed, "name": "Trial", "prior_alpha": "-1"})
+    assert 'id="prior_alpha-fault"' in seen.text
+    there = ana.post("/campaigns/new", {**typed, "name": "Trial"}).url.path
+    assert ana.seen.status_code == 200
+
+    people = {}
+    for name in ("Ash", "Birch"):
+        ana.get(f"{there}/providers")
+        seen = ana.post(f"{there}/providers", {"name": name, "identity": "contract"})
+        found = re.search(r"http://testserver(/join/[\w-]+)", seen.text)
+        assert found is not None
+        assert found[1] not in ana.get(f"{there}/providers").text
+        person = people[name] = Browser(app)
+        assert "Trial" in person.get(found[1]).text
+        seen = person.post(found[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
+        assert (seen.url.path, seen.url.params["said"]) == (there, "joined")
+        assert Browser(app).get(found[1]).status_code == 404
+    ana.get(there)
+    assert ana.post(f"{there}/rounds", {"deadline": "2001-01-01T00:00"}).status_code == 422
+    assert "must lie in the future" in ana.seen.text
+    assert ana.post(f"{there}/rounds", {"deadline": "2040-01-01T00:00"}).url.params["said"] == "opened"
+    assert "2040-01-01 00:00 UTC" in ana.seen.text
+
+    ash, base = people["Ash"], f"{there}/rounds/1"
+    ash.get(base)
+    assert ash.post(f"{base}/submissions").status_code == 422
+    assert ash.post(f"{base}/submissions", files={"file": ("a.csv", b"other\n1\n")}).status_code == 422
+    assert "improved" in ash.seen.text
+    assert ash.post(f"{base}/submissions", {"statistics": "{"}).status_code == 422
+    first = ash.post(f"{base}/submissions", files={"file": ("a.csv", b"improved\n1\n0\n1\n")}).url.path
+    assert sha256(b"improved\n1\n0\n1\n").hexdigest() in ash.seen.text
+    ash.post(f"{first}/confirm")
+    second = ash.post(f"{base}/submissions", files={"file": ("b.csv", b"improved\n1\n0\n")})
+    replaced = re.search(r'name="replaces" value="(\w+)"', second.text)
+    assert replaced is not None
+    assert ash.post(f"{second.url.path}/confirm").status_code == 409
+    assert ash.post(f"{second.url.path}/confirm", {"replaces": replaced[1]}).url.params["said"] == "confirmed"
+
+    ana.get(f"{base}/close")
+    assert "At least two reports" in ana.seen.text
+    ana.post(f"{base}/close")
+    assert "could not be paid" in ana.seen.text
+    assert ana.post(f"{base}/reopen").url.params["said"] == "reopened"
+    birch = people["Birch"]
+    birch.get(base)
+    sent = birch.post(f"{base}/submissions", files={"file": ("c.csv", b"improved\n1\n1\n")}).url.path
+    birch.post(f"{sent}/confirm")
+    ana.get(base)
+    ana.post(f"{base}/close")
+    assert ash.get(f"{base}/payment").status_code == 409
+    ana.get(base)
+    ana.post(f"{base}/publish")
+    assert ash.get(f"{base}/payment").status_code == 200
+    assert "Why?" in ash.get("/results").text
+    ana.get(f"{there}/ledger")
+    assert "Right to the last bit" in ana.post(f"{there}/ledger/verify").text
+    assert ana.get("/settings").status_code == 200
+    assert ana.post("/sign-out").url.path == "/sign-in"
+    assert ana.get("/", follow_redirects=False).status_code == 303
+    ana.get("/sign-in?next=//evil.example")
+    assert 'name="next" value="/"' in ana.seen.text
+    assert ana.post("/sign-in", {"name": "Ana", "password": "wrong", "next": "/settings"}).status_code == 401
+    seen = ana.post("/sign-in", {"name": "Ana", "password": PASSWORD, "next": there}, follow_redirects=False)
+    assert seen.headers["location"] == there
+    app.state.store.close()
+
+
+def test_nothing_tells_a_provider_about_peers_while_a_round_is_open(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    ana = make_analyst(app, "Ana")
+    pages: dict[int, list[str]] = {}
+    for peers in (1, 4):
+        campaign, people = make_campaign(app, ana, ["Ash", *(f"Peer {k}" for k in range(peers))], TERMS)
+        analyst = Browser(app).sign_in(app, ana.account)
+        ash = Browser(app).sign_in(app, people["Ash"])
+        base = f"/campaigns/{campaign}/rounds/1"
+        analyst.post(f"/campaigns/{campaign}/rounds")
+
+        def look(ash: Browser = ash, base: str = base, campaign: str = campaign) -> list[str]:
+            return [ash.get(path).text for path in ("/", f"/campaigns/{campaign}", base, "/results")]
+
+        before = look()
+        for place in range(peers):
+            peer = Browser(app).sign_in(app, people[f"Peer {place}"])
+            sent = peer.post(f"{base}/submissions", files={"file": ("a.csv", f"{COLUMN}\n1\n".encode())})
+            peer.post(f"{sent.url.path}/confirm")
+        assert look() == before
+        plain = [re.sub(r"[0-9a-f]{64}|[0-9a-f]{16}|[0-9a-f]{6}\b| \d\d:\d\d UTC", "·", text) for text in before]
+        pages[peers] = plain
+    for few, many in zip(pages[1], pages[4], strict=True):
+        assert few.splitlines() == many.splitlines()
+    assert "Peer 0" not in "".join(pages[4])
+    app.state.store.close()
+
+
+@pytest.mark.parametrize("family", terms_form.WORDS)
+def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, family: str) -> None:
+    analyst = world.analyst
+    analyst.get("/campaigns/new")
+    typed = {name: value for name, value in terms_form.blank(family).items() if value}
+    seen = analyst.post("/campaigns/new", {**typed, "family": family, "show": "yes", "shown": "Bernoulli"})
+    assert f'name="shown" value="{family}"' in seen.text
+    check_page(seen.text)
+    seen = analyst.post("/campaigns/new", {**typed, "shown": family, "name": f"of {family}"})
+    assert seen.status_code == 200, re.findall(r'role="alert".*', seen.text)
+    assert seen.url.params["said"] == "created"
+    with world.app.state.store.read() as tx:
+        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
+    assert type(spec.model).__name__ == family
+
+
+@pytest.mark.parametrize("rule", terms_form.RULE_WORDS)
+def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespace, rule: str) -> None:
+    analyst = world.analyst
+    analyst.get("/campaigns/new")
+    typed = {
+        **terms_form.blank("Bernoulli", rule),
+        "shown": "Bernoulli",
+        "rows": "20",
+        "providers": "3",
+        "expected": "5",
+    }
+    typed = {name: value for name, value in typed.items() if value} | ({"days": "2"} if rule == "MultiDay" else {})
+    for headers in ({}, {"hx-request": "true"}):
+        seen = analyst.post("/campaigns/new/preview", typed, headers=headers)
+        assert seen.status_code == 200
+        assert "truthful" in seen.text, seen.text[-3000:]
+        assert "Gain over the truth" in seen.text
+        assert "Most that is spent" in seen.text
+        assert ("<html" in seen.text) == (not headers)
+        analyst.get("/campaigns/new")
+
+
+def test_a_campaign_file_is_taken_pasted_or_chosen(world: SimpleNamespace) -> None:
+    analyst = world.analyst
+    toml = world.analyst.get(f"/campaigns/{world.draft}/campaign.toml").text
+    toml = re.sub(r"commitment = .*\n", "", toml)
+    analyst.get("/campaigns/new")
+    assert analyst.post("/campaigns/new", {"mode": "file", "toml": toml}).url.params["said"] == "created"
+    analyst.get("/campaigns/new")
+    chosen = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
+    assert chosen.url.params["said"] == "created"
+    analyst.get("/campaigns/new")
+    seen = analyst.post("/campaigns/new", {"mode": "file", "toml": "[campaign]\nname = 'x'\n"})
+    assert seen.status_code == 422
+    assert "model" in seen.text
+
+
+def test_uploads_are_no_larger_than_allowed(tmp_path: Path) -> None:
+    app = make_app(tmp_path, limits=Limits(bytes=1000))
+    ana = make_analyst(app, "Ana")
+    campaign, people = make_campaign(app, ana, ["Ash", "Birch"])
+    analyst, ash = Browser(app).sign_in(app, ana.account), Browser(app).sign_in(app, people["Ash"])
+    analyst.post(f"/campaigns/{campaign}/rounds")
+    there = f"/campaigns/{campaign}/rounds/1/submissions"
+    for size in (2000, 200_000):
+        seen = ash.post(there, files={"file": ("a.csv", b"1" * size)})
+        assert seen.status_code == 413, seen.text
+        ash.get("/settings")
+    data = b"--x\r\ncontent-disposition: form-data; name=a\r\n\r\n" + b"1" * 200_000
+
+    def stream() -> Iterator[bytes]:
+        for start in range(0, len(data), 1000):
+            yield data[start : start + 1000]
+
+    seen = ash.client.post(there, content=stream(), headers={"content-type": "multipart/form-data; boundary=x"})
+    assert seen.status_code == 413
+    app.state.store.close()
+
+
+def test_passwords_and_tokens(tmp_path: Path) -> None:
+    app = make_app(tmp_path)
+    ana = make_analyst(app, "Ana")
+    here, there = (Browser(app).sign_in(app, ana.account) for _ in range(2))
+    seen = here.post("/settings/tokens", {"label": "laptop", "scope": ["read", "manage"], "days": "3"})
+    found = re.search(r'value="(troth_[\w-]+)"', seen.text)
+    assert found is not None
+    assert found[1] not in here.get("/settings").text
+    api = TestClient(app, headers={"authorization": f"Bearer {found[1]}"})
+    assert api.get("/api/v1/me").json()["name"] == "Ana"
+    revoke = re.search(r"/settings/tokens/\w+/revoke", here.seen.text)
+    assert revoke is not None
+    assert here.post(revoke[0]).url.params["said"] == "ended"
+    assert api.get("/api/v1/me").status_code == 401
+    assert here.post("/settings/tokens", {"label": "laptop"}).status_code == 422
+    here.get("/settings")
+    new = {"current": "wrong", "password": "another good password", "again": "another good password"}
+    assert here.post("/settings/password", new).status_code == 422
+    assert "current password is wrong" in here.seen.text
+    assert here.post("/settings/password", {**new, "current": PASSWORD}).url.params["said"] == "password"
+    assert there.get("/", follow_redirects=False).status_code == 303
+    assert here.get("/").status_code == 200
+    app.state.store.close()
+
+
+def test_invitations_can_be_joined_with_an_account(world: SimpleNamespace) -> None:
+    with world.app.state.store.write() as tx:
+        member = campaigns.add_member(tx, world.ana, world.draft, "Gorse", "known")
+        link = campaigns.invite(tx, world.ana, world.draft, member)
+    assert "signed in as an analyst" in world.analyst.get(f"/join/{link}").text
+    assert world.analyst.post(f"/join/{link}").status_code == 403
+    assert "Join with your account" in world.stranger.get(f"/join/{link}").text
+    assert world.stranger.post(f"/join/{link}").url.params["said"] == "joined"
+    assert world.stranger.get(f"/join/{link}").status_code == 404
+    world.analyst.get(f"/campaigns/{world.draft}/providers")
+    world.analyst.post(f"/campaigns/{world.draft}/providers/{member}/group", {"group": "family"})
+    assert 'value="family"' in world.analyst.seen.text
+    world.analyst.get(f"/campaigns/{world.draft}/providers/{member}/revoke")
+    assert "cannot be undone" in world.analyst.seen.text
+    world.analyst.post(f"/campaigns/{world.draft}/providers/{member}/revoke")
+    assert "ended your part" in world.stranger.get(f"/campaigns/{world.draft}").text
+
+
+def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
+    for path in ("/sign-in", "/", world.base, "/static/troth.js"):
+        policy = world.analyst.get(path).headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+    docs = world.analyst.get("/docs").headers["content-security-policy"]
+    assert "script-src 'self'; style-src 'self' 'unsafe-inline'" in docs
+    report = world.analyst.get(f"/campaigns/{world.campaign}/report.html")
+    assert report.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'")
+    assert world.analyst.client.get("/health", headers={"accept": "*/*"}).json()["status"] == "ok"
+    app = create_app(Settings(str(tmp_path / "troth.db"), tick=0, url="https://testserver"))
+    make_analyst(app, "Ana")
+    browser = Browser(app)
+    browser.client.base_url = "https://testserver"
+    visit = browser.get("/sign-in").headers["set-cookie"]
+    assert all(word in visit for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
+    seen = browser.post("/sign-in", {"name": "Ana", "password": PASSWORD}, follow_redirects=False)
+    cookie = next(value for value in seen.headers.get_list("set-cookie") if value.startswith(COOKIE))
+    assert all(word in cookie for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
+    app.state.store.close()
+
+
+def test_static_files_are_sent_once(world: SimpleNamespace) -> None:
+    first = world.anybody.get("/static/troth.css")
+    assert first.headers["cache-control"] == "no-cache"
+    again = world.anybody.get("/static/troth.css", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert world.anybody.get("/static/../app.py").status_code == 404
+
+
+def test_vendored_files_are_those_that_are_named() -> None:
+    folder = Path(troth.service.__file__).parent / "static"
+    named = re.findall(r"\| `([\w.-]+)` \|.*`([0-9a-f]{64})` \|", (folder / "VENDORED.md").read_text())
+    assert len(named) == 4
+    for name, digest in named:
+        assert sha256((folder / name).read_bytes()).hexdigest() == digest

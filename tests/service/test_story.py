@@ -1,0 +1,304 @@
+"""The whole story in a real browser: an analyst, three providers, a campaign of one round and one of five days."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import troth
+from service.serving import Served, serving
+
+PROVIDERS = ("Ash", "Birch", "Elm")
+PASSWORD = "four plain words here"
+HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>{{7*7}}"
+
+
+class Person:
+    """Somebody with a browser of their own, who notes every complaint and every request that leaves the service."""
+
+    def __init__(self, browser: Any, served: Served, **options: Any) -> None:
+        self.home = f"http://127.0.0.1:{served.port}"
+        self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.on("request", self._asked)
+        self.context.set_default_timeout(30_000)
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.home, "data:", "blob:")):
+            self.complaints.append(f"asked {request.url}")
+
+    def go(self, path: str) -> None:
+        answer = self.page.goto(path if path.startswith("http") else self.home + path)
+        assert answer.status < 400, (path, answer.status, self.text())
+
+    def press(self, name: str) -> None:
+        """Press a button and wait for the page that follows."""
+        with self.page.expect_navigation():
+            self.page.get_by_role("button", name=name, exact=True).first.click()
+        assert "That did not work" not in self.text(), self.text()
+
+    def follow(self, name: str) -> None:
+        with self.page.expect_navigation():
+            self.page.get_by_role("link", name=name, exact=True).first.click()
+
+    def fill(self, **fields: str) -> None:
+        for name, value in fields.items():
+            self.page.fill(f"main [name={name}]", value)
+
+    def text(self) -> str:
+        return str(self.page.inner_text("main"))
+
+    def address(self) -> str:
+        return str(self.page.url).removeprefix(self.home).partition("?")[0]
+
+    def leave(self) -> None:
+        assert not self.complaints, self.complaints
+        self.context.close()
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    from shutil import which
+
+    from playwright.sync_api import sync_playwright
+
+    found = which("chromium") or which("chromium-browser") or which("google-chrome")
+    assert found, "chromium is missing: make test installs it (apt-get install chromium)"
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+def sign_in_first(served: Served, analyst: Person) -> None:
+    """Follow the link that was printed, and choose a password."""
+    link = re.search(r"http://\S+/enter/\S+", served.log.read_text())
+    assert link is not None
+    analyst.go(link[0])
+    analyst.fill(password=PASSWORD, again=PASSWORD)
+    with analyst.page.expect_navigation():
+        analyst.page.locator("main form button").click()
+    assert analyst.address() == "/"
+    again = analyst.context.request.get(link[0])
+    assert again.status == 404  # the link is used up
+
+
+def create(analyst: Person, **fields: str) -> str:
+    """Create a campaign in the form, and return its address."""
+    analyst.go("/campaigns/new")
+    for name, value in fields.items():
+        field = analyst.page.locator(f"#campaign-form [name={name}]")
+        kind = field.evaluate("e => e.type")
+        if kind == "checkbox":
+            field.check()
+        elif kind == "select-one":
+            with analyst.page.expect_response(lambda answer: "/campaigns/new/fields" in answer.url):
+                field.select_option(value)
+        else:
+            field.fill(value)
+    analyst.page.wait_for_selector("#preview canvas", timeout=60_000)  # the prior, drawn
+    assert "proved" in analyst.text()
+    analyst.press("Create the campaign")
+    assert re.match(r"/campaigns/[0-9a-f]{16}", analyst.address()), analyst.text()
+    return analyst.address()[:27]
+
+
+def invite(analyst: Person, campaign: str, browser: Any, served: Served, names: tuple[str, ...]) -> list[Person]:
+    """Invite providers, each of whom joins in a browser of their own."""
+    joined = []
+    for name in names:
+        analyst.go(f"{campaign}/providers")
+        analyst.fill(name=name, identity=f"contract of {name}")
+        analyst.press("Invite")
+        link = analyst.page.locator(".copy input").input_value()
+        person = Person(browser, served)
+        person.go(link)
+        assert name in person.text()
+        person.fill(password=PASSWORD, again=PASSWORD)
+        person.press("Join")
+        assert person.context.request.get(link).status == 404
+        joined.append(person)
+    return joined
+
+
+def send(person: Person, campaign: str, number: int, name: str, text: str, *, replaces: bool = False) -> None:
+    """Send a file, look at what was read, and confirm it."""
+    person.go(f"{campaign}/rounds/{number}")
+    person.page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": text.encode()})
+    person.press("Look at it")
+    assert f"{text.count(chr(10)) - 1}" in person.text()
+    person.press("Replace my report with this" if replaces else "Confirm: this is my report")
+    assert "Receipt" in person.text()
+
+
+def outcomes(ones: int, zeros: int) -> str:
+    return "improved\n" + "1\n" * ones + "0\n" * zeros
+
+
+def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, tmp_path: Path) -> None:
+    with serving(database, tmp_path) as served, browsing() as browser:
+        analyst = Person(browser, served)
+        sign_in_first(served, analyst)
+        campaign = create(analyst, name="Twelve weeks", budget="900.00", currency="EUR", columns="improved")
+        providers = invite(analyst, campaign, browser, served, PROVIDERS)
+        analyst.go(campaign)
+        analyst.press("Open and fix the terms")
+        for person, (ones, zeros) in zip(providers, ((14, 6), (13, 7), (3, 17)), strict=True):
+            send(person, campaign, 1, "mine.csv", outcomes(ones, zeros))
+        send(providers[2], campaign, 1, "better.csv", outcomes(12, 8), replaces=True)
+        for person in providers:  # nothing about others while it is open
+            for path in ("/", campaign, f"{campaign}/rounds/1"):
+                person.go(path)
+                page = person.page.content()
+                assert not any(other in page for other in PROVIDERS if other not in person.page.inner_text(".me"))
+                assert "300.00" not in page
+        analyst.go(f"{campaign}/rounds/1/close")
+        assert "3 of 3" in analyst.text()
+        analyst.press("Close and pay")
+        providers[0].go(f"{campaign}/rounds/1")
+        assert "once the analyst publishes" in providers[0].text()
+        analyst.go(f"{campaign}/rounds/1")
+        analyst.page.wait_for_selector("canvas")
+        analyst.press("Publish")
+        paid = {}
+        for person, name, rows in zip(providers, PROVIDERS, (20, 20, 20), strict=True):
+            person.go(f"{campaign}/rounds/1/payment")
+            assert "log PMI" in person.text()
+            assert f"{rows} rows" in person.text()
+            paid[name] = Decimal(person.page.inner_text("h1").split()[0])
+            head = person.page.locator("code", has_text=re.compile("^[0-9a-f]{64}$")).inner_text()
+        assert sum(paid.values()) <= 900
+        analyst.go(f"{campaign}/ledger")
+        analyst.page.get_by_role("button", name="Verify now").click()
+        analyst.page.wait_for_selector("#verified .said")
+        assert "Right to the last bit" in analyst.text()
+        ledger = tmp_path / "ledger.jsonl"
+        ledger.write_bytes(analyst.context.request.get(f"{analyst.home}{campaign}/ledger.jsonl").body())
+        assert "better.csv" in ledger.read_text()
+        found = troth.verify(ledger, head=head)
+        assert {name: found.campaign.text(amount) for name, amount in found.totals.items()} == {
+            name: f"{amount:.2f}" for name, amount in paid.items()
+        }
+        csv = analyst.context.request.get(f"{analyst.home}{campaign}/payments.csv").text()
+        assert all(f"{amount:.2f}" in csv for amount in paid.values())
+        report = Person(browser, served, storage_state=analyst.context.storage_state())
+        report.go(f"{campaign}/report.html")
+        assert "What lies would have earned" in report.page.inner_text("body")
+        for person in (report, analyst, *providers):
+            person.leave()
+
+
+def test_a_campaign_of_five_days(database: str, tmp_path: Path) -> None:
+    with serving(database, tmp_path) as served, browsing() as browser:
+        analyst = Person(browser, served)
+        sign_in_first(served, analyst)
+        more = {"daily": "yes", "days": "5", "rule": "MultiDay"}
+        campaign = create(analyst, name="Five days", budget="500.00", currency="EUR", columns="improved", **more)
+        providers = invite(analyst, campaign, browser, served, PROVIDERS)
+        for number in range(1, 6):
+            analyst.go(campaign)
+            analyst.press("Open and fix the terms" if number == 1 else "Open")
+            for turn, person in enumerate(providers):
+                ones = 4 + (number * 3 + turn) % 5
+                send(person, campaign, number, "day.csv", outcomes(ones, 12 - ones))
+            analyst.go(f"{campaign}/rounds/{number}/close")
+            analyst.press("Close and pay")
+            analyst.go(campaign)
+            states = analyst.page.locator("table.folds .state").all_inner_texts()[::-1]
+            # a day is paid once the next one is in, and the fifth, the last, by its own rule
+            assert states == (["paid"] * 5 if number == 5 else [*["paid"] * (number - 1), "closed"])
+        for number in range(1, 6):
+            analyst.go(f"{campaign}/rounds/{number}")
+            analyst.press("Publish")
+        providers[0].go("/results")
+        assert providers[0].page.locator("main table tbody tr").count() >= 5
+        providers[0].go(f"{campaign}/rounds/5/payment")
+        assert "no next one" in providers[0].text()
+        raw = analyst.context.request.get(f"{analyst.home}{campaign}/ledger.jsonl").body()
+        ledger = tmp_path / "ledger.jsonl"
+        ledger.write_bytes(raw)
+        found = troth.verify(ledger)
+        assert [paid.day for paid in found.rounds] == [
+            json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line
+        ]
+        assert len(found.rounds) == 5
+        for person in (analyst, *providers):
+            person.leave()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_hostile_names_do_nothing_and_pages_fit_a_phone(scheme: str, databases: Any, tmp_path: Path) -> None:
+    with serving(databases.new("sqlite"), tmp_path) as served, browsing() as browser:
+        analyst = Person(browser, served, color_scheme=scheme)
+        sign_in_first(served, analyst)
+        campaign = create(analyst, name=HOSTILE[:100], budget="900.00", currency="<b>€", columns="improved")
+        names = (HOSTILE[:60], "=cmd()|calc", "x" * 120)
+        providers = invite(analyst, campaign, browser, served, names)
+        analyst.go(campaign)
+        analyst.press("Open and fix the terms")
+        for person in providers:
+            send(person, campaign, 1, "<svg onload=alert(3)>.csv", outcomes(5, 3))
+        analyst.go(f"{campaign}/rounds/1/close")
+        analyst.press("Close and pay")
+        analyst.press("Publish")
+        why = analyst.page.locator("a", has_text="Why?").first.get_attribute("href")
+        phone = {"width": 360, "height": 740}
+        analyst.page.set_viewport_size(phone)
+        providers[0].page.set_viewport_size(phone)
+        seen = [
+            "/",
+            "/campaigns/new",
+            campaign,
+            f"{campaign}/providers",
+            f"{campaign}/rounds/1",
+            why,
+            f"{campaign}/ledger",
+        ]
+        for path in [*seen, "/settings", "/docs", "/health", "/assumed"]:
+            analyst.go(str(path))
+            analyst.page.wait_for_load_state("networkidle")
+            assert analyst.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        for path in ("/", campaign, f"{campaign}/rounds/1", f"{campaign}/rounds/1/payment", "/results", "/settings"):
+            providers[0].go(path)
+            assert providers[0].page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        csv = analyst.context.request.get(f"{analyst.home}{campaign}/payments.csv").text()
+        assert "'=cmd()" in csv
+        background = analyst.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
+        for person in (analyst, *providers):
+            person.leave()
+
+
+def test_everything_works_without_scripts(databases: Any, tmp_path: Path) -> None:
+    with serving(databases.new("sqlite"), tmp_path) as served, browsing() as browser:
+        analyst = Person(browser, served, java_script_enabled=False)
+        sign_in_first(served, analyst)
+        analyst.go("/campaigns/new")
+        analyst.page.fill("#campaign-form [name=name]", "Plain")
+        analyst.page.fill("#campaign-form [name=columns]", "improved")
+        analyst.press("Create the campaign")
+        campaign = analyst.address()[:27]
+        providers = invite(analyst, campaign, browser, served, PROVIDERS[:2])
+        analyst.go(campaign)
+        analyst.press("Open and fix the terms")
+        for person in providers:
+            send(person, campaign, 1, "mine.csv", outcomes(5, 3))
+        analyst.go(f"{campaign}/rounds/1/close")
+        analyst.press("Close and pay")
+        analyst.press("Publish")
+        analyst.go(f"{campaign}/ledger")
+        analyst.press("Verify now")
+        assert "Right to the last bit" in analyst.text()
+        for person in (analyst, *providers):
+            person.leave()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from troth.campaigns import run
 from troth.errors import DataError
 from troth.service import accounts, campaigns, rounds, settlement
 from troth.service.accounts import Who
@@ -35,9 +36,12 @@ def terms(**parts: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-DAILY = {"campaign": {"name": "clinics", "budget": "100.00", "budget_per": "day"}, "data": {"day": "day"}}
-TWO_DAYS = {"campaign": {"name": "clinics", "budget": "100.00", "days": 2}, "data": {"day": "day"}}
-MULTI_DAY = {"mechanism": {"rule": "MultiDay", "exchangeable": True}}
+DAILY: dict[str, Any] = {
+    "campaign": {"name": "clinics", "budget": "100.00", "budget_per": "day"},
+    "data": {"day": "day"},
+}
+TWO_DAYS: dict[str, Any] = {"campaign": {"name": "clinics", "budget": "100.00", "days": 2}, "data": {"day": "day"}}
+MULTI_DAY: dict[str, Any] = {"mechanism": {"rule": "MultiDay", "exchangeable": True}}
 
 
 class World:
@@ -110,7 +114,7 @@ def world(tmp_path: Path) -> Any:
 
 def fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next payment fail, as one does whose score lies outside the announced range."""
-    real = settlement.pay_rounds
+    real = run.pay_rounds
 
     def failing(*given: Any, **options: Any) -> Any:
         monkeypatch.setattr(settlement, "pay_rounds", real)
@@ -160,7 +164,7 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     world.report(campaign, 1, "ABC")
     fail_once(monkeypatch)
     world.close(campaign, 1)
-    real = settlement.pay_rounds
+    real = run.pay_rounds
 
     def slow(*given: Any, **options: Any) -> Any:
         done = real(*given, **options)
@@ -268,7 +272,7 @@ def test_days_and_deadlines_at_the_ends_of_the_calendar_are_refused(world: World
 def test_a_submission_is_answered_alike_after_the_round_has_closed(world: World) -> None:
     campaign = world.create(terms())
     world.open(campaign)
-    key = {"headers": {"Idempotency-Key": "once"}}
+    key: dict[str, Any] = {"headers": {"Idempotency-Key": "once"}}
     first = world.send(campaign, 1, "A", **key)
     world.close(campaign, 1)
     again = world.send(campaign, 1, "A", **key)
@@ -328,7 +332,7 @@ def test_a_new_password_ends_links_to_sign_in(world: World) -> None:
 def test_errors_of_the_database_are_logged_without_what_was_sent(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "-".join(("Ash", "Grove"))  # as no line of a traceback spells it
+    name = "Ash Grove".replace(" ", "-")  # as no line of a traceback spells it
 
     def broken(tx: Any, _who: Any) -> Any:
         tx.exec_driver_sql("INSERT INTO accounts (id, name) VALUES (?, ?)", ("1", name))

@@ -28,12 +28,10 @@ class Sizes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count what is read of it."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"].endswith("/submissions/file"):  # which counts for itself
             await self.app(scope, receive, send)
             return
-        path, count = scope["path"], 0
-        is_json = path.startswith("/api/") and not path.endswith("/submissions/file")
-        most = LARGEST_JSON if is_json else self.largest + _FORM
+        count, most = 0, LARGEST_JSON if scope["path"].startswith("/api/") else self.largest + _FORM
         message = f"the request is larger than {most:,} bytes, the most that is taken here"
         said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not said.isdigit() or len(said) > 18 or int(said) > most:

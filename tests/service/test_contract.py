@@ -292,6 +292,20 @@ def test_somebody_elses_ledger_is_not_there(either: Stage) -> None:
     assert either.client.post(f"/api/v1/campaigns/{'0' * 16}/verify", headers=headers).status_code == 404
 
 
+def test_who_may_join_with_a_token(either: Stage) -> None:
+    made = either.call("Ana", "POST", "/campaigns", json={"terms": TERMS})
+    path = f"/campaigns/{made['id']}/providers"
+    asked = {"invitation": either.call("Ana", "POST", path, json={"name": "Ash", "identity": "x"})["invitation"]}
+    narrow = {"name": "Ash", "password": PASSWORD, "scopes": ["read", "submit"]}
+    tokens = [either.client.post("/api/v1/tokens", json=narrow).json()["token"], either.tokens["Ana"]]
+    for token, said in zip(tokens, ("lacks the scope", "signed in as an analyst"), strict=True):
+        answer = either.client.post("/api/v1/invitations", json=asked, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 403
+        assert said in answer.json()["error"]
+    assert either.client.post("/api/v1/invitations", json=asked).status_code == 422
+    assert either.call("Ash", "POST", "/invitations", json=asked)["name"] == "Ash"
+
+
 def test_the_document_says_who_needs_a_token() -> None:
     plain = schema.raw_schema
     said = {

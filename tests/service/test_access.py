@@ -18,7 +18,13 @@ from troth.service.accounts import SCOPES
 from troth.service.schema import members, tokens
 from troth.service.store import after, now
 
-OPEN = {"GET /api/v1/openapi.json", "GET /api/v1/health", "POST /api/v1/tokens", "POST /api/v1/invitations"}
+OPEN = {
+    "GET /api/v1/openapi.json",
+    "GET /api/v1/health",
+    "POST /api/v1/tokens",
+    "POST /api/v1/invitations",
+    "POST /api/v1/passwords",
+}
 WITHOUT = tuple(f"without {scope}" for scope in SCOPES)
 PEOPLE = (
     "nobody",

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from troth.cli import main
+from troth.cli import app, main
+from troth.cli_client import rounds
 from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
 
@@ -186,7 +187,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
 
     large = tmp_path / "large.csv"
     large.write_bytes(b"improved\n" + b"1\n" * (4 << 20))
-    assert "more than 1,048,576 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
+    assert "larger than 2,097,152 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
     with pytest.MonkeyPatch.context() as patch:  # as if the file had changed on its way
         patch.setattr("troth.client.submission._digest", lambda path: "f" * 64)
         assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
@@ -408,3 +409,14 @@ def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(UnreachableError):
         address(text)
     assert address("https://a:8443/") == "https://a:8443"
+
+
+def test_every_command_is_in_the_documentation_and_speaks_json() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    registered = [*app.registered_commands, *rounds.registered_commands]
+    named = {command.name or getattr(command.callback, "__name__", ""): command.callback for command in registered}
+    here = {name: call for name, call in named.items() if getattr(call, "__module__", "") == "troth.cli_client"}
+    assert {"login", "submit", "open", "close", "publish"} <= set(here)
+    for name, call in here.items():
+        assert re.search(f"troth (round )?{name}\\b|`{name}`", text), name
+        assert "as_json" in getattr(call, "__annotations__", {}), name

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,6 +18,7 @@ from schemathesis import Case
 
 from registry import SOAK
 from troth.service import accounts
+from troth.service.access import API
 from troth.service.api import router
 from troth.service.app import Settings, create_app
 from troth.service.openapi import describe
@@ -135,14 +138,32 @@ door = Door()
 schema = _contract(door)
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    limits = Limits(bytes=1 << 20, seconds=2.0)
-    app = create_app(Settings(str(tmp_path_factory.mktemp("contract") / "troth.db"), limits=limits, tick=0))
+def _database(request: pytest.FixtureRequest, folder: Path) -> str:
+    if request.param == "sqlite":
+        return str(folder / "troth.db")
+    url: str = request.getfixturevalue("databases").new("postgresql")
+    return url
+
+
+@contextmanager
+def _open(database: str) -> Iterator[Stage]:
+    app = create_app(Settings(database, limits=Limits(bytes=1 << 20, seconds=2.0), tick=0))
     with TestClient(app, raise_server_exceptions=False) as client:
-        door.app = app
         yield populated(client)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"] if SOAK else ["sqlite"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with _open(_database(request, tmp_path_factory.mktemp("contract"))) as opened:
+        door.app = opened.client.app
+        yield opened
         door.app = None
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with _open(_database(request, tmp_path_factory.mktemp("either"))) as opened:
+        yield opened
 
 
 thorough = settings(
@@ -155,7 +176,7 @@ thorough = settings(
 )
 
 
-def _aim(case: Case, known: dict[str, list[str]], turn: int) -> None:
+def _aim(case: Case[Any], known: dict[str, list[str]], turn: int) -> None:
     """Let identifiers that could be any be those of things that are there."""
     for name, value in dict(case.path_parameters or {}).items():
         if known.get(name) and isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value):
@@ -164,26 +185,138 @@ def _aim(case: Case, known: dict[str, list[str]], turn: int) -> None:
             case.path_parameters[name] = 1
 
 
-def _asked(case: Case, stage: Stage, who: str | None) -> None:
+def _asked(case: Case[Any], stage: Stage, who: str | None) -> None:
     turn = sum(json.dumps(str(case.path_parameters)).encode()) + len(str(case.body))
     _aim(case, stage.known, turn)
     headers = {} if who is None else {"Authorization": f"Bearer {stage.tokens[who]}"}
     case.call_and_validate(headers=headers)
 
 
-@schema.parametrize()
+@schema.parametrize()  # type: ignore[untyped-decorator]
 @thorough
-def test_for_the_analyst(case: Case, stage: Stage) -> None:
+def test_for_the_analyst(case: Case[Any], stage: Stage) -> None:
     _asked(case, stage, "Ana")
 
 
-@schema.parametrize()
+@schema.parametrize()  # type: ignore[untyped-decorator]
 @thorough
-def test_for_a_provider(case: Case, stage: Stage) -> None:
+def test_for_a_provider(case: Case[Any], stage: Stage) -> None:
     _asked(case, stage, "Ash")
 
 
-@schema.parametrize()
+@schema.parametrize()  # type: ignore[untyped-decorator]
 @thorough
-def test_for_nobody(case: Case, stage: Stage) -> None:
+def test_for_nobody(case: Case[Any], stage: Stage) -> None:
     _asked(case, stage, None)
+
+
+NASTY = {
+    "half of a pair": rb'"\ud800"',
+    "NUL": rb'"a\u0000b"',
+    "no UTF-8": b'"\xff"',
+    "turned around": rb'"\u202e"',
+    "beyond the plane": b'"\xf0\x9f\x98\x80"',
+    "infinite": b"1e999",
+    "not a number": b"NaN",
+    "long number": b"1" * 5000,
+    "deep": b"[" * 50_000,
+}
+STATISTICS = b'{"kind":"troth statistics","format":1,"family":"Bernoulli","rows":1,"statistics":[1,0],'
+
+
+@pytest.mark.parametrize("what", NASTY)
+def test_no_text_breaks_a_database(either: Stage, what: str) -> None:
+    x = NASTY[what]
+    draft, running, _, _, daily = (f"/campaigns/{key}" for key in either.known["campaign"])
+    model = b'"model":{"family":"Bernoulli","columns":["a"],"prior":{"alpha":1,"beta":1}}'
+    named = b'"campaign":{"name":"k","budget":"1"},'
+    digest = b'"digest":"sha256:' + b"0" * 64 + b'"'
+    requests = [
+        ("", "/tokens", b'{"name":' + x + b',"password":' + x + b"}"),
+        ("", "/tokens", b'{"name":"Ana","password":"' + PASSWORD.encode() + b'","label":' + x + b"}"),
+        ("", "/invitations", b'{"invitation":' + x + b',"name":' + x + b"}"),
+        ("Ana", "/campaigns", b'{"terms":{"campaign":{"name":' + x + b',"budget":"10"},' + model + b"}}"),
+        ("Ana", "/campaigns", b'{"terms":{"data":{"providers":["a",' + x + b"]}," + named + model + b"}}"),
+        ("Ana", "/campaigns", b'{"terms":{' + (x if x[:1] == b'"' else b'"x"') + b":" + x + b"}}"),
+        ("Ana", f"{draft}/providers", b'{"name":' + x + b',"identity":' + x + b',"group":' + x + b"}"),
+        ("Ana", f"{daily}/rounds", b'{"day":' + x + b',"deadline":' + x + b"}"),
+        ("Ash", f"{running}/rounds/1/submissions/statistics", STATISTICS + b'"provider":' + x + b"," + digest + b"}"),
+        ("Ash", f"{running}/rounds/1/submissions/statistics", STATISTICS + b'"provider":"Ash","digest":' + x + b"}"),
+        ("Ash", f"{running}/rounds/1/submissions/{either.known['submission'][0]}/confirm", b'{"replaces":' + x + b"}"),
+    ]  # fmt: skip
+    for who, path, body in requests:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {either.tokens.get(who, '')}"}
+        answer = either.client.post(f"/api/v1{path}", content=body, headers=headers)
+        assert answer.status_code < 500, (path, body[:80])
+        answer.json()
+
+
+@pytest.mark.parametrize("name", ["%00.csv", "%ff.csv", "%ed%a0%80.csv", "a.csv%0a", "..", "%F0%9F%98%80.csv"])
+def test_no_file_name_breaks_a_database(either: Stage, name: str) -> None:
+    path = f"/api/v1/campaigns/{either.known['campaign'][1]}/rounds/1/submissions/file?name={name}"
+    headers = {"Authorization": f"Bearer {either.tokens['Ash']}"}
+    answer = either.client.post(path, content=b"improved\n1\n0\n", headers=headers)
+    assert answer.status_code in (201, 415), answer.text
+
+
+def test_no_day_comes_after_the_last(either: Stage) -> None:
+    made = either.call("Ana", "POST", "/campaigns", json={"terms": DAILY})
+    base = f"/campaigns/{made['id']}"
+    for name in NAMES:
+        either.call("Ana", "POST", f"{base}/providers", json={"name": name, "identity": "known"})
+    headers = {"Authorization": f"Bearer {either.tokens['Ana']}"}
+    for wrong in ({"day": 10**12}, {"deadline": "0999-01-01T00:00:00Z"}, {"deadline": "9999-12-31T23:59:59-10:00"}):
+        assert either.client.post(f"/api/v1{base}/rounds", json=wrong, headers=headers).status_code == 422
+    either.call("Ana", "POST", f"{base}/rounds", json={"day": "9999-12-31"})
+    either.call("Ana", "POST", f"{base}/rounds/1/close", json={})
+    answer = either.client.post(f"/api/v1{base}/rounds", json={}, headers=headers)
+    assert (answer.status_code, answer.json()["error"]) == (409, "no day comes after 9999-12-31")
+
+
+def test_a_method_that_an_address_does_not_take(either: Stage) -> None:
+    base = f"/api/v1/campaigns/{either.known['campaign'][1]}"
+    headers = {"Authorization": f"Bearer {either.tokens['Ash']}"}
+    for path, allowed in (
+        (base, "GET"),
+        (f"{base}/rounds", "GET, POST"),
+        (f"{base}/rounds/1/submissions/file", "POST"),
+    ):
+        answer = either.client.request(
+            "DELETE" if path != f"{base}/rounds/1/submissions/file" else "GET", path, headers=headers
+        )
+        assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+
+
+def test_somebody_elses_ledger_is_not_there(either: Stage) -> None:
+    headers = {"Authorization": f"Bearer {either.tokens['Ana']}"}
+    assert either.client.post(f"/api/v1/campaigns/{'0' * 16}/verify", headers=headers).status_code == 404
+
+
+def test_who_may_join_with_a_token(either: Stage) -> None:
+    made = either.call("Ana", "POST", "/campaigns", json={"terms": TERMS})
+    path = f"/campaigns/{made['id']}/providers"
+    asked = {"invitation": either.call("Ana", "POST", path, json={"name": "Ash", "identity": "x"})["invitation"]}
+    narrow = {"name": "Ash", "password": PASSWORD, "scopes": ["read", "submit"]}
+    tokens = [either.client.post("/api/v1/tokens", json=narrow).json()["token"], either.tokens["Ana"]]
+    for token, said in zip(tokens, ("lacks the scope", "signed in as an analyst"), strict=True):
+        answer = either.client.post("/api/v1/invitations", json=asked, headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 403
+        assert said in answer.json()["error"]
+    assert either.client.post("/api/v1/invitations", json=asked).status_code == 422
+    assert either.call("Ash", "POST", "/invitations", json=asked)["name"] == "Ash"
+
+
+def test_the_document_says_who_needs_a_token() -> None:
+    plain = schema.raw_schema
+    said = {
+        f"{method.upper()} {path}": "security" in one
+        for path, item in plain["paths"].items()
+        for method, one in item.items()
+    }
+    assert said == {line: bool(access.roles) for line, access in API.items() if "openapi.json" not in line}
+    names = [one["operationId"] for item in plain["paths"].values() for one in item.values()]
+    assert len(set(names)) == len(names)
+    for item in plain["paths"].values():
+        for one in item.values():
+            (good,) = [answer for status, answer in one["responses"].items() if status.startswith("2")]
+            assert "204" in one["responses"] or all(kind["schema"] for kind in good["content"].values())

@@ -407,7 +407,7 @@ def _submission(tx: Connection, who: Who, campaign: str, number: int, submission
     tags=["submissions"],
     status_code=201,
     response_model=answers.Submission,
-    responses=refuses(409, 413, 415),
+    responses=refuses(409, 415),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -436,7 +436,7 @@ async def submit_file(
     tags=["submissions"],
     status_code=201,
     response_model=answers.Submission,
-    responses=refuses(409, 413, 415),
+    responses=refuses(409, 415),
 )
 def submit_statistics(
     request: Request,

@@ -84,7 +84,7 @@ def _complete(operation: dict[str, Any], path: str, access: Access) -> None:
     expected |= {401, 403} if access.roles else set()
     expected |= {404} if "{" in path else set()
     expected |= {422} if _checked(operation) else set()
-    expected |= {400} if "requestBody" in operation else set()
+    expected |= {400, 413} if "requestBody" in operation else set()
     expected |= {int(status) for status in said if int(status) in REFUSALS}
     for status in sorted(expected):
         said[str(status)] = {

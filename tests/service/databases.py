@@ -49,7 +49,7 @@ class Databases:
     """Makes databases, empty or with the schema in them, and removes them at the end."""
 
     def __init__(self) -> None:
-        memory = "/dev/shm"  # noqa: S108 (programs are killed here, never the machine)
+        memory = "/dev/shm"
         self.folder = Path(tempfile.mkdtemp(prefix="troth-test-", dir=memory if os.access(memory, os.W_OK) else None))
         self.server: Server | None = None
         self._numbers = count(1)

@@ -26,7 +26,7 @@ from troth.cli_client import rounds
 from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
 
-PASSWORD = "three plain words"  # noqa: S105
+PASSWORD = "three plain words"
 CAMPAIGN = """
 [campaign]
 name = "clinics"
@@ -300,7 +300,7 @@ def test_mistakes_are_told_kindly(service: Running, analyst: Person, tmp_path: P
         "--server",
         gone,
         code=1,
-        TROTH_TOKEN="troth_x",  # noqa: S106
+        TROTH_TOKEN="troth_x",
     )
     assert "unencrypted" in nobody.run("login", "http://example.org", "--name", "x", code=1)
     assert nobody.done("submit").returncode == 2

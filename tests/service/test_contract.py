@@ -34,7 +34,7 @@ DAILY: dict[str, Any] = {
     "mechanism": {"rule": "MultiDay"},
     "data": {"day": "day"},
 }
-PASSWORD = "a password of some length"  # noqa: S105
+PASSWORD = "a password of some length"
 NAMES = ("Ash", "Birch", "Elm")
 
 

@@ -26,10 +26,6 @@ def _campaign(world: World) -> Case:
     return "Ana", "/api/v1/campaigns", {"terms": TERMS}, {"terms": other}
 
 
-def _provider(world: World) -> Case:
-    return "Ana", f"{world.base}/providers", {"name": "Fir", "identity": "seen"}, {"name": "Oak", "identity": "seen"}
-
-
 def _round(world: World) -> Case:
     return "Ana", f"{world.base}/rounds", {}, {"deadline": "2999-01-01T00:00:00Z"}
 
@@ -67,7 +63,6 @@ def _confirm(world: World) -> Case:
 
 CASES: dict[str, Callable[[World], Case]] = {
     "/campaigns": _campaign,
-    "/campaigns/{campaign}/providers": _provider,
     "/campaigns/{campaign}/rounds": _round,
     "/campaigns/{campaign}/rounds/{number}/close": _close,
     "/campaigns/{campaign}/finish": _finish,

@@ -22,7 +22,7 @@ from troth.service.refusals import NotFoundError
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store, after
 
-PASSWORD = "a few words are easy to keep"  # noqa: S105
+PASSWORD = "a few words are easy to keep"
 ROWS = [1, 0, 1, 1]
 
 

@@ -21,7 +21,7 @@ from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after
 from troth.service.web import JsonLines
 
-PASSWORD = "a long password of words"  # noqa: S105
+PASSWORD = "a long password of words"
 
 
 def bits(secret: str) -> int:
@@ -133,7 +133,7 @@ def test_sessions_end(database: str) -> None:
         assert world.client().get("/api/v1/me", headers=world.headers("Ana")).status_code == 401
 
 
-def try_to_sign_in(world: World, name: str, password: str = "wrong password") -> int:  # noqa: S107
+def try_to_sign_in(world: World, name: str, password: str = "wrong password") -> int:
     answer = world.client().post("/api/v1/tokens", json={"name": name, "password": password})
     return int(answer.status_code)
 

@@ -30,9 +30,13 @@ class Person:
         self.complaints: list[str] = []
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
+        self.page.on("dialog", self._spoken_to)
         self.page.on("request", self._asked)
         self.context.set_default_timeout(30_000)
+
+    def _spoken_to(self, dialog: Any) -> None:
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
 
     def _asked(self, request: Any) -> None:
         if not request.url.startswith((self.home, "data:", "blob:")):

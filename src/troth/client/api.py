@@ -102,7 +102,7 @@ class Client:
     def add_provider(self, campaign: str, name: str, identity: str, group: str | None = None) -> dict[str, Any]:
         """Add a provider and return its one-time invitation."""
         asked = {"name": name, "identity": identity, "group": group}
-        made: dict[str, Any] = self._write("POST", f"/campaigns/{campaign}/providers", asked, once=True)
+        made: dict[str, Any] = self._write("POST", f"/campaigns/{campaign}/providers", asked)
         return made
 
     def invite_again(self, campaign: str, member: str) -> dict[str, Any]:

@@ -208,14 +208,16 @@ def list_providers(request: Request, campaign: Identifier, who: Somebody) -> Res
     response_model=answers.Invited,
     responses=refuses(409),
 )
-def add_provider(request: Request, campaign: Identifier, body: NewProvider, who: Somebody, key: Key = None) -> Response:
-    """Add a provider whose identity was verified, and return a one-time invitation for it."""
+def add_provider(request: Request, campaign: Identifier, body: NewProvider, who: Somebody) -> Response:
+    """Add a provider whose identity was verified, and return a one-time invitation for it.
 
-    def work(tx: Connection) -> Reply:
+    There is no key to send it again with, because answers under keys are kept, and invitations are not: the name is
+    taken then, and a new invitation can be asked for.
+    """
+    with _store(request).write() as tx:
         member = campaigns.add_member(tx, who, campaign, body.name, body.identity, body.group)
-        return _reply(_invited(request, tx, who, campaign, member), 201)
-
-    return _once(request, who, key, body, work)
+        reply = _reply(_invited(request, tx, who, campaign, member), 201)
+    return _sent(reply)
 
 
 @router.put(

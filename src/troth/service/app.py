@@ -20,7 +20,7 @@ from troth.service.migrate import migrate
 from troth.service.openapi import describe
 from troth.service.sizes import Sizes
 from troth.service.store import Store
-from troth.service.uploads import Limits
+from troth.service.uploads import SANDBOX, Limits
 from troth.service.web import Guard, answer_errors, log_to_stderr, logger
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, ended), daemon=True)
         if settings.tick:
             clock.start()
+        SANDBOX.start()  # so that the first upload need not wait for it
         yield
+        SANDBOX.close()
         ended.set()
         if settings.tick:
             clock.join()

@@ -64,6 +64,7 @@ def _status(error: TrothError | None) -> int:
 def open_round(request: Request, campaign: Identifier, who: Somebody, form: Sent) -> Response:
     """Open the next round."""
     try:
+        campaigns.prepare(store_of(request), who, campaign)
         with store_of(request).write() as tx:
             day = form.text("day")
             chosen = int(day) if day.lstrip("-").isdigit() and day.isascii() and len(day) < 12 else day or None

@@ -25,7 +25,7 @@ from troth.service.uploads import Limits, Upload
 EVIL = """<img src=x onerror=alert(1)>"'&"""
 COLUMN = "</script><b>improved"
 PASSWORD = "a password of some length"  # noqa: S105
-TERMS = {
+TERMS: dict[str, Any] = {
     "campaign": {"name": f"trial {EVIL}", "budget": "1000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": [COLUMN], "prior": {"alpha": 1, "beta": 1}},
 }

@@ -598,6 +598,14 @@ def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
     app.state.store.close()
 
 
+def test_what_went_wrong_is_told_without_a_cookie(world: SimpleNamespace) -> None:
+    for browser in (world.analyst, world.anybody):
+        seen = browser.get("/nowhere")
+        assert seen.status_code == 404
+        assert "set-cookie" not in seen.headers
+        check_page(seen.text)
+
+
 def test_static_files_are_sent_once(world: SimpleNamespace) -> None:
     first = world.anybody.get("/static/troth.css")
     assert first.headers["cache-control"] == "no-cache"

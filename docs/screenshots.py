@@ -214,8 +214,11 @@ def squeeze(path: Path, most: int = 150_000) -> None:
     """Make a picture small: few colours, and if need be cut off below."""
     picture: Any = Image.open(path).convert("RGB")
     picture = picture.crop((0, 0, picture.width, min(picture.height, 2600)))
+    there = sorted(picture.getcolors(1 << 24), reverse=True)
     for colours in (255, 128, 64, 32, 16):
-        picture.quantize(colours, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+        palette = Image.new("P", (1, 1))
+        palette.putpalette([part for _, colour in there[:colours] for part in colour])
+        picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
         if path.stat().st_size < most:
             return
 

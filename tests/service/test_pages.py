@@ -25,7 +25,7 @@ from troth.service.uploads import Limits, Upload
 EVIL = """<img src=x onerror=alert(1)>"'&"""
 COLUMN = "</script><b>improved"
 PASSWORD = "a password of some length"
-TERMS = {
+TERMS: dict[str, Any] = {
     "campaign": {"name": f"trial {EVIL}", "budget": "1000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": [COLUMN], "prior": {"alpha": 1, "beta": 1}},
 }
@@ -596,6 +596,14 @@ def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:
     cookie = next(value for value in seen.headers.get_list("set-cookie") if value.startswith(COOKIE))
     assert all(word in cookie for word in ("HttpOnly", "SameSite=lax", "Secure", "Path=/"))
     app.state.store.close()
+
+
+def test_what_went_wrong_is_told_without_a_cookie(world: SimpleNamespace) -> None:
+    for browser in (world.analyst, world.anybody):
+        seen = browser.get("/nowhere")
+        assert seen.status_code == 404
+        assert "set-cookie" not in seen.headers
+        check_page(seen.text)
 
 
 def test_static_files_are_sent_once(world: SimpleNamespace) -> None:

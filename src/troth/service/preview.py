@@ -17,7 +17,8 @@ from troth.campaigns.spec import Campaign
 from troth.campaigns.tables.request import Report
 from troth.errors import TrothError
 from troth.mechanisms import Bonded, OneTime
-from troth.service.sandbox import Bounds, Sandbox
+from troth.service.sandbox import Sandbox
+from troth.service.warm import Bounds
 
 MOST_PROVIDERS, MOST_ROWS, ROUNDS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)

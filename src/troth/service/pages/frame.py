@@ -152,4 +152,6 @@ def error_page(request: Request, status: int, message: str) -> Response:
     if is_part(request):
         html = environment.get_template("part_problem.html").render(problem=message)
         return HTMLResponse(html, status)
-    return page(request, None, "error.html", status=status, title=title, message=message, code=status)
+    known = {"who": None, "csrf": "", "here": request.url.path, "said": None, "problem": None}  # no form, no cookie
+    html = environment.get_template("error.html").render(title=title, message=message, code=status, **known)
+    return HTMLResponse(html, status)

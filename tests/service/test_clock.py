@@ -113,7 +113,7 @@ def test_a_broken_campaign_does_not_keep_others_waiting(database: str) -> None:
 
 @pytest.mark.parametrize("which", [2, 1])
 def test_days_of_unequal_size_are_put_right(database: str, which: int) -> None:
-    """Peers with other numbers of rows on the two days make faking pay, so such days are not paid; one is opened anew."""
+    """Peers with other numbers of rows on the two days make faking pay: such days are not paid, and opened anew."""
     with opened(database) as store:
         world = make_world(store, terms=DAILY)
         first = {name: world.report(name, *counts) for name, counts in COUNTS.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, exc, select, text, update
+from sqlalchemy import Executable, delete, exc, select, text, update
 
 from campaigns.shop import run
 from service.databases import opened
@@ -66,7 +66,7 @@ def ask_verify(world: World) -> dict[str, Any]:
 def test_the_database_refuses_every_change(paid: World) -> None:
     store, before = paid.store, read_lines(paid)
     one = ledger_lines.c.number == 1
-    statements = [
+    statements: list[Executable] = [
         update(ledger_lines).where(one).values(line=b"{}"),
         update(ledger_lines).values(number=ledger_lines.c.number + 100),
         delete(ledger_lines).where(one),
@@ -74,14 +74,12 @@ def test_the_database_refuses_every_change(paid: World) -> None:
         text("REPLACE INTO ledger_lines SELECT campaign, number, 'x' FROM ledger_lines")
         if store.file is not None
         else text("TRUNCATE ledger_lines"),
-        text("INSERT INTO ledger_lines SELECT campaign, number, line FROM ledger_lines"),
     ]
     if store.file is None:
         statements.append(text("TRUNCATE campaigns CASCADE"))
     for statement in statements:
-        with pytest.raises((exc.IntegrityError, exc.DatabaseError), match="append-only|UNIQUE|unique|duplicate"):
-            with store.write() as tx:
-                tx.execute(statement)
+        with pytest.raises(exc.DatabaseError, match="append-only"), store.write() as tx:
+            tx.execute(statement)
         assert read_lines(paid) == before, str(statement)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 from sqlalchemy import func, insert, select
 from sqlalchemy.exc import IntegrityError
 
@@ -91,7 +92,8 @@ def test_every_route_that_takes_a_key_is_tried() -> None:
     keyed = {
         route.path.removeprefix("/api/v1")
         for route in router.routes
-        if any(field.alias == "Idempotency-Key" for field in getattr(route, "dependant").header_params)  # noqa: B009
+        if isinstance(route, APIRoute)
+        and any(field.alias == "Idempotency-Key" for field in route.dependant.header_params)
     }
     assert keyed == set(CASES)
 
@@ -172,12 +174,10 @@ def test_without_a_key_the_constraint_guards(database: str) -> None:
 def test_one_name_and_one_account_per_campaign(database: str) -> None:
     with opened(database) as store:
         world = make_world(store)
-        with pytest.raises(IntegrityError), store.write() as tx:
-            values = {"name": "Ash", "identity": "again", "created": now()}
-            tx.execute(insert(members).values(id=new_id(), campaign=world.campaign, **values))
-        with pytest.raises(IntegrityError), store.write() as tx:
-            values = {"name": "Fir", "identity": "twin", "created": now(), "account": world.providers["Ash"].account}
-            tx.execute(insert(members).values(id=new_id(), campaign=world.campaign, **values))
+        for name, account in (("Ash", None), ("Fir", world.providers["Ash"].account)):
+            values = {"name": name, "identity": "again", "created": now(), "account": account}
+            with pytest.raises(IntegrityError), store.write() as tx:
+                tx.execute(insert(members).values(id=new_id(), campaign=world.campaign, **values))
         with store.read() as tx:
             assert tx.scalar(select(func.count()).select_from(campaigns)) == 1
             assert tx.scalar(select(func.count()).select_from(replies)) == 0

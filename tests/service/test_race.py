@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
 
 
 def close(served: Served, world: World) -> Answer:
-    return served.post(f"{world.base}/rounds/1/close", world.headers("Ana"))
+    return served.post(f"{world.base}/rounds/1/close", world.headers(world.analyst.name))
 
 
 def test_five_hundred_report_once_and_one_close_pays(database: str) -> None:
@@ -72,59 +73,100 @@ def test_five_hundred_report_once_and_one_close_pays(database: str) -> None:
         assert world.round().state == "paid"
 
 
-@pytest.mark.parametrize("workers", [1, 2] if SOAK else [2])
-def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path, workers: int) -> None:
-    names = numbered(FEW)
+def test_a_close_comes_through_while_reports_keep_coming(database: str) -> None:
+    """Reports hold a round open together for a moment each; who closes waits for those before, not for all to come."""
+    names = numbered(PEOPLE)
     with opened(database) as store:
         world = make_world(store, names)
+        world.report_all(dict.fromkeys(names, (2, 3)))
+        busy = threading.Barrier(PEOPLE + 1)
+
+        def reporting(name: str) -> int:
+            who, plain = world.providers[name], statistics(name, 3, 2)
+            upload = incoming.read_statistics(store, who, world.campaign, 1, plain, Limits())
+            busy.wait(30)
+            for sent in range(400):
+                try:
+                    with store.write() as tx:
+                        rounds.add_upload(tx, who, world.campaign, 1, upload)
+                        time.sleep(0.02)
+                except ConflictError:
+                    return sent
+            return -1
+
+        def closing() -> None:
+            busy.wait(30)
+            time.sleep(0.2)
+            world.close()
+
+        closer = threading.Thread(target=closing)
+        closer.start()
+        sent = at_once(reporting, names, PEOPLE)
+        closer.join()
+        assert -1 not in sent, "everybody could send all they had before the round closed"
+
+
+@pytest.mark.parametrize("workers", [1, 2] if SOAK else [2])
+def test_who_reports_and_closes_at_once_over_http(database: str, tmp_path: Path, workers: int) -> None:
+    """In one campaign they close when all have reported; in another they close while reports come in."""
+    with opened(database) as store:
+        world = make_world(store, numbered(FEW))
+        raced = make_world(store, [f"racing {name}" for name in numbered(FEW)], analyst="Bob")
         with serving(database, tmp_path, workers=workers) as served:
-            turns = [(name, turn) for name in names for turn in range(TIMES)]
-            found = at_once(lambda item: report_to(served, world, *item), turns, PEOPLE)
-            closed = at_once(lambda _: close(served, world), range(CLOSERS), CLOSERS)
-        assert {answer.status for _, answer in found} == {200, 409}
-        assert sorted(name for name, answer in found if answer.status == 200) == names
-        assert {answer.status for answer in closed} == {200}
-        assert {answer.plain["state"] for answer in closed} == {"paid"}
-        assert len({answer.plain["head"] for answer in closed}) == 1
-        paid = payments_of(store, world.campaign)
-        assert sorted(provider for _, provider in paid) == names
-        assert 0 < sum(paid.values()) <= 1000_00
+            _each_reports_once_and_one_close_pays(served, world)
+            _what_was_confirmed_before_the_close_is_paid(served, raced)
     said = served.log.read_text()
     assert "locked" not in said
     assert '"level": "error"' not in said
 
 
-def test_what_was_confirmed_before_the_close_is_paid_and_nothing_else(database: str, tmp_path: Path) -> None:
-    names = numbered(FEW)
-    with opened(database) as store:
-        world = make_world(store, names)
-        world.report(names[0], 3, 3)
-        world.report(names[1], 3, 3)
-        closed: list[Answer] = []
-        accepted: list[str] = []
-        begun = threading.Event()
-        with serving(database, tmp_path, workers=2) as served:
+def _each_reports_once_and_one_close_pays(served: Served, world: World) -> None:
+    names = [*world.providers]
+    turns = [(name, turn) for name in names for turn in range(TIMES)]
+    found = at_once(lambda item: report_to(served, world, *item), turns, PEOPLE)
+    closed = at_once(lambda _: close(served, world), range(CLOSERS), CLOSERS)
+    assert {answer.status for _, answer in found} == {200, 409}
+    assert sorted(name for name, answer in found if answer.status == 200) == names
+    assert {answer.status for answer in closed} == {200}
+    assert {answer.plain["state"] for answer in closed} == {"paid"}
+    assert len({answer.plain["head"] for answer in closed}) == 1
+    paid = payments_of(world.store, world.campaign)
+    assert sorted(provider for _, provider in paid) == names
+    assert 0 < sum(paid.values()) <= 1000_00
 
-            def closing() -> None:
-                begun.wait(60)
-                closed.append(close(served, world))
 
-            def reporting(item: tuple[str, int]) -> tuple[str, Answer]:
-                name, answer = report_to(served, world, *item)
-                if answer.status == 200:
-                    accepted.append(name)
-                if len(accepted) == 8:
-                    begun.set()
-                return name, answer
+def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -> None:
+    names = [*world.providers]
+    world.report(names[0], 3, 3)
+    world.report(names[1], 3, 3)
+    closed: list[Answer] = []
+    accepted: list[str] = []
+    begun, ended = threading.Event(), threading.Event()
+    late = set(names[-FEW // 4 :])
 
-            threads = [threading.Thread(target=closing) for _ in range(CLOSERS)]
-            for thread in threads:
-                thread.start()
-            turns = [(name, turn) for name in names[2:] for turn in range(TIMES)]
-            found = at_once(reporting, turns, PEOPLE)
-            for thread in threads:
-                thread.join()
-        assert {answer.status for _, answer in found} <= {200, 409}
-        assert {(answer.status, answer.plain["state"]) for answer in closed} == {(200, "paid")}
-        assert len(accepted) < FEW - 2, "the closers came too late to race"
-        assert {provider for _, provider in payments_of(store, world.campaign)} == {*names[:2], *accepted}
+    def closing() -> None:
+        begun.wait(60)
+        closed.append(close(served, world))
+        ended.set()
+
+    def reporting(item: tuple[str, int]) -> int:
+        if item[0] in late:
+            ended.wait(60)
+        name, answer = report_to(served, world, *item)
+        if answer.status == 200:
+            accepted.append(name)
+        if len(accepted) >= FEW // 5:
+            begun.set()
+        return answer.status
+
+    threads = [threading.Thread(target=closing) for _ in range(CLOSERS)]
+    for thread in threads:
+        thread.start()
+    found = at_once(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
+    for thread in threads:
+        thread.join()
+    assert set(found) <= {200, 409}
+    assert {(answer.status, answer.plain["state"]) for answer in closed} == {(200, "paid")}
+    assert accepted
+    assert not late & set(accepted)
+    assert {provider for _, provider in payments_of(world.store, world.campaign)} == {*names[:2], *accepted}

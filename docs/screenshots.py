@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 PORT = 8765
 PASSWORD = "correct horse battery staple"  # noqa: S105 (of a database that lives for a minute)
 CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.71, "Cedar Park": 0.72, "Elm Street": 0.73, "Fir Bay": 0.45}
-TRIAL = {
+TRIAL: dict[str, Any] = {
     "campaign": {"name": "Clinics: does the new drug help?", "budget": "5000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 2, "beta": 2}},
     "limits": {"rows": 500},
 }
-ARRIVALS = {
+ARRIVALS: dict[str, Any] = {
     "campaign": {"name": "Arrivals per hour", "budget": "2100.00", "currency": "EUR", "days": 7},
     "model": {"family": "Poisson", "columns": ["arrivals"], "prior": {"shape": 6, "rate": 0.5}},
     "data": {"day": "day"},
@@ -88,7 +88,7 @@ def prepare(store: Store) -> dict[str, Any]:
                 link = campaigns.invite(tx, ana, campaign, member)
                 known = people.get(name)
                 made = accounts.accept_invitation(
-                    tx, link, account=known and known.account, name=name, password=None if known else PASSWORD
+                    tx, link, account=None if known is None else known.account, name=name, password=None if known else PASSWORD
                 )
                 people[name] = Who(made, name, "provider")
     rng = np.random.default_rng(20201206)
@@ -194,7 +194,7 @@ def shoot(browser: Browser, found: dict[str, Any], folder: Path, theme: Any, wid
         if who is not None:
             cookie = {"name": "troth_session", "value": found["sessions"][who], "url": f"http://127.0.0.1:{PORT}"}
             context.add_cookies([cookie])  # type: ignore[list-item]
-        page = context.new_page()
+        page: Any = context.new_page()
         page.on("console", lambda said, name=name: said.type in ("error", "warning") and print(name, said.text))
         page.on("pageerror", lambda error, name=name: print(name, error))
         page.goto(f"http://127.0.0.1:{PORT}{path}")

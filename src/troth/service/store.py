@@ -41,7 +41,6 @@ class Store:
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
         self._turn: AbstractContextManager[Any] = nullcontext()
-        options: dict[str, Any] = {"pool_size": pool, "hide_parameters": True}  # errors are logged, names are not
         if self.file is not None:
             self._turn = Lock()  # one writes at a time anyway, and waiting here is fairer than polling there
             self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)

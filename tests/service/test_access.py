@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from sqlalchemy import update
 from service.databases import Databases, opened
 from service.world import TERMS, World, make_world, one_app, statistics
 from troth.service import accounts, campaigns
-from troth.service.access import API, TABLE, check_table, routes_of
+from troth.service.access import API, COOKIE, PAGES, TABLE, check_table, routes_of
 from troth.service.accounts import SCOPES
-from troth.service.schema import members, tokens
+from troth.service.schema import members, sessions, tokens
 from troth.service.store import after, now
 
 OPEN = {
@@ -58,6 +59,7 @@ class Cast:
 
     world: World
     secrets: dict[str, str | None] = field(default_factory=dict)
+    sessions: dict[str, str] = field(default_factory=dict)
     submission: str = ""
     own_tokens: dict[str, str] = field(default_factory=dict)
 
@@ -68,8 +70,19 @@ class Cast:
             "number": "1",
             "submission": self.submission,
             "token": self.own_tokens["owner"],
+            "secret": "A" * 43,
         }
         return re.sub(r"{(\w+)}", lambda match: values[match.group(1)], route.split(" ")[1])
+
+    def visit(self, who: str, route: str) -> Any:
+        """Ask for a page, or send its form, with a session."""
+        client, session = self.world.client(), self.sessions.get(who, "")
+        if session:
+            client.cookies.set(COOKIE, session)
+        method, path = route.split(" ")[0], self.path(route)
+        form = {"csrf": sha256(f"csrf:{session}".encode()).hexdigest()}
+        sent = {"files": {"nothing": b""}, "data": form} if path.endswith("/submissions") else {"data": form}
+        return client.request(method, path, follow_redirects=False, **({} if method == "GET" else sent))
 
     def ask(self, who: str, route: str) -> Any:
         secret = self.secrets[who]
@@ -113,6 +126,7 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
             for who, account in mine.items():
                 made.secrets[who], kept = accounts.create_token(tx, account, who, SCOPES, 30)
                 made.own_tokens[who] = kept["id"]
+                made.sessions[who] = accounts.start_session(tx, account)
             for who in ("owner", "provider"):
                 for lack in SCOPES:
                     left = [scope for scope in SCOPES if scope != lack]
@@ -123,6 +137,11 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
                 tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(**values))
             closed = accounts.create_account(tx, "Closed", "analyst")
             made.secrets["closed account"] = accounts.create_token(tx, closed, "closed", SCOPES, 30)[0]
+            made.sessions["closed account"] = accounts.start_session(tx, closed)
+            made.sessions["expired"] = accounts.start_session(tx, mine["owner"])
+            ends = sessions.c.hash == accounts.digest(made.sessions["expired"])
+            tx.execute(update(sessions).where(ends).values(expires=after(seconds=-1)))
+            made.sessions["a stranger's token"] = "A" * 43
             from troth.service.schema import accounts as table
 
             tx.execute(update(table).where(table.c.id == closed).values(revoked=now()))
@@ -158,7 +177,7 @@ def expected(who: str, route: str) -> set[int]:
 
 def _order(route: str) -> tuple[int, str]:
     """Ask what ends things last: the round closes, the token that asks is revoked."""
-    last = ("close", "finish", "DELETE")
+    last = ("close", "finish", "DELETE", "revoke", "password", "sign-out")
     return next((place for place, word in enumerate(last, 1) if word in route), 0), route
 
 
@@ -168,6 +187,47 @@ def test_everybody_at_every_route(cast: Cast, who: str) -> None:
     for route in sorted(API, key=_order):
         answer = cast.ask(who, route)
         if answer.status_code not in expected(who, route):
+            wrong.append((route, answer.status_code, answer.text[:200]))
+    assert not wrong
+
+
+VISITORS = ("nobody", "a stranger's token", "owner", "other analyst", "provider", "other provider", "removed provider")
+OWN_PAGES = {"GET /", "GET /settings", "POST /settings/password", "POST /settings/tokens", "GET /results"}
+OWN_PAGES |= {route for route in PAGES if "/campaigns/new" in route}
+
+
+def expected_page(who: str, route: str) -> set[int]:
+    """Return what a visitor may be told: to sign in, that it is not for them, that it is not there, or all else."""
+    access, fine = PAGES[route], {200, 303, 400, 409, 413, 422}
+    if not access.roles:
+        return fine | ({401, 403, 404} if route.startswith("POST") or "{secret}" in route else set())
+    if who in ("nobody", "a stranger's token", "expired", "closed account"):
+        return {303, 401}
+    role = "analyst" if who in ("owner", "other analyst") else "provider"
+    if role not in access.roles:
+        return {403}
+    if route in OWN_PAGES:
+        return fine
+    if "{token}" in route:
+        return fine if who == "owner" else {404}
+    if who.startswith("other"):
+        return {404}
+    if who == "removed provider":
+        return fine | {403} | ({404} if "{submission}" in route else set())
+    return fine
+
+
+@pytest.mark.parametrize("who", [*VISITORS, "expired", "closed account"])
+def test_every_visitor_at_every_page(cast: Cast, who: str) -> None:
+    wrong = []
+    for route in sorted(PAGES, key=_order):
+        if route.startswith("MOUNT"):
+            continue
+        answer = cast.visit(who, route)
+        signing = answer.headers.get("location", "").startswith("/sign-in")
+        refused = answer.status_code == 401 or (answer.status_code == 303 and signing)
+        away = expected_page(who, route) == {303, 401}
+        if answer.status_code not in expected_page(who, route) or (away and not refused):
             wrong.append((route, answer.status_code, answer.text[:200]))
     assert not wrong
 

@@ -85,7 +85,7 @@ def test_a_close_comes_through_while_reports_keep_coming(database: str) -> None:
             who, plain = world.providers[name], statistics(name, 3, 2)
             upload = incoming.read_statistics(store, who, world.campaign, 1, plain, Limits())
             busy.wait(30)
-            for sent in range(400):
+            for sent in range(rounds.MOST_UPLOADS - 1):
                 try:
                     with store.write() as tx:
                         rounds.add_upload(tx, who, world.campaign, 1, upload)

@@ -87,9 +87,8 @@ def prepare(store: Store) -> dict[str, Any]:
                     continue
                 link = campaigns.invite(tx, ana, campaign, member)
                 known = people.get(name)
-                made = accounts.accept_invitation(
-                    tx, link, account=None if known is None else known.account, name=name, password=None if known else PASSWORD
-                )
+                account, password = (None, PASSWORD) if known is None else (known.account, None)
+                made = accounts.accept_invitation(tx, link, account=account, name=name, password=password)
                 people[name] = Who(made, name, "provider")
     rng = np.random.default_rng(20201206)
     hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)

@@ -187,7 +187,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
 
     large = tmp_path / "large.csv"
     large.write_bytes(b"improved\n" + b"1\n" * (4 << 20))
-    assert "larger than 2,097,152 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
+    assert "the file has more than 1,048,576 bytes" in people["Ash"].run("submit", campaign, large, "--yes", code=1)
     with pytest.MonkeyPatch.context() as patch:  # as if the file had changed on its way
         patch.setattr("troth.client.submission._digest", lambda path: "f" * 64)
         assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)

@@ -192,11 +192,11 @@ def check_page(text: str) -> None:
     assert len(page.all("h1")) == 1
     assert page.tags[0] == ("html", {"lang": "en"})
     assert any(a.get("class") == "skip" for a in page.all("a"))
-    labels = {label.get("for") for label in page.all("label")}
+    labels = {label["for"] for label in page.all("label") if "for" in label}
     boxes = [field for field in page.all("input") if field.get("type") == "checkbox"]
     assert len(re.findall(r"<label[^>]*><input type=.checkbox", text)) == len(boxes)
     for field in page.all("input", "select", "textarea"):
-        if field.get("type") not in ("hidden", "checkbox"):
+        if field.get("type") not in ("hidden", "checkbox") and field.get("aria-hidden") != "true":
             assert field.get("aria-label") or field.get("id") in labels, field
     for attributes in page.all("form"):
         assert (attributes.get("method") or "").lower() == "post"

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import troth
+from registry import SOAK
+from service.databases import KINDS
 from service.serving import Served, serving
 
 PROVIDERS = ("Ash", "Birch", "Elm")
@@ -203,8 +205,9 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, tm
             person.leave()
 
 
-def test_a_campaign_of_five_days(database: str, tmp_path: Path) -> None:
-    with serving(database, tmp_path) as served, browsing() as browser:
+@pytest.mark.parametrize("kind", KINDS if SOAK else ["postgresql"])
+def test_a_campaign_of_five_days(databases: Any, kind: str, tmp_path: Path) -> None:
+    with serving(databases.new(kind, empty=True), tmp_path) as served, browsing() as browser:
         analyst = Person(browser, served)
         sign_in_first(served, analyst)
         more = {"daily": "yes", "days": "5", "rule": "MultiDay"}
@@ -241,7 +244,7 @@ def test_a_campaign_of_five_days(database: str, tmp_path: Path) -> None:
             person.leave()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"] if SOAK else ["dark"])
 def test_hostile_names_do_nothing_and_pages_fit_a_phone(scheme: str, databases: Any, tmp_path: Path) -> None:
     with serving(databases.new("sqlite"), tmp_path) as served, browsing() as browser:
         analyst = Person(browser, served, color_scheme=scheme)

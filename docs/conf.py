@@ -56,10 +56,6 @@ WRITTEN: dict[str, Callable[[], str]] = {
     "<!-- written from the code: all names -->": public_names.index,
     **{f"<!-- written from the code: {page} -->": partial(public_names.section, page) for page in public_names.PAGES},
 }
-IF_THERE = {
-    "<!-- if there: comparison -->": "comparison.md",
-    "<!-- if there: service -->": "service.md",
-}
 
 
 def write_from_code(app: Any, page: str, source: list[str]) -> None:
@@ -68,8 +64,6 @@ def write_from_code(app: Any, page: str, source: list[str]) -> None:
     for mark, write in WRITTEN.items():
         if mark in source[0]:
             source[0] = source[0].replace(mark, write())
-    for mark, name in IF_THERE.items():
-        source[0] = source[0].replace(mark, name.removesuffix(".md") if (HERE / name).exists() else "")
 
 
 def adapt_docstring(app: Any, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:

@@ -91,17 +91,21 @@ def pay_by_service(world: World, reports: Reports) -> dict[tuple[Any, str], int]
 
 
 def pay_by_file(
-    world: World, reports: Reports, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: World, case: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> dict[tuple[Any, str], int]:
+    terms, reports, groups = CASES[case]
     with world.store.read() as tx:
         row = tx.execute(select(campaigns).where(campaigns.c.id == world.campaign)).one()
-    plain = json.loads(row.plain)
-    plain["data"]["source"] = "rows.csv"
+    plain: dict[str, Any] = {**terms, "mechanism": dict(terms["mechanism"]), "groups": {}}
+    plain["data"] = {**terms.get("data", {}), "provider": "provider", "providers": list(PEOPLE), "source": "rows.csv"}
+    for name, label in groups.items():
+        plain["groups"].setdefault(label, []).append(name)
     path = folder / "campaign.toml"
-    path.write_text(to_toml(plain), encoding="utf-8")
     secret = secret_of(row)
     if secret is not None:
+        plain["mechanism"]["commitment"] = secret.commitment
         save_secret(secret, secret_path(path))
+    path.write_text(to_toml({part: table for part, table in plain.items() if table}), encoding="utf-8")
     lines = ["provider,improved" if None in reports else "provider,improved,day"]
     for day, sent in reports.items():
         for name, (ones, zeros) in sent.items():
@@ -128,6 +132,6 @@ def test_the_service_pays_what_the_command_line_pays(
         paid = pay_by_service(world, reports)
         assert {key[0] for key in paid} == set(reports)
         assert sum(paid.values()) > 0
-        assert pay_by_file(world, reports, tmp_path, monkeypatch, capsys) == paid
+        assert pay_by_file(world, case, tmp_path, monkeypatch, capsys) == paid
         states = [world.round(number).state for number in range(1, len(reports) + 1)]
         assert states == ["paid"] * len(reports)

@@ -26,7 +26,7 @@ from troth.service.refusals import (
     TooManyError,
 )
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
-from troth.service.store import after, now
+from troth.service.store import after, now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -128,7 +128,7 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
     subjects = [f"name:{name.casefold()}", f"from:{source}"]
     with store.write() as tx:
         for subject in sorted(subjects):
-            store.queue(tx, subject)
+            queue(tx, subject)
         since = after(minutes=-FAILURE_MINUTES)
         tx.execute(delete(attempts).where(attempts.c.at < since))
         for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):

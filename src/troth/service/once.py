@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from troth.service.refusals import ConflictError, InvalidError
 from troth.service.schema import replies
-from troth.service.store import after, now
+from troth.service.store import after, now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def answer_once(store: Store, request: Request | None, work: Callable[[Connectio
     """Do something and remember the answer, in one transaction; done before, it is only answered."""
     with store.write() as tx:
         if request is not None:
-            store.queue(tx, f"{request.account} {request.key}")
+            queue(tx, f"{request.account} {request.key}")
         found = replayed(tx, request)
         if found is not None:
             return found

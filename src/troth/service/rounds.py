@@ -18,7 +18,7 @@ from troth.campaigns.tables.request import Day, Report, day_order, parse_day
 from troth.service import campaigns as terms
 from troth.service.refusals import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.schema import members, new_id, reports, rounds, uploads
-from troth.service.store import now
+from troth.service.store import now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +109,7 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
     """Return a round; with a lock, shared by those who report and held alone by those who close."""
     query = select(rounds).where(rounds.c.campaign == campaign, rounds.c.number == number)
     if lock is not None:
+        queue(tx, f"round {number} of {campaign}", shared=lock == "shared")
         query = query.with_for_update(read=lock == "shared")
     found = tx.execute(query).first()
     if found is None:

@@ -64,15 +64,21 @@ class Store:
         with self.engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
-    def queue(self, tx: Connection, subject: str) -> None:
-        """Wait for other transactions that queue for the same; on SQLite whoever writes is alone anyway."""
-        if self.file is None:
-            key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)
-            tx.execute(sql.select(sql.func.pg_advisory_xact_lock(key)))
-
     def close(self) -> None:
         """Let all connections go."""
         self.engine.dispose()
+
+
+def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:
+    """Wait for transactions that queue for the same, in the order in which they came; some may share their turn.
+
+    PostgreSQL's locks on rows have no order: who wants one alone may wait for as long as others keep sharing it. On
+    SQLite whoever writes is alone anyway.
+    """
+    if tx.dialect.name == "postgresql":
+        key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)
+        lock = sql.func.pg_advisory_xact_lock_shared if shared else sql.func.pg_advisory_xact_lock
+        tx.execute(sql.select(lock(key)))
 
 
 def sqlalchemy_url(url: str) -> sql.URL:

@@ -14,7 +14,7 @@ from troth.errors import TrothError
 from troth.service import campaigns, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
-from troth.service.api import parse_moment
+from troth.service.api.answering import parse_moment
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.pages.provider import campaign_for_provider

@@ -12,7 +12,7 @@ from troth.campaigns.report import ASSUMED
 from troth.service import campaigns, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
-from troth.service.api import check_health
+from troth.service.api.accounts import check_health
 from troth.service.pages.frame import page, store_of
 from troth.service.pages.standing import standing_of
 

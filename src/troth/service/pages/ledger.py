@@ -13,7 +13,8 @@ from troth.campaigns.toml import to_toml
 from troth.service import campaigns, ledgers, views
 from troth.service.access import identify
 from troth.service.accounts import Who
-from troth.service.api import download, verified
+from troth.service.api.answering import download
+from troth.service.api.ledgers import verified
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import is_part, page, store_of
 from troth.service.schemas import Identifier

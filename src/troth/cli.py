@@ -16,7 +16,7 @@ import typer
 from troth import cli_client
 from troth.cli_client import progress as _progress
 from troth.cli_service import serve, service
-from troth.errors import TrothError
+from troth.errors import ParameterError, TrothError
 
 app = typer.Typer(
     name="troth",
@@ -145,7 +145,7 @@ def init(
         str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
+        list[str] | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
     ] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
@@ -154,8 +154,21 @@ def init(
     """Write a commented campaign file, with a small example dataset or for your own data."""
     from troth.campaigns.examples import init as write
 
+    if column is not None and len(column) > 1:
+        raise ParameterError(
+            "--column is the one column that is paid for; for a regression or several columns write an example with "
+            "troth init DIR --family LinearRegression, without --data, and put your source and columns into it"
+        )
     path = write(
-        directory, family, rule, daily=daily, data=data, provider=provider, column=column, day=day, budget=budget
+        directory,
+        family,
+        rule,
+        daily=daily,
+        data=data,
+        provider=provider,
+        column=column[0] if column else None,
+        day=day,
+        budget=budget,
     )
     if as_json:
         _print_json({"campaign": str(path)})

@@ -435,16 +435,54 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no such rule"),
         ({"provider": "who", "column": "improved", "budget": "much"}, "budget"),
         ({"provider": "who", "column": "empty"}, "has no values"),
+        ({"provider": "who", "column": "comma"}, "numbers with commas, such as '1,5'"),
+        ({"provider": "alone", "column": "improved"}, "'alone' names one provider alone; at least two"),
+        ({"provider": "who", "column": "improved", "day": "date"}, r"'date' has '31.12.2026' \(--day\).*YYYY-MM-DD"),
     ],
 )
 def test_what_cannot_be_guessed_is_asked_for(chosen: dict[str, str], message: str, tmp_path: Path) -> None:
     table = own_table()
-    more = {"many": [f"label {i}" for i in range(90)]}
-    frame = pd.DataFrame({**table, **more, "empty": [None] * 90})
+    more: dict[str, list[Any]] = {
+        "many": [f"label {i}" for i in range(90)],
+        "empty": [None] * 90,
+        "comma": ["1,5", "1.200,75", "3"] * 30,
+        "alone": ["Ash"] * 90,
+        "date": ["31.12.2026"] * 90,
+    }
+    frame = pd.DataFrame({**table, **more})
     frame.to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(troth.TrothError, match=message):
         init(tmp_path / "x", data=tmp_path / "own.csv", **chosen)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
+
+
+def test_headers_with_blanks_and_capitals_are_found(tmp_path: Path) -> None:
+    text = " Clinic ;Improved ?; note\nAsh;1;x\nAsh;0;x\nElm;1;x\n"
+    (tmp_path / "own.csv").write_text(text, encoding="utf-8-sig")
+    path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="clinic", column="improved ?")
+    assert list(troth.pay(path).totals) == ["Ash", "Elm"]
+    (tmp_path / "own.csv").write_text("Clinic,clinic,improved\nAsh,a,1\nElm,b,0\n")
+    with pytest.raises(troth.DataError, match="no column 'CLINIC'"):
+        init(tmp_path / "y", data=tmp_path / "own.csv", provider="CLINIC", column="improved")
+
+
+def test_a_header_that_is_not_in_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    (tmp_path / "own.csv").write_bytes("hôpital,guéri\nAsh,1\nElm,0\n".encode("latin-1"))
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", "--column", "guéri") == 1
+    assert "own.csv: holds text that is not in UTF-8" in capsys.readouterr().err
+
+
+def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
+    chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
+    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
+    assert "--family LinearRegression" in capsys.readouterr().err
+
+
+def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("who,price\nAsh,1200.5\nElm,1500.5\nOak,900.5\n")
+    campaign = troth.Campaign.load(init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="price"))
+    assert campaign.model.to_dict()["noise"] == 300.0  # type: ignore[attr-defined]
 
 
 def test_columns_without_data_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from math import ceil, floor, log10
@@ -12,6 +13,7 @@ import numpy as np
 from troth.campaigns.section import closest
 from troth.campaigns.tables.files import find_files
 from troth.campaigns.tables.gather import column_names, first_rows
+from troth.campaigns.tables.request import parse_day
 from troth.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 GUESSED = ("Bernoulli", "Categorical", "Poisson", "Normal")
 _MOST_LABELS = 50
+_WRITTEN_NUMBER = re.compile(r"[-+]?[0-9][0-9.,'\u00a0 ]*")
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,13 @@ def guess(
     chosen = family if family is None else closest(family, GUESSED)
     if family is not None and chosen is None:
         raise ParameterError(
-            f"a campaign for given data can be written for {', '.join(GUESSED)}, not for {family!r}; for others "
-            "write an example with troth init DIR --family, and put your files and columns into it"
+            f"a campaign for given data can be written for {', '.join(GUESSED)}, not for {family!r}; for others write "
+            f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
     have = column_names(data)
-    for name, option in ((provider, "--provider"), (column, "--column"), (day, "--day")):
-        if name is not None and name not in have:
-            raise DataError(f"{data}: there is no column {name!r} ({option}); there are {_listed(have)}")
+    provider = _meant(data, provider, have, "--provider")
+    column = _meant(data, column, have, "--column")
+    day = _meant(data, day, have, "--day")
     if provider is None and len(find_files(data)) == 1:
         raise DataError(f"{data}: say which column names the provider with --provider; there are {_listed(have)}")
     left = [name for name in have if name not in (provider, day)]
@@ -86,8 +89,15 @@ def guess(
     rows = [row for row in zip(*columns, strict=True) if row[0] is not None]
     if not rows:
         raise DataError(f"{data}: column {column!r} has no values")
+    if provider is not None and len({str(who).strip() for _, who, _ in rows if who is not None}) == 1:
+        raise DataError(
+            f"{data}: column {provider!r} names one provider alone; at least two are needed, because each is paid by "
+            "what its data and the others' say about each other"
+        )
+    if day is not None:
+        _refuse_other_dates(data, day, [when for _, _, when in rows])
     values = [value for value, _, _ in rows]
-    chosen = chosen or _family(values)
+    chosen = chosen or _family(data, column, values)
     prior, others, labels = _parameters(chosen, column, values, [(who, when) for _, who, when in rows])
     return Guess(
         chosen,
@@ -103,8 +113,37 @@ def guess(
     )
 
 
-def _family(values: list[Any]) -> str:
+def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | None:
+    """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
+    if name is None or name in have:
+        return name
+    alike = [each for each in have if each.strip().casefold() == name.strip().casefold()]
+    if len(alike) != 1:
+        raise DataError(f"{data}: there is no column {name!r} ({option}); there are {_listed(have)}")
+    return alike[0]
+
+
+def _refuse_other_dates(data: Path, day: str, days: list[Any]) -> None:
+    for value in dict.fromkeys(days):
+        try:
+            if value is not None:
+                parse_day(value)
+        except ValueError:
+            raise DataError(
+                f"{data}: column {day!r} has {str(value)!r} (--day); days are dates, written YYYY-MM-DD, or "
+                "whole numbers"
+            ) from None
+
+
+def _family(data: Path, column: str, values: list[Any]) -> str:
     if any(isinstance(value, str) for value in values):
+        written = [str(value).strip() for value in values]
+        with_commas = [text for text in written if "," in text and _WRITTEN_NUMBER.fullmatch(text)]
+        if with_commas and all(_WRITTEN_NUMBER.fullmatch(text) for text in written):
+            raise DataError(
+                f"{data}: column {column!r} has numbers with commas, such as {with_commas[0]!r}; write them with a "
+                "decimal point and nothing between thousands, or say --family Categorical if they are labels"
+            )
         return "Categorical"
     numbers = np.asarray(values, dtype=np.float64)
     if np.isin(numbers, (0.0, 1.0)).all():
@@ -130,9 +169,10 @@ def _parameters(
     x = np.asarray(values, dtype=np.float64)
     if family == "Poisson":
         return {"shape": 1.0, "rate": float(f"{1 / max(rough(x.mean()), 1e-9):.3g}")}, {}, None
-    within = [x[[i for i, name in enumerate(whose) if name == one]].std() for one in dict.fromkeys(whose)]
-    noise = rough(float(np.mean(within))) or 1.0
+    parts = [x[[i for i, name in enumerate(whose) if name == one]] for one in dict.fromkeys(whose)]
+    within = [part.std() for part in parts if len(part) > 1]
     spread = rough(float(x.std())) or 1.0
+    noise = (rough(float(np.mean(within))) if within else 0.0) or spread
     unit = 10.0 ** floor(log10(spread))
     return {"mean": round(float(np.median(x)) / unit) * unit, "scale": spread}, {"noise": noise}, None
 

@@ -111,7 +111,10 @@ class Fragment:
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
-        return [*self.schema().names, *dict(self.constants)]
+        try:
+            return [*self.schema().names, *dict(self.constants)]
+        except UnicodeError:
+            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
 
     def schema(self) -> Any:
         """Return the names and types of the columns that are stored in the file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pages import command_line
 from troth.campaigns.spec import TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -94,3 +96,47 @@ def test_every_block_is_of_a_kind_that_is_run(page: Path) -> None:
             assert text.startswith(">>> "), f"{page.name}: not a session that doctest runs:\n{text}"
         if kind == "toml":
             assert set(tomllib.loads(text)) <= set(TABLES), f"{page.name}: no tables of a campaign file:\n{text}"
+
+
+COMMANDS = {entry.name: entry.command for entry in command_line.commands()}
+INDENTED = re.compile(r"(?<=\n\n)(?:(?: {4}.*)?\n)+")
+INLINE = re.compile(r"`(troth [a-z][^`]*)`")
+
+
+def mentioned(text: str) -> list[str]:
+    """Return the commands that a page names without running them: in indented blocks, and within sentences."""
+    outside = BLOCK.sub("", text)
+    lines = [line.strip() for block in INDENTED.findall(outside) for line in block.splitlines()]
+    inline = [" ".join(found.split()) for found in INLINE.findall(outside)]
+    return [line for line in [*lines, *inline] if line.startswith("troth ")]
+
+
+def unknown(mention: str) -> str | None:
+    """Return what is wrong with a command: that it, or an option of it, does not exist."""
+    words = shlex.split(mention, comments=True)
+    name = words[0]
+    while len(words) > 1 and f"{name} {words[1]}" in COMMANDS:
+        name = f"{name} {words.pop(1)}"
+    command = COMMANDS[name]
+    if getattr(command, "commands", None) and len(words) > 1 and not words[1].startswith("-"):
+        return f"{name} has no command {words[1]}"
+    known = {spelling for each in command.params for spelling in (*each.opts, *each.secondary_opts)} | {"--help", "-h"}
+    wrong = [word for word in words[1:] if word.startswith("--") and word.split("=")[0] not in known]
+    return f"{name} has no option {wrong[0]}" if wrong else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_that_is_named_exists(page: Path) -> None:
+    wrong = {mention: problem for mention in mentioned(page.read_text("utf-8")) if (problem := unknown(mention))}
+    assert not wrong
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    text = "Say\n\n    troth pay x.toml --fnal  # now\n\nor `troth round opne`, or `troth pay`\n"
+    text += "\n```console\n$ troth no\n```\n"
+    assert [unknown(each) for each in mentioned(text)] == [
+        "troth pay has no option --fnal",
+        "troth round has no command opne",
+        None,
+    ]
+    assert unknown("troth paid") == "troth has no command paid"

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -240,10 +241,40 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
 
 
+def _token(service: Running, person: Person) -> str:
+    kept = json.loads((person.home / "troth" / "credentials.json").read_text())
+    return str(kept["servers"][service.url]["token"])
+
+
 def _reports(service: Running, analyst: Person, campaign: str) -> Any:
-    token = json.loads((analyst.home / "troth" / "credentials.json").read_text())["servers"][service.url]["token"]
-    answer = Client(service.url, token).transport.send("GET", f"/api/v1/campaigns/{campaign}/rounds/1/reports")
+    answer = Client(service.url, _token(service, analyst)).transport.send(
+        "GET", f"/api/v1/campaigns/{campaign}/rounds/1/reports"
+    )
     return json.loads(answer)
+
+
+def test_the_example_in_the_documentation_runs(
+    service: Running, analyst: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "campaign.toml").write_text(CAMPAIGN.replace("clinics", "by a program"))
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    people = {name: Person(tmp_path / name) for name in ("Hazel", "Rowan")}
+    for name, person in people.items():
+        link = analyst.run("invite", campaign, name, "--identity", "contract 8").strip()
+        person.run("join", link, "--password-stdin", say=PASSWORD)
+    analyst.run("round", "open", campaign)
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text("utf-8")
+    example = re.search(r"^    from pathlib import Path\n(?:(?:    .*)?\n)+", page, re.MULTILINE)
+    assert example is not None
+    code = textwrap.dedent(example[0])
+    assert "https://troth.example.org" in code
+    _rows(tmp_path / "may.csv", 6, 3)
+    monkeypatch.chdir(tmp_path)
+    names = {"token": _token(service, people["Hazel"]), "campaign": campaign}
+    exec(code.replace("https://troth.example.org", service.url), names)
+    receipt: Any = names["receipt"]
+    assert (receipt["provider"], receipt["rows"]) == ("Hazel", 9)
+    assert receipt["confirmed"] is not None
 
 
 def test_days_close_one_after_the_other(analyst: Person, service: Running, tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""What the page beside pyDVL says in words is what its tables say in numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text("utf-8")
+WORDS, TABLES = PAGE.split("<!-- table -->")
+LABELS, FIT = "yes-or-no labels", "regression with 5 features"
+SYNTHETIC, DAYS = "Troth: SyntheticPeers", "Troth: MultiDay"
+ONE_OUT, SPLIT_OFF = "pyDVL: leave-one-out, a test set", "pyDVL: leave-one-out, rows split off"
+ALIKE = "pyDVL: leave-one-out of Troth's evidence, a test set"
+SHAPLEY, OOB = "pyDVL: Shapley, a test set", "pyDVL: Data-OOB, mean of rows"
+SUMMED = "pyDVL: Data-OOB, sum of rows"
+
+
+def cell(heading: str, row: str, column: str) -> str:
+    section = re.split(r"^### ", TABLES, flags=re.MULTILINE)
+    lines = next(part for part in section if part.startswith(heading + "\n")).splitlines()
+    table = [[text.strip() for text in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return next(line for line in table if line[0] == row)[table[0].index(column)]
+
+
+def number(text: str) -> float:
+    found = re.search(r"-?[\d,]+(\.\d+)?", text)
+    assert found is not None
+    return float(found[0].replace(",", ""))
+
+
+def lost(data: str, row: str, lie: str) -> float:
+    return number(cell(f"Pay lost by a lie: {data}, 10 providers", row, lie))
+
+
+def above(data: str, row: str, lie: str) -> float:
+    return number(cell(f"Honest providers who rank above the liar, in percent: {data}, 10 providers", row, lie))
+
+
+def times(data: str, row: str) -> float:
+    text = cell(f"Time for a round: {data}", row, "1,000 providers")
+    return number(text.split("(")[1])
+
+
+def milliseconds(data: str, row: str) -> float:
+    return number(cell(f"Time for a round: {data}", row, "1,000 providers"))
+
+
+OWN = "Troth: leave-one-out of the evidence, a test set"
+BAGGED = "pyDVL: Data-OOB, 50 models"
+CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
+    (
+        "#% against #% of an equal share for labels, #% against #% for the regression",
+        [lost(data, rule, "fabricate") for data in (LABELS, FIT) for rule in (SHAPLEY, SYNTHETIC)],
+    ),
+    (
+        "#% of honest providers .* against #% and #% under Troth",
+        [above(LABELS, rule, "corrupt 20%") for rule in (OOB, SYNTHETIC, DAYS)],
+    ),
+    (
+        r"the other way round \(#% against #% and #%\)",
+        [above(FIT, rule, "corrupt 20%") for rule in (OOB, SYNTHETIC, DAYS)],
+    ),
+    (
+        "#% of the cap for labels under `SyntheticPeers`, #% for the regression",
+        [-lost(data, SYNTHETIC, "copy a peer") for data in (LABELS, FIT)],
+    ),
+    (
+        "majority label #% more and whoever reports fitted values #% more",
+        [-lost(data, OOB, "pander") for data in (LABELS, FIT)],
+    ),
+    ("every row twice gains #%", [-lost(data, SUMMED, "replicate") for data in (LABELS,)]),
+    ("pandering with labels loses #%", [lost(LABELS, SYNTHETIC, "pander")]),
+    (
+        r"fabricating \*gains\* #% with an honest test set and #% with rows split off; .* loses #% with a test set "
+        "and gains #% ",
+        [
+            -lost(LABELS, ONE_OUT, "fabricate"),
+            -lost(LABELS, SPLIT_OFF, "fabricate"),
+            lost(FIT, ONE_OUT, "fabricate"),
+            -lost(FIT, SPLIT_OFF, "fabricate"),
+        ],
+    ),
+    ("the same liar gains #% for labels", [-lost(LABELS, ALIKE, "fabricate")]),
+    (
+        "# times as long .* and # times for the regression, Data-OOB # and # times",
+        [times(data, row) for row in (ONE_OUT, BAGGED) for data in (LABELS, FIT)],
+    ),
+    (
+        r"Troth # ms and pyDVL # ms for labels \(# ms and # ms for",
+        [milliseconds(data, row) for data in (LABELS, FIT) for row in (OWN, ALIKE)],
+    ),
+    (r"refitting took pyDVL # s \(# s\)", [milliseconds(data, ONE_OUT) / 1000 for data in (LABELS, FIT)]),
+]
+
+
+@pytest.mark.parametrize(("phrase", "measured"), CLAIMS, ids=[phrase[:30] for phrase, _ in CLAIMS])
+def test_words_agree_with_the_tables(phrase: str, measured: list[float]) -> None:
+    pattern = phrase.replace(" ", r"\s+").replace("#", r"(\d+(?:\.\d+)?)")
+    found = re.search(pattern, WORDS)
+    assert found is not None, "the sentence was changed: change its claim here too"
+    for text, value in zip(found.groups(), measured, strict=True):
+        half = 0.5 * 10.0 ** -len(text.partition(".")[2])
+        assert abs(float(text) - value) <= half + 1e-9, (text, value)

@@ -57,6 +57,13 @@ def test_every_rule_has_an_example(rule: str, tmp_path: Path, monkeypatch: pytes
     assert run(monkeypatch, "verify", tmp_path / "x" / "ledger.jsonl") == 0
 
 
+@pytest.mark.parametrize(("family", "rule"), [("Categorical", "Brier"), ("LinearRegression", "OneTime")])
+def test_what_could_never_be_paid_is_not_written(family: str, rule: str, tmp_path: Path) -> None:
+    with pytest.raises(troth.TrothError, match="SyntheticPeers"):
+        init(tmp_path / "x", family, rule)
+    assert not (tmp_path / "x").exists()
+
+
 def test_statistics_files_pay_the_same_cents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for family in EXAMPLES:
         for daily in (False, True):

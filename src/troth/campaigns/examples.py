@@ -22,6 +22,7 @@ from troth.campaigns.ledger import write_whole
 from troth.campaigns.mechanism import RULES
 from troth.campaigns.section import closest
 from troth.campaigns.seed import Secret, save_secret, secret_path
+from troth.campaigns.settle import rehearse
 from troth.campaigns.spec import Campaign
 from troth.errors import DataError, ParameterError
 
@@ -175,13 +176,15 @@ def init(
     folder = _new(Path(directory))
     example = EXAMPLES[chosen]
     names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
+    text = campaign_text(chosen, example, rule, Terms(budget=budget, days=5 if daily else 0))
+    checked = _payable(text, names)
     drawn = _draw(chosen, example, names, days=5 if daily else 0)
     (folder / "data").mkdir(parents=True, exist_ok=True)
     for name, rows in drawn.items():
         _write_csv(folder / "data" / f"{name}.csv", rows)
     path = folder / "campaign.toml"
-    write_whole(path, campaign_text(chosen, example, rule, Terms(budget=budget, days=5 if daily else 0)).encode())
-    if Campaign.load(path).draws:
+    write_whole(path, text.encode())
+    if checked.draws:
         commit(path)
     return path
 
@@ -216,13 +219,20 @@ def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budge
         seen=found.seen,
     )
     text = campaign_text(found.family, example, chosen, terms)
-    checked = Campaign.from_dict(tomllib.loads(text))
+    checked = _payable(text, ["one", "another"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "campaign.toml"
     write_whole(path, text.encode())
     if checked.draws:
         commit(path)
     return path
+
+
+def _payable(text: str, names: list[str]) -> Campaign:
+    """Return a campaign whose rule can pay its model, or say why none of its reports could be paid."""
+    campaign = Campaign.from_dict(tomllib.loads(text))
+    rehearse(campaign, names)
+    return campaign
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, settlement
+from troth.service import api, incoming, settlement
 from troth.service.access import check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
@@ -71,6 +71,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, ended), daemon=True)
         if settings.tick:
             clock.start()
+        incoming.sweep()
         SANDBOX.start()  # so that the first upload need not wait for it
         yield
         SANDBOX.close()

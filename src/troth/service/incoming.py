@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
-from contextlib import asynccontextmanager
+import time
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +23,27 @@ if TYPE_CHECKING:
     from troth.service.uploads import Limits, Upload
 
 
+_PREFIX = "troth-upload-"
+_LONGEST_READ = 3600.0  # seconds; no upload is read for so long
+
+
+def sweep() -> None:
+    """Remove what a service that was killed has left of uploads; those that are being read are younger."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            about = left.lstat()
+            if about.st_uid != os.getuid() or time.time() - about.st_mtime < _LONGEST_READ:
+                continue
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+
+
 @asynccontextmanager
 async def kept(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Path]:
     """Keep a stream of bytes in a file for as long as it is needed."""
-    handle, name = tempfile.mkstemp(prefix="troth-upload-")
+    handle, name = tempfile.mkstemp(prefix=_PREFIX)
     path, size = Path(name), 0
     try:
         with os.fdopen(handle, "wb") as file:
@@ -52,7 +71,7 @@ def read_submission(
 
 def read_statistics(store: Store, who: Who, campaign: str, number: int, plain: Any, limits: Limits) -> Upload:
     """Read statistics that came as JSON just as a file of them."""
-    with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
         path = Path(folder) / "statistics.json"
         try:
             path.write_bytes(json.dumps(plain, allow_nan=False).encode())

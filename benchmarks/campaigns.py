@@ -35,7 +35,7 @@ KEY = "cpu" if d == 0 else "wall"  # a Spark driver uses hardly any CPU itself
 columns = ["x"] if d == 0 else [f"z{j}" for j in range(d)] + ["y"]
 """
 _TROTH = """
-from troth.campaigns.tables import Request, read_reports
+from troth.data import Request, read_reports
 from troth import models
 model = models.Bernoulli(1, 1) if d == 0 else models.LinearRegression([0.0] * d, [[float(i == j) for j in range(d)] for i in range(d)], 1)
 request = Request(model.sums, tuple(columns), "provider")

@@ -11,8 +11,8 @@ from scipy.special import gammaln
 
 import troth
 from benchmarks.timing import best_time
+from troth.core.reductions import Tally
 from troth.history import History, fit_latent_class, from_sums
-from troth.sums import Tally
 
 
 def past(days: int, providers: int, types: int, seed: int = 1) -> History:

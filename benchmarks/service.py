@@ -213,7 +213,7 @@ def bare_settlement(database: str, campaign: str) -> float:
     from sqlalchemy import select
 
     from troth.campaigns.ledger import Ledger
-    from troth.campaigns.run import pay_rounds
+    from troth.campaigns.rounds import pay_rounds
     from troth.service import campaigns as terms
     from troth.service import rounds, schema
     from troth.service.store import Store

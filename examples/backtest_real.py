@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import troth
+from troth.core.reductions import Moments, Tally
 from troth.history import History, compare_models, from_rows, from_sums
 from troth.history.learn import candidates_for
-from troth.sums import Moments, Tally
 
 CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
 

@@ -13,7 +13,7 @@ from scipy.special import betaln, gammaln, multigammaln
 import troth
 from registry import EXAMPLES, generator
 from troth import models
-from troth.model import Array
+from troth.core.contract import Array
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

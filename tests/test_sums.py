@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from registry import EXAMPLES, generator
-from troth.errors import DataError
-from troth.model import Summable
+from troth.core.contract import Summable
+from troth.core.errors import DataError
+from troth.core.reductions import Moments, Tally, add_by_code
+from troth.core.support import Array
 from troth.models import Family
-from troth.sums import Moments, Tally, add_by_code
-from troth.support import Array
 
 
 def table_of(model: Family, data: object) -> Array:

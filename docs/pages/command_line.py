@@ -16,7 +16,7 @@ class Entry(NamedTuple):
 
 def commands() -> list[Entry]:
     """Return every command, groups before their members."""
-    from troth.cli import app
+    from troth.cli.commands import app
 
     return _walk("troth", typer.main.get_command(app))
 

@@ -34,7 +34,7 @@ from sklearn.datasets import load_breast_cancer
 
 import troth
 from troth import strategies
-from troth.model import Array
+from troth.core.contract import Array
 
 LABORATORIES, ROWS, ROUNDS = 8, 71, 4_000
 MODEL = troth.models.Bernoulli(alpha=1, beta=1)

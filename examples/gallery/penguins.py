@@ -33,7 +33,7 @@ from palmerpenguins import load_penguins
 
 import troth
 from troth import strategies
-from troth.model import Array
+from troth.core.contract import Array
 
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]

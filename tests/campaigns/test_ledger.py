@@ -25,8 +25,8 @@ from campaigns.shop import GOOD, run, write_campaign
 from registry import SOAK
 from troth.campaigns.ledger import Ledger, LedgerError, read_ledger
 from troth.campaigns.money import portion, to_minor, to_text
-from troth.campaigns.pay import open_ledger
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
+from troth.results.pay import open_ledger
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')

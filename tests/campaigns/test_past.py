@@ -14,7 +14,7 @@ import pytest
 import troth
 from campaigns.shop import run
 from troth.campaigns.past import fit_campaign, fitted_text, history_digest, read_history
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 TEXT = """
 [campaign]
@@ -226,7 +226,7 @@ def test_one_row_a_day_is_enough(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_every_family_can_be_fitted_and_backtested(
     family: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    from troth.campaigns.examples import init
+    from troth.campaigns.starter.examples import init
 
     path = init(folder / family, family, "SyntheticPeers", daily=True)
     example = troth.Campaign.load(path)

@@ -14,8 +14,8 @@ import pytest
 import troth
 from campaigns.shop import families, frame_of, toml_of, value_columns, write_campaign
 from registry import EXAMPLES
-from troth.campaigns.tables import Request, read_reports
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.data import Request, read_reports
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.filterwarnings("ignore")]
 

@@ -19,8 +19,8 @@ import pytest
 import troth
 from campaigns.shop import families, frame_of, value_columns
 from registry import EXAMPLES
-from troth.campaigns.tables import Request, read_reports
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.data import Request, read_reports
 
 SEED = 20201206
 

@@ -20,7 +20,7 @@ from troth.certificates.sensitivity import (
     squared_singular_value,
 )
 from troth.mechanisms.score_range import situations
-from troth.models.extremes import datasets_by_type
+from troth.models.numerics.extremes import datasets_by_type
 
 WORLDS = 1500 if SOAK else 300
 
@@ -232,19 +232,19 @@ def test_twins_are_flagged_and_chance_is_not() -> None:
     data = [rng.normal(size=20) for _ in range(5)]
     data[3] = data[1].copy()
     t = np.stack([normal.statistics(x) for x in data])
-    assert [twins.providers for twins in troth.find_twins(normal, t)] == [(1, 3)]
+    assert [pair.providers for pair in troth.find_near_duplicates(normal, t)] == [(1, 3)]
     partly = [*data[:3], np.concatenate([data[0][:15], rng.normal(size=5)])]
     t = np.stack([normal.statistics(x) for x in partly])
-    found = troth.find_twins(normal, t, partly)
-    assert [(twins.providers, twins.why) for twins in found] == [((0, 3), "15 rows in common")]
+    found = troth.find_near_duplicates(normal, t, partly)
+    assert [(pair.providers, pair.why) for pair in found] == [((0, 3), "15 rows in common")]
     labels = models.Bernoulli(1, 1)
     t = labels.draw_statistics(rng, np.array([0.4]), np.full((12, 1), 8.0))
-    assert troth.find_twins(labels, t) == []
+    assert troth.find_near_duplicates(labels, t) == []
     big = np.array([[400_000_123.0, 599_999_877.0], [400_000_123.0, 599_999_877.0], [399_000_000.0, 601_000_000.0]])
-    assert [twins.providers for twins in troth.find_twins(labels, big)] == [(0, 1)]
+    assert [pair.providers for pair in troth.find_near_duplicates(labels, big)] == [(0, 1)]
     unknown = models.NormalUnknownVariance(0, 1, 2, 2)
     twice = np.stack([unknown.statistics(x) for x in (data[0], np.tile(data[0], 3), data[2])])
-    assert [twins.why for twins in troth.find_twins(unknown, twice)] == ["the same statistics 3 times"]
+    assert [pair.why for pair in troth.find_near_duplicates(unknown, twice)] == ["the same statistics 3 times"]
 
 
 def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:
@@ -262,14 +262,16 @@ def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:
         for _ in range(60):
             theta = model.draw_parameters(rng)
             data = [model.draw_data(rng, theta, rows) for _ in range(12)]
-            flagged += bool(troth.find_twins(model, np.stack([model.statistics(x) for x in data]), data, draws=4000))
+            flagged += bool(
+                troth.find_near_duplicates(model, np.stack([model.statistics(x) for x in data]), data, draws=4000)
+            )
         assert flagged <= 5, model
     normal = models.Normal(0, 1, 1)
     data = [rng.normal(size=50) for _ in range(6)]
     data[4] = data[2] + 1e-8 * rng.normal(size=50)
     t = np.stack([normal.statistics(x) for x in data])
-    assert [twins.providers for twins in troth.find_twins(normal, t)] == [(2, 4)]
-    assert troth.find_twins(normal, np.zeros((3, 2)), [[], [], []]) == []
+    assert [pair.providers for pair in troth.find_near_duplicates(normal, t)] == [(2, 4)]
+    assert troth.find_near_duplicates(normal, np.zeros((3, 2)), [[], [], []]) == []
 
 
 def test_nothing_is_proved_that_is_false() -> None:
@@ -279,8 +281,8 @@ def test_nothing_is_proved_that_is_false() -> None:
     class Generous(troth.Rule):
         individually_rational = False
 
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            return troth.Breakdown(np.full(round.own.shape[:-1], 5.0))
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            return troth.Breakdown(np.full(this_round.own.shape[:-1], 5.0))
 
     assert troth.certify(b, [3, 3], troth.MultiDay(last=troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
     assert troth.certify(b, [3, 3], troth.Bonded(troth.LogPmiRule()))["budget feasible"].verdict == "refuted"

@@ -109,7 +109,7 @@ def exported() -> Iterator[tuple[str, object]]:
         module = import_module(found.name)
         yield from ((f"{found.name}.{name}", getattr(module, name)) for name in getattr(module, "__all__", ()))
     for name in ("divergences", "strategies", "rivals", "errors"):
-        module = import_module({"errors": "troth.errors"}.get(name) or getattr(troth, name).__name__)
+        module = import_module({"errors": "troth.core.errors"}.get(name) or getattr(troth, name).__name__)
         for inner, value in vars(module).items():
             own = inspect.isclass(value) or inspect.isfunction(value)
             if own and value.__module__ == module.__name__ and not inner.startswith("_"):

@@ -8,8 +8,8 @@ import numpy as np
 
 from registry import generator
 from troth import models
+from troth.core.reductions import Moments
 from troth.history import History
-from troth.sums import Moments
 
 DISPERSION = {"binary": 0.04, "categorical": 0.04, "count": 0.1, "real": 0.5}
 

@@ -18,7 +18,9 @@ import troth
 from history.worlds import binary_days, past_of, right_models
 from registry import EXAMPLES
 from troth import models
-from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.information import log_pmi
+from troth.core.reductions import Tally
 from troth.history import lies
 from troth.history.arrange import from_sums
 from troth.history.backtest import backtest
@@ -26,8 +28,6 @@ from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
 from troth.history.priors import FittedPrior, fit_prior
 from troth.history.record import History
-from troth.information import log_pmi
-from troth.sums import Tally
 
 RULES: dict[str, Any] = {
     "multi-day": troth.MultiDay(exchangeable=True),

@@ -12,11 +12,11 @@ import troth
 from history.drawn import day_types, normals
 from registry import SOAK, generator
 from troth import models
+from troth.core.reductions import Moments, Tally
+from troth.core.support import Support
 from troth.history import History, LatentFit, fit_latent_class, fit_provider_normal
+from troth.history.day_type_steps import law_of
 from troth.history.em import State, day_log_likelihoods, maximise, objective
-from troth.history.laws import law_of
-from troth.sums import Moments, Tally
-from troth.support import Support
 
 LAWS = ["binary", "categorical", "count", "real"]
 SEEDS = 12 if SOAK else 3
@@ -229,8 +229,8 @@ def test_few_days_per_parameter_have_errors_too() -> None:
 def test_a_fit_is_a_campaign_file_and_pays() -> None:
     """From history to payments: the fit's table makes the same models, and honest reports are paid."""
     from troth.campaigns.settle import settle
-    from troth.campaigns.spec import Campaign
-    from troth.campaigns.tables.request import Report
+    from troth.campaigns.terms import Campaign
+    from troth.data.request import Report
 
     history, laws = day_types("binary", 13)
     found = fit_latent_class(history, "binary", types=3)

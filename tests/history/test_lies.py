@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from registry import generator
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
+from troth.core.reductions import Moments, Sums, Tally
+from troth.core.support import Support
 from troth.history import lies
 from troth.history.lies import Scene, check_lies, known_lies, rates, whole_counts
-from troth.sums import Moments, Sums, Tally
-from troth.support import Support
 
 KINDS: dict[str, Sums] = {
     "codes": Tally(3),

@@ -9,10 +9,10 @@ import pytest
 
 from registry import EXAMPLES, generator
 from troth import models
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.core.reductions import Moments, Tally
 from troth.history.arrange import from_rows, from_sums
 from troth.history.convert import convert, statistics_of
-from troth.sums import Moments, Tally
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -16,12 +16,12 @@ from scipy.integrate import quad
 from history.worlds import past_of
 from registry import EXAMPLES, generator
 from troth import models
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments, Tally
 from troth.history.arrange import from_sums
 from troth.history.likelihood import log_marginal
 from troth.history.priors import fit_prior
 from troth.history.record import History
-from troth.sums import Moments, Tally
 
 GIVEN = {
     "finite": ("likelihood",),

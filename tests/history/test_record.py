@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import troth
+from troth.core.reductions import Tally
 from troth.history import History
-from troth.sums import Tally
 
 REPORTS: list[tuple[Any, str, Any]] = [
     ("2026-05-02", "b", [1, 3]),

@@ -8,9 +8,9 @@ import numpy as np
 
 from registry import generator
 from troth import models
+from troth.core.reductions import Moments, Tally
 from troth.history.arrange import from_sums
 from troth.history.record import History
-from troth.sums import Moments, Tally
 
 PRIOR = np.array([0.5, 0.3, 0.2])
 RATES = np.array([0.15, 0.35, 0.65])

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 import troth
 from registry import generator
 from troth import models
-from troth.models.extremes import datasets_by_type
+from troth.models.numerics.extremes import datasets_by_type
 
 Pay = Callable[[Any, Any], Any]
 """A rule under test: models and statistics ``(world, provider, statistic)`` in, shares ``(world, provider)`` out."""

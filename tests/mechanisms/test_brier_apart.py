@@ -16,9 +16,9 @@ import troth
 from mechanisms.exact import World
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.models.coincidence import log_same_dispersed
-from troth.models.extremes import datasets_by_type
-from troth.models.orders import log_orders
+from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.row_orders import log_orders
 
 PROBABILITY, COINCIDENCE = "chance foretold of the peers' data", "sum of squared chances"
 
@@ -41,10 +41,10 @@ def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
     return laws, [int(n) for n in rng.integers(0, 5, providers)]
 
 
-def datasets(law: Any, rows: int, by_type: bool) -> Any:
+def datasets(law: Any, rows: int, unordered: bool) -> Any:
     """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
     codes = law.sums.width
-    if by_type:
+    if unordered:
         counts = datasets_by_type(rows, codes)
         return law.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
     return np.array([law.statistics(list(data)) for data in product(range(codes), repeat=rows)])
@@ -60,24 +60,24 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
     data = [law.draw_data(rng, theta, n) for law, n in zip(laws, rows, strict=True)]
     t = np.stack([law.statistics(x) for law, x in zip(laws, data, strict=True)])
     told = troth.Brier(form).explain(laws, t, rows=rows, groups=groups)
-    by_type = form == "types"
+    unordered = form == "types"
     for i, own in enumerate(t):
         posterior = np.array(laws[0].prior) * np.exp(own - laws[0].log_evidence(own))
         everything, said = np.zeros((1, len(posterior))), np.zeros(len(posterior))
         for j in range(len(laws)):
             if j == i or (groups is not None and groups[j] == groups[i]):
                 continue
-            every = datasets(laws[j], rows[j], by_type)
+            every = datasets(laws[j], rows[j], unordered)
             everything = (everything[:, None] + every[None]).reshape(-1, len(posterior))
             counts = laws[j].summary(data[j])
-            said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if by_type else 0.0)
+            said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if unordered else 0.0)
         chance = np.exp(everything) @ posterior
         assert chance.sum() == pytest.approx(1.0, rel=1e-11)
         happened = float(np.exp(said) @ posterior)
         assert told.terms[PROBABILITY][i] == pytest.approx(happened, rel=1e-12)
         assert told.terms[COINCIDENCE][i] == pytest.approx((chance**2).sum(), rel=1e-12)
         gap = (chance**2).sum() - happened**2 + (happened - 1) ** 2
-        expected = 1 - (gap / 2 if by_type else gap / len(chance))
+        expected = 1 - (gap / 2 if unordered else gap / len(chance))
         assert told.share[i] == pytest.approx(expected, rel=1e-12)
 
 
@@ -191,7 +191,7 @@ def test_payments_for_every_input(seed: int, providers: int, grouped: bool, form
     assert np.array_equal(again, pay[order])
 
 
-def exact_same(table: Any, dispersion: float, rows: int, by_type: bool) -> list[Any]:
+def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> list[Any]:
     """The chance that labels are the same under each pair of types, with fifty digits, for two labels."""
     with mpmath.workdps(50):
         strength = (1 - mpmath.mpf(dispersion)) / mpmath.mpf(dispersion)
@@ -200,19 +200,19 @@ def exact_same(table: Any, dispersion: float, rows: int, by_type: bool) -> list[
             a, b = mpmath.mpf(p[0]) * strength, mpmath.mpf(p[1]) * strength
             return mpmath.rf(a, k) * mpmath.rf(b, rows - k) / mpmath.rf(a + b, rows)
 
-        power = 2 if by_type else 1
+        power = 2 if unordered else 1
         one, two = np.triu_indices(len(table))
         orders = [mpmath.binomial(rows, k) ** power for k in range(rows + 1)]
         laws = [[sequence(p, k) for k in range(rows + 1)] for p in table]
         return [sum(o * x * y for o, x, y in zip(orders, laws[i], laws[j], strict=True)) for i, j in zip(one, two)]  # noqa: B905
 
 
-@pytest.mark.parametrize("by_type", [True, False])
+@pytest.mark.parametrize("unordered", [True, False])
 @pytest.mark.parametrize("dispersion", [1e-4, 0.05, 0.7])
-def test_a_thousand_rows_against_mpmath(dispersion: float, by_type: bool) -> None:
+def test_a_thousand_rows_against_mpmath(dispersion: float, unordered: bool) -> None:
     table = np.array([[0.3, 0.7], [0.35, 0.65], [0.9, 0.1]])
-    found = log_same_dispersed(table, dispersion, 1000, by_type)
-    expected = [float(mpmath.log(x)) for x in exact_same(table, dispersion, 1000, by_type)]
+    found = log_same_dispersed(table, dispersion, 1000, unordered)
+    expected = [float(mpmath.log(x)) for x in exact_same(table, dispersion, 1000, unordered)]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
     # a third label, so rare that it hardly changes anything, goes through the convolution; what counts is how large
     # a pair is beside the two states' own, since 2qq′K ≤ K/√(LM)·(q²L + q′²M)
@@ -220,7 +220,7 @@ def test_a_thousand_rows_against_mpmath(dispersion: float, by_type: bool) -> Non
     one, two = np.triu_indices(3)
     own = np.array([expected[k] for k in np.flatnonzero(one == two)])
     lengths = (own[one] + own[two]) / 2
-    beside = log_same_dispersed(three, dispersion, 1000, by_type) - lengths
+    beside = log_same_dispersed(three, dispersion, 1000, unordered) - lengths
     np.testing.assert_allclose(np.exp(beside), np.exp(expected - lengths), rtol=0, atol=1e-8)
 
 

@@ -11,8 +11,8 @@ import pytest
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.models import extremes, finite_extremes
-from troth.models.extremes import datasets_by_type, dirichlet_extremes
+from troth.models.numerics import extremes, finite_extremes
+from troth.models.numerics.extremes import datasets_by_type, dirichlet_extremes
 
 TRIALS = 300 if SOAK else 40
 

@@ -13,7 +13,7 @@ from scipy import integrate
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import divergences, models
-from troth.information import log_pmi
+from troth.core.information import log_pmi
 
 BOUNDED: dict[str, Any] = {
     "bernoulli": models.Bernoulli(1, 2),
@@ -119,8 +119,8 @@ def test_payments_over_days_for_every_input(name: str, days: int, seed: int, div
 
 def test_full_shares_do_not_exceed_the_budget_by_rounding() -> None:
     class Everything(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            return troth.Breakdown(np.ones(round.own.shape[:-1]))
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            return troth.Breakdown(np.ones(this_round.own.shape[:-1]))
 
     for providers in (3, 7, 11, 1001):
         for budget in (0.1, 1.0, 1e9 / 3):
@@ -131,8 +131,8 @@ def test_a_users_own_rule_is_one_method() -> None:
     """As in the documentation: pay half of the cap to whoever agrees with the peers more than not."""
 
     class Agreement(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            log_pmi = round.log_pmi()
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            log_pmi = this_round.log_pmi()
             return troth.Breakdown(share=np.where(log_pmi > 0, 0.5, 0.0), log_pmi=log_pmi)
 
     model = models.Bernoulli(1, 1)
@@ -146,7 +146,7 @@ def test_a_users_own_rule_is_one_method() -> None:
 
 def test_a_rule_that_pays_too_much_is_stopped() -> None:
     class Generous(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
             return troth.Breakdown(np.array([0.5, 1.5]))
 
     with pytest.raises(troth.ScoreOutOfRangeError, match=r"provider 1: share of the cap 1.5 is outside \[0, 1\]"):
@@ -438,7 +438,7 @@ def test_brier_at_scale() -> None:
     for ones_, zeros in ((3.0, 2.0), (0.0, 0.0), (40.0, 60.0)):
         rows = 5000.0
         exact = model._squared_chance(np.arange(rows + 1), ones_, zeros, rows, True).sum()
-        assert model._coincidence(ones_, zeros, rows, True) == pytest.approx(exact, rel=1e-9)
+        assert model._collision_probability(ones_, zeros, rows, True) == pytest.approx(exact, rel=1e-9)
     ones = generator(1).binomial(100, 0.4, 100_000).astype(float)
     share = troth.Brier().explain(model, np.stack([ones, 100 - ones], axis=-1)).share
     assert ((share >= 0) & (share <= 1)).all()
@@ -483,8 +483,8 @@ def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
 
 def test_plain_sums_of_payments_stay_within_the_budget() -> None:
     class Everything(troth.Rule):
-        def breakdown(self, round: troth.Round) -> troth.Breakdown:  # noqa: A002
-            return troth.Breakdown(np.ones(round.own.shape[:-1]))
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            return troth.Breakdown(np.ones(this_round.own.shape[:-1]))
 
     for providers in (3, 10, 1000, 4321):
         pay = Everything().pay(models.Bernoulli(1, 1), np.zeros((providers, 2)), budget=0.1)

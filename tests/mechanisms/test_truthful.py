@@ -19,7 +19,7 @@ from mechanisms.exact import (
 )
 from registry import SOAK
 from troth import divergences
-from troth.information import log_pmi
+from troth.core.information import log_pmi
 from troth.mechanisms.rule import normalise
 from troth.mechanisms.score_range import _extremes
 

@@ -16,9 +16,9 @@ from scipy.special import gammaln
 import troth
 from registry import generator
 from troth import divergences, models
-from troth.information import log_pmi
+from troth.core.information import log_pmi
 from troth.mechanisms.rule import normalise
-from troth.models.extremes import datasets_by_type
+from troth.models.numerics.extremes import datasets_by_type
 
 SIZES = (1, 6)  # rows of all peers on a quiet and on a busy day
 OWN = 2

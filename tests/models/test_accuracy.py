@@ -12,7 +12,7 @@ import pytest
 import troth
 from registry import SOAK, generator
 from troth import models
-from troth.information import second_difference
+from troth.core.information import second_difference
 
 mpmath.mp.dps = 50
 

@@ -13,7 +13,15 @@ import pytest
 import troth
 from registry import EXAMPLES, generator
 from troth import models
-from troth.model import Combinable, Counted, Foreseeing, Generative, Redrawable, Summarised, Supported
+from troth.core.contract import (
+    Combinable,
+    CountsRows,
+    HasExpectedEvidence,
+    HasSummary,
+    HasSupport,
+    SamplesData,
+    SamplesStatistics,
+)
 
 EYE = [[1.0, 0.0], [0.0, 1.0]]
 
@@ -34,9 +42,9 @@ def test_models_print_compare_and_serialise(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_capabilities_are_offered(name: str) -> None:
-    for capability in (troth.Model, Summarised, Generative, Redrawable, Counted, Supported, Combinable):
+    for capability in (troth.Model, HasSummary, SamplesData, SamplesStatistics, CountsRows, HasSupport, Combinable):
         assert isinstance(EXAMPLES[name], capability), capability
-    assert isinstance(EXAMPLES[name], Foreseeing) != (name in ("geometric", "negative binomial"))
+    assert isinstance(EXAMPLES[name], HasExpectedEvidence) != (name in ("geometric", "negative binomial"))
 
 
 @pytest.mark.parametrize(
@@ -199,8 +207,8 @@ def test_providers_with_different_likelihoods_combine(pair: tuple[Any, Any]) -> 
     """PMI of datasets from different laws is their density ratio: mean 1 over independent pairs, both ways round."""
     rng = generator(3)
     one, two = troth.combine(pair)
-    assert isinstance(one, Generative)
-    assert isinstance(two, Generative)
+    assert isinstance(one, SamplesData)
+    assert isinstance(two, SamplesData)
     theta = one.draw_parameters(rng, (100_000,))
     a, b = one.statistics(one.draw_data(rng, theta, 3)), two.statistics(two.draw_data(rng, theta, 4))
     matched = troth.log_pmi([one, two], a, b)
@@ -209,7 +217,7 @@ def test_providers_with_different_likelihoods_combine(pair: tuple[Any, Any]) -> 
     assert abs(left.mean() - right.mean()) < 5.5 * np.sqrt((left.var() * 2 + right.var()) / len(left))
     assert matched.mean() > 0
     for model, t, rows in ((one, a, 3), (two, b, 4)):
-        assert isinstance(model, Counted)
+        assert isinstance(model, CountsRows)
         assert np.allclose(model.rows(t[:5]), rows)
 
 

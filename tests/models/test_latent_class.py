@@ -13,9 +13,9 @@ from scipy import special, stats
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
+from troth.core.reductions import Moments, Tally
 from troth.models import latent_class
-from troth.models.dispersed import log_likelihood, log_rising
-from troth.sums import Moments, Tally
+from troth.models.numerics.dispersed import log_likelihood, log_rising
 
 DAY_TYPES = [name for name in EXAMPLES if name.startswith("day types")]
 PRIOR = [0.3, 0.7]
@@ -292,8 +292,8 @@ def test_a_copy_among_values_is_found_if_rows_are_told() -> None:
     rng = generator(24)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (5,)), 20))
     t[3] = t[1]
-    assert troth.find_twins(model, t) == []
-    assert [twins.providers for twins in troth.find_twins(model, t, rows=20)] == [(1, 3)]
+    assert troth.find_near_duplicates(model, t) == []
+    assert [near_duplicates.providers for near_duplicates in troth.find_near_duplicates(model, t, rows=20)] == [(1, 3)]
 
 
 def test_the_fit_is_checked() -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from registry import generator
-from troth.campaigns.spec import Campaign
+from troth.campaigns.terms import Campaign
 from troth.service.uploads import Limits
 
 SMALL = Limits(bytes=16 << 20, cells=2_000_000, seconds=8.0, memory=1 << 30)

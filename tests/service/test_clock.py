@@ -14,7 +14,7 @@ from service.test_ledger import disarm
 from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
 from troth.service.app import Settings, create_app
-from troth.service.refusals import ConflictError
+from troth.service.errors import ConflictError
 from troth.service.schema import campaigns, ledger_lines, rounds
 from troth.service.store import Store, after
 

@@ -12,12 +12,12 @@ from sqlalchemy import Executable, delete, exc, select, text, update
 from campaigns.shop import run
 from service.databases import opened
 from service.world import World, make_world
-from troth.campaigns.canonical import canonical
+from troth.campaigns.canonical_json import canonical
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.pay import verify
-from troth.campaigns.run import payment_entry, recorded_reports
+from troth.campaigns.rounds import payment_entry, recorded_reports
 from troth.campaigns.settle import settle
 from troth.campaigns.verify import campaign_of
+from troth.results.pay import verify
 from troth.service.schema import ledger_lines
 from troth.service.store import Store
 

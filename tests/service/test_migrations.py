@@ -20,7 +20,7 @@ from alembic.migration import MigrationContext
 
 from service.databases import Databases, opened
 from service.world import make_world, payments_of
-from troth.errors import DataError
+from troth.core.errors import DataError
 from troth.service import migrate as migrating
 from troth.service.migrate import migrate, revisions
 from troth.service.schema import attempts, metadata

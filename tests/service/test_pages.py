@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import troth.service
-from troth.campaigns.tables.request import Report
+from troth.data.request import Report
 from troth.service import accounts, campaigns, rounds, settlement, views
 from troth.service.access import COOKIE, PAGES
 from troth.service.app import Settings, create_app

@@ -14,7 +14,7 @@ from service.databases import opened
 from service.serving import Answer, Served, at_once, serving
 from service.world import World, make_world, payments_of, statistics
 from troth.service import accounts, incoming, rounds, settlement
-from troth.service.refusals import ConflictError
+from troth.service.errors import ConflictError
 from troth.service.uploads import Limits
 
 MANY = 500

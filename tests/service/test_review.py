@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from troth.campaigns import run
-from troth.errors import DataError
+from troth.campaigns import rounds as run
+from troth.core.errors import DataError
 from troth.service import accounts, campaigns, rounds, settlement
 from troth.service.accounts import Who
 from troth.service.app import Settings, create_app
+from troth.service.errors import NotFoundError
 from troth.service.migrate import copy_sqlite
-from troth.service.refusals import NotFoundError
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store, after
 

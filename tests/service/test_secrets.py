@@ -18,7 +18,7 @@ from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
 from troth.service import accounts, campaigns, serve
 from troth.service.accounts import MOST_FAILURES, SCOPES
-from troth.service.refusals import NotFoundError
+from troth.service.errors import NotFoundError
 from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after
 from troth.service.web import JsonLines

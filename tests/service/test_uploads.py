@@ -25,13 +25,13 @@ from campaigns.shop import frame_of, toml_of
 from registry import EXAMPLES, generator
 from service import misbehaving
 from service.malformed import CANNOT, SMALL, Case, arrow, binary, campaigns, cases, parquet, statistics
-from troth.campaigns.run import check_possible
-from troth.campaigns.spec import Campaign
-from troth.campaigns.statistics import make_statistics
-from troth.campaigns.tables import Report, read_reports
+from troth.campaigns.rounds import check_possible
+from troth.campaigns.statistics_file import make_statistics
+from troth.campaigns.terms import Campaign
+from troth.data import Report, read_reports
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.uploads import SANDBOX, ColumnSummary, Limits, Upload, UploadError, printable_name, read_upload
-from troth.service.warm import Bounds
+from troth.service.worker_processes import Bounds
 
 DAY = "2026-05-04"
 CASES = list(cases())
@@ -241,7 +241,7 @@ def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
     """A console script or server, whatever its main module does, and whether or not it ends well."""
     (tmp_path / "rows.csv").write_text("improved\n1\n")
     body = (
-        "from pathlib import Path\nfrom troth.campaigns.spec import Campaign\n"
+        "from pathlib import Path\nfrom troth.campaigns.terms import Campaign\n"
         "from troth.service.uploads import SANDBOX, read_upload\n"
         f"campaign = Campaign.from_dict({dict(campaigns()['bernoulli'].plain)!r})\n"
         f"found = read_upload(campaign, Path({str(tmp_path / 'rows.csv')!r}), 'rows.csv', 'Ash', None)\n"
@@ -331,7 +331,7 @@ def test_sandbox_turns_away_whom_it_cannot_serve(box: Sandbox) -> None:
 def test_fork_of_the_server_has_a_warm_process_of_its_own(box: Sandbox) -> None:
     assert box.run(len, "x", bounds=EASY) == 1
     code = (
-        "import os, sys\nfrom troth.service.sandbox import Sandbox\nfrom troth.service.warm import Bounds\n"
+        "import os, sys\nfrom troth.service.sandbox import Sandbox\nfrom troth.service.worker_processes import Bounds\n"
         "box, easy = Sandbox([]), Bounds(1 << 29, 5.0)\nassert box.run(len, 'x', bounds=easy) == 1\n"
         "first = box._process.pid\nchild = os.fork()\n"
         "assert box.run(len, 'xy', bounds=easy) == 2\n"

@@ -165,7 +165,7 @@ def join(tx: Any, world: World, name: str) -> None:
 
 def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
     """Return what the ledger in the database has paid, in minor units, by day and provider; nobody twice."""
-    from troth.campaigns.pay import verify
+    from troth.results.pay import verify
     from troth.service.ledgers import load_ledger
 
     with store.read() as tx:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.audits.findings import Audit
+    from troth.core.contract import Model
     from troth.mechanisms.rule import Rule
-    from troth.model import Model
 
 
 @dataclass(frozen=True)

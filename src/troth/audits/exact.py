@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.certificates.reports import enumerate_reports
-from troth.errors import DataError, ParameterError
+from troth.core.contract import Array, Model, shared_evidence
+from troth.core.errors import DataError, ParameterError
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.rule import Round, Rule
 from troth.mechanisms.synthetic_peers import SyntheticPeers
-from troth.model import Array, Model, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from troth.core.contract import Array
     from troth.mechanisms.rule import Rule
-    from troth.model import Array
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
+from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from troth.audits.comparison import Comparison

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
-from troth.information import log_pmi
+from troth.core.contract import Array, Generator, HasSupport
+from troth.core.errors import MissingCapabilityError
+from troth.core.information import log_pmi
 from troth.mechanisms.rule import Breakdown, Round, Rule
-from troth.model import Array, Generator, Supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,9 +35,9 @@ def with_extra_ones(data: Any, rng: Generator) -> Any:  # noqa: ARG001
 class FixedPrice(Rule):
     """The whole cap for any dataset that is not empty."""
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Pay whoever sent something."""
-        return Breakdown((round.own != 0).any(axis=-1).astype(np.float64))
+        return Breakdown((this_round.own != 0).any(axis=-1).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class PerRow(Rule):
 
     most: int = 200
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Pay by the number of rows."""
-        return Breakdown(np.minimum(_own_rows(round) / self.most, 1.0))
+        return Breakdown(np.minimum(_own_rows(this_round) / self.most, 1.0))
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class TestLikelihood(Rule):
     low: float = -5.0
     high: float = 5.0
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score each dataset by the test set."""
-        value = log_pmi(round.model, round.own, _test(round)[..., None, :])
+        value = log_pmi(this_round.model, this_round.own, _test(this_round)[..., None, :])
         return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
 
 
@@ -77,11 +77,12 @@ class LeaveOneOutValue(Rule):
     low: float = -1.0
     high: float = 1.0
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Compare the test likelihood with and without each dataset."""
-        test = _test(round)[..., None, :]
+        test = _test(this_round)[..., None, :]
         whole, rest = (
-            np.maximum(log_pmi(round.evidence, t, test), -50.0) for t in (round.own + round.peers, round.peers)
+            np.maximum(log_pmi(this_round.evidence, t, test), -50.0)
+            for t in (this_round.own + this_round.peers, this_round.peers)
         )
         value = whole - rest
         return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
@@ -97,16 +98,16 @@ class ShapleyValue(Rule):
     low: float = -1.0
     high: float = 2.0
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Average marginal values over permutations."""
-        if round.rng is None:
+        if this_round.rng is None:
             raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
-        test = _test(round)[..., None, :]
-        value = np.zeros(round.own.shape[:-1])
+        test = _test(this_round)[..., None, :]
+        value = np.zeros(this_round.own.shape[:-1])
         for _ in range(self.orders):
-            order = np.argsort(round.rng.random(value.shape), axis=-1)
-            grown = np.cumsum(np.take_along_axis(round.own, order[..., None], axis=-2), axis=-2)
-            worth = np.maximum(log_pmi(round.evidence, grown, test), -50.0)
+            order = np.argsort(this_round.rng.random(value.shape), axis=-1)
+            grown = np.cumsum(np.take_along_axis(this_round.own, order[..., None], axis=-2), axis=-2)
+            worth = np.maximum(log_pmi(this_round.evidence, grown, test), -50.0)
             part = np.take_along_axis(value, order, axis=-1) + np.diff(worth, axis=-1, prepend=0.0) / self.orders
             np.put_along_axis(value, order, part, axis=-1)
         return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
@@ -116,28 +117,28 @@ class ShapleyValue(Rule):
 class OutOfBag(Rule):
     """How well peers' data predict the rows, on average: needs no test set, and loves whoever panders."""
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Pay the geometric mean of the rows' predictive probabilities."""
-        model: Any = round.evidence
-        if not (isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)):
+        model: Any = this_round.evidence
+        if not (isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")
-        rows = _own_rows(round)
-        joint, others = model.log_evidence(round.own + round.peers), model.log_evidence(round.peers)
+        rows = _own_rows(this_round)
+        joint, others = model.log_evidence(this_round.own + this_round.peers), model.log_evidence(this_round.peers)
         log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(others), 0.0, others))
         return Breakdown(np.where(rows > 0, np.exp(np.minimum(log_chance / np.maximum(rows, 1), 0.0)), 0.0))
 
 
-def _own_rows(round: Round) -> Array:  # noqa: A002
+def _own_rows(this_round: Round) -> Array:
     """Rows of what is scored: as given for the reports themselves, none for empty ones."""
-    if round.own is round.statistics:
-        return round.count_rows()
-    return np.where((round.own != 0).any(axis=-1), round.count_rows(), 0.0)
+    if this_round.own is this_round.statistics:
+        return this_round.count_rows()
+    return np.where((this_round.own != 0).any(axis=-1), this_round.count_rows(), 0.0)
 
 
-def _test(round: Round) -> Array:  # noqa: A002
-    if round.test is None:
+def _test(this_round: Round) -> Array:
+    if this_round.test is None:
         raise MissingCapabilityError("this rival needs a test set, which only an audit gives it")
-    return round.test
+    return this_round.test
 
 
 def _clip(value: Array, low: float, high: float) -> Array:

@@ -11,10 +11,18 @@ import numpy as np
 from troth.audits.findings import Audit, Total
 from troth.audits.progress import progress
 from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
-from troth.errors import DataError, MissingCapabilityError, ParameterError
-from troth.information import check_generator
+from troth.core.contract import (
+    Array,
+    Generator,
+    Model,
+    SamplesData,
+    SamplesStatistics,
+    has_independent_rows,
+    shared_evidence,
+)
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.information import check_generator
 from troth.mechanisms.rule import Round, Rule, group_weights
-from troth.model import Array, Generative, Generator, Model, Redrawable, has_independent_rows, shared_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +127,7 @@ class _Scene:
         if len(self.models) != len(rows):
             raise DataError(f"{len(self.models)} models for {len(rows)} providers: give one model, or one each")
         for each in self.models:
-            if not isinstance(each, Generative):
+            if not isinstance(each, SamplesData):
                 raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
         self.classes: dict[Any, list[int]] = {}
         for provider, each in enumerate(self.models):
@@ -224,7 +232,7 @@ class _Scene:
         _, honest, test = self.draw(rng, 64)
         rows = np.array(self.rows, dtype=np.float64)
         round_ = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
-        share = self.rule.share_for_nothing(round_)
+        share = self.rule.empty_share_of(round_)
         share = share[..., 0, :] if self.rule.days > 1 else share
         return float(np.nanmean(share[..., self.liar]))
 
@@ -238,7 +246,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
     """Draw statistics of providers with so many rows, ``(..., provider, statistic)``, without rows if possible."""
-    if isinstance(model, Redrawable) and hasattr(model, "plan"):
+    if isinstance(model, SamplesStatistics) and hasattr(model, "plan"):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
         except DataError:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError, ParameterError
-from troth.model import Array, Generator, Model, Summarised, Supported, Updating
+from troth.core.contract import Array, Generator, HasSummary, HasSupport, Model, SamplesPosterior
+from troth.core.errors import MissingCapabilityError, ParameterError
 
 
 class Play(NamedTuple):
@@ -77,7 +77,7 @@ class Replicate(Strategy):
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Multiply the summary, which adds over rows, where the model has one."""
-        if not isinstance(model, Summarised):
+        if not isinstance(model, HasSummary):
             return super().play(rng, model, data, honest, liar)
         reported = honest.copy()
         reported[..., liar, :] = model.from_summary(self.times * model.summary(data))
@@ -207,7 +207,7 @@ class FabricateFromPosterior(Strategy):
 
     def lie(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw rows from the posterior predictive."""
-        if not isinstance(model, Updating):
+        if not isinstance(model, SamplesPosterior):
             raise MissingCapabilityError(f"{type(model).__name__} cannot draw from its posterior (draw_posterior)")
         own: Any = model
         parameters = own.draw_posterior(rng, own.statistics(data))
@@ -336,7 +336,7 @@ def as_strategy(lie: Lie) -> Strategy:
 def single_provider_lies(model: Model) -> list[Strategy]:
     """Return the known lies of one provider that make sense for a model's data."""
     found: list[Strategy] = [Replicate(), Withhold(), Nothing(), FabricateFromPrior(), Pander()]
-    if isinstance(model, Updating):
+    if isinstance(model, SamplesPosterior):
         found.append(FabricateFromPosterior())
     if _is_regression(model):
         return [*found, Perturb(), Shift(), ShuffleLabels()]
@@ -345,7 +345,7 @@ def single_provider_lies(model: Model) -> list[Strategy]:
 
 def _statistics(model: Any, data: Any) -> Array:
     """Statistics of what is reported, even if no state could have produced it."""
-    if isinstance(model, Summarised):
+    if isinstance(model, HasSummary):
         return np.asarray(model.from_summary(model.summary(data)))
     return np.asarray(model.statistics(data))
 
@@ -360,7 +360,7 @@ def _is_regression(model: Any) -> bool:
 
 
 def _is_labels(model: Any) -> bool:
-    return isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)
+    return isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)
 
 
 def _labels(model: Any, strategy: Strategy) -> int:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits import Audit, audit
 from troth.certificates import Certificate, certify
-from troth.errors import DataError
+from troth.core.errors import DataError
 from troth.mechanisms import SyntheticPeers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.campaigns.spec import Campaign
-    from troth.campaigns.tables import Report
+    from troth.campaigns.terms import Campaign
+    from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from troth.campaigns.ledger import locked, write_whole
 from troth.campaigns.seed import draw_secret, save_secret, secret_path
-from troth.campaigns.spec import Campaign
-from troth.errors import DataError
+from troth.campaigns.terms import Campaign
+from troth.core.errors import DataError
 
 DAILY_ROUNDS = 4096
 _HEADER = re.compile(r"""^[ \t]*\[[ \t]*["']?mechanism["']?[ \t]*\][ \t]*(#[^\n]*)?\r?\n""", re.MULTILINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.section import CampaignError, Section, numbers
-from troth.errors import TrothError
+from troth.campaigns.settings import CampaignError, Section, numbers
+from troth.core.errors import TrothError
 from troth.mechanisms import (
     Bonded,
     Brier,
@@ -24,7 +24,7 @@ from troth.mechanisms import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from troth.model import Model
+    from troth.core.contract import Model
 
 RULES = ("SyntheticPeers", "MultiDay", "OneTime", "Brier")
 _RANGES = ("exact", "clipped", "paper")

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
 
 _MOST_DIGITS = 18
 

@@ -7,25 +7,24 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.canonical import canonical
-from troth.campaigns.pay import beside
-from troth.campaigns.section import closest, plain_copy
-from troth.campaigns.spec import Campaign
-from troth.campaigns.tables import Request, read_reports
+from troth.campaigns.canonical_json import canonical
+from troth.campaigns.settings import closest, plain_copy
+from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
-from troth.errors import DataError, ParameterError
+from troth.core.contract import Model, Summable, combine
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments, Tally
+from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
-from troth.model import Model, Summable, combine
 from troth.models import FAMILIES, LatentClass
-from troth.models.dispersed import LABELS
-from troth.sums import Moments, Tally
+from troth.models.numerics.dispersed import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from troth.core.reductions import Sums
     from troth.mechanisms import Rule
-    from troth.sums import Sums
 
 _KEPT = ("columns", "column", "target", "intercept", "categories")
 

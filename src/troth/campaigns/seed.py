@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,18 +12,18 @@ import numpy as np
 
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
-from troth.errors import DataError, TrothError
+from troth.core.contract import Model, Summable
+from troth.core.errors import DataError, TrothError
 from troth.mechanisms import Bonded, MultiDay, Round, SyntheticPeers
-from troth.model import Model, Summable
 from troth.models import Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.campaigns.spec import Campaign
-    from troth.campaigns.tables import Report
+    from troth.campaigns.terms import Campaign
+    from troth.core.contract import Array
+    from troth.data import Report
     from troth.mechanisms import Breakdown, Rule
-    from troth.model import Array
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def settle(
         stage = scene(campaign, reports, following)
         names = stage.names
         result = stage.rule.evaluate(stage.fresh(seed))
-        nothing = stage.rule.share_for_nothing(stage.fresh(seed))
+        nothing = stage.rule.empty_share_of(stage.fresh(seed))
     except TrothError as error:
         days = [some[0].day for some in (reports, following) if some]
         raise DataError(_with_names(str(error), names or sorted(r.provider for r in reports), days)) from None
@@ -156,7 +156,7 @@ def settle(
 
 def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
     """Pay empty reports, drawing once: a rule that cannot be made for the model fails now, not when reports are in."""
-    from troth.campaigns.tables import Report
+    from troth.data import Report
 
     model: Any = campaign.model
     seed = "sha256:" + "0" * 64 if campaign.draws else None
@@ -209,7 +209,7 @@ def _deposits(stage: Scene, caps: list[Fraction]) -> list[int]:
     rule = stage.rule
     if not isinstance(rule, Bonded):
         return [0] * len(caps)
-    inner = rule.rule.share_for_nothing(stage.round) if rule.rule.constant_for_nothing else None
+    inner = rule.rule.empty_share_of(stage.round) if rule.rule.constant_empty_share else None
     found = []
     for place, cap in zip(stage.paid, caps, strict=True):
         share = None if inner is None else Fraction(float(inner[(*stage.index, place)]))

@@ -6,7 +6,7 @@ import json
 from math import isfinite
 from typing import Any
 
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
 
 _WIDTH = 110
 

@@ -6,17 +6,25 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
-from troth.campaigns.run import SAME, check_kinds, check_limits, check_possible, recorded_reports, versions, write_round
+from troth.campaigns.rounds import (
+    SAME,
+    check_kinds,
+    check_limits,
+    check_possible,
+    recorded_reports,
+    versions,
+    write_round,
+)
 from troth.campaigns.seed import follows
-from troth.campaigns.spec import Campaign
-from troth.campaigns.tables.request import Day, Report, day_order
-from troth.errors import TrothError
+from troth.campaigns.terms import Campaign
+from troth.core.errors import TrothError
+from troth.data.request import Day, Report, day_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from troth.core.contract import Model
     from troth.mechanisms import Rule
-    from troth.model import Model
 
 
 def campaign_of(

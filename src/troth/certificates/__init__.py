@@ -2,6 +2,6 @@
 
 from troth.certificates.claims import Certificate, Claim, certify
 from troth.certificates.fit import Fit, check_fit
-from troth.certificates.similarity import Twins, find_twins
+from troth.certificates.similarity import NearDuplicates, find_near_duplicates
 
-__all__ = ["Certificate", "Claim", "Fit", "Twins", "certify", "check_fit", "find_twins"]
+__all__ = ["Certificate", "Claim", "Fit", "NearDuplicates", "certify", "check_fit", "find_near_duplicates"]

@@ -16,7 +16,7 @@ from troth.certificates.sensitivity import (
     sensitivity,
     squared_singular_value,
 )
-from troth.errors import UnboundedRangeError
+from troth.core.errors import UnboundedRangeError
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.brier import Brier
 from troth.mechanisms.log_pmi_rule import LogPmiRule
@@ -28,8 +28,8 @@ from troth.mechanisms.synthetic_peers import SyntheticPeers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.contract import Model
     from troth.mechanisms.rule import Rule
-    from troth.model import Model
 
 
 _RIGHT_MODEL = (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError, ParameterError
-from troth.information import leave_one_out, log_pmi
-from troth.model import Array, Generator, Model, Redrawable, shared_evidence
+from troth.core.contract import Array, Generator, Model, SamplesStatistics, shared_evidence
+from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.information import leave_one_out, log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +111,7 @@ def _simulate(model: Any, days: Array, rows: Any, rounds: int, rng: Generator) -
     shared_evidence(model)
     models: list[Any] = [model] * days.shape[-2] if isinstance(model, Model) else list(model)
     for one in models:
-        if not isinstance(one, Redrawable):
+        if not isinstance(one, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(one).__name__} cannot draw fresh statistics, so its fit cannot be checked"
             )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import MissingCapabilityError
-from troth.model import Array, Supported
-from troth.models.extremes import datasets_by_type
+from troth.core.contract import Array, HasSupport
+from troth.core.errors import MissingCapabilityError
+from troth.models.numerics.extremes import datasets_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
            [1., 1.],
            [0., 2.]])
     """
-    labelled = isinstance(model, Supported) and model.support.integer and np.isfinite(model.support.high)
+    labelled = isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)
     if not labelled or np.ndim(getattr(model, "mean", 0.0)):
         raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
     labels = int(model.support.high) + 1

@@ -19,11 +19,11 @@ import numpy as np
 
 from troth import models
 from troth.certificates.reports import enumerate_reports
-from troth.models.coincidence import log_same_type
-from troth.models.day_type_cosines import day_type_cosines
+from troth.models.numerics.collisions import log_same_type
+from troth.models.numerics.day_type_cosines import day_type_cosines
 
 if TYPE_CHECKING:
-    from troth.model import Array
+    from troth.core.contract import Array
 
 Verdict = Literal["proved", "refuted", "undecided"]
 

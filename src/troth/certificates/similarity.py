@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from troth.model import Array, Generator, Model, Redrawable, Updating
+from troth.core.contract import Array, Generator, Model, SamplesPosterior, SamplesStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Twins:
+class NearDuplicates:
     """Two providers whose data are too alike.
 
     Attributes
@@ -36,7 +36,7 @@ class Twins:
     chance: float | None = None
 
 
-def find_twins(
+def find_near_duplicates(
     model: Model | Sequence[Model],
     statistics: Array,
     datasets: Sequence[Any] | None = None,
@@ -45,7 +45,7 @@ def find_twins(
     level: float = 1e-2,
     rng: Generator | None = None,
     draws: int = 20_000,
-) -> list[Twins]:
+) -> list[NearDuplicates]:
     """Flag pairs of providers with identical or near-identical data.
 
     From statistics: pairs of the same design that are nearer to each other than chance allows, and multiples of each
@@ -59,13 +59,13 @@ def find_twins(
     >>> import troth
     >>> model = troth.models.Normal(0, 1, 1)
     >>> t = np.stack([model.statistics(x) for x in ([0.3, 1.2], [0.7, -0.1], [0.3, 1.2])])
-    >>> [twins.providers for twins in find_twins(model, t)]
+    >>> [pair.providers for pair in find_near_duplicates(model, t)]
     [(0, 2)]
     """
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     models = [model] * len(t) if isinstance(model, Model) else list(model)
-    found: list[Twins] = []
+    found: list[NearDuplicates] = []
     members: dict[Any, list[int]] = {}
     for provider, one in enumerate(models):
         members.setdefault(one, []).append(provider)
@@ -77,7 +77,10 @@ def find_twins(
             found += _multiples(t[where], where)
     if datasets is not None and all(_continuous(one) for one in members):
         found += _shared_rows(datasets)
-    return sorted({(twins.providers, twins.why): twins for twins in found}.values(), key=lambda twins: twins.providers)
+    return sorted(
+        {(pair.providers, pair.why): pair for pair in found}.values(),
+        key=lambda pair: pair.providers,
+    )
 
 
 def _continuous(model: Any) -> bool:
@@ -87,9 +90,9 @@ def _continuous(model: Any) -> bool:
 
 def _near(
     model: Any, t: Array, rows: Array | None, where: NDArray[np.intp], level: float, rng: Generator, draws: int
-) -> list[Twins]:
+) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
-    if len(t) < 2 or not (isinstance(model, Updating) and isinstance(model, Redrawable)):
+    if len(t) < 2 or not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesStatistics)):
         return []
     try:
         designs = model.design(t)
@@ -116,7 +119,9 @@ def _near(
         for i, j in sorted(cKDTree(scaled).query_pairs(reach, p=np.inf)):
             one, two = sorted((int(where[group[i]]), int(where[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
-            found.append(Twins((one, two), "the same statistics" if exact else "nearly the same statistics", same))
+            found.append(
+                NearDuplicates((one, two), "the same statistics" if exact else "nearly the same statistics", same)
+            )
     return found
 
 
@@ -126,7 +131,7 @@ def _groups(keys: Array) -> list[NDArray[np.intp]]:
     return [part for part in np.split(order, np.cumsum(counts)[:-1]) if len(part) > 1]
 
 
-def _multiples(t: Array, where: NDArray[np.intp]) -> list[Twins]:
+def _multiples(t: Array, where: NDArray[np.intp]) -> list[NearDuplicates]:
     """Find reports that are whole multiples of others: the same rows, replicated."""
     usable = np.flatnonzero(np.isfinite(t).all(axis=1) & (np.abs(t).sum(axis=1) > 0))
     if len(usable) < 2:
@@ -139,11 +144,11 @@ def _multiples(t: Array, where: NDArray[np.intp]) -> list[Twins]:
             ratio = float(size[other] / size[smallest])
             if round(ratio) >= 2 and abs(ratio - round(ratio)) < 1e-8:
                 one, two = sorted((int(where[usable[smallest]]), int(where[usable[other]])))
-                found.append(Twins((one, two), f"the same statistics {round(ratio)} times"))
+                found.append(NearDuplicates((one, two), f"the same statistics {round(ratio)} times"))
     return found
 
 
-def _shared_rows(datasets: Sequence[Any]) -> list[Twins]:
+def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
     owners: dict[bytes, dict[int, int]] = {}
     sizes = []
     for provider, data in enumerate(datasets):
@@ -162,7 +167,7 @@ def _shared_rows(datasets: Sequence[Any]) -> list[Twins]:
             for two in names[i + 1 :]:
                 shared[one, two] = shared.get((one, two), 0) + min(counts[one], counts[two])
     return [
-        Twins(pair, f"{common} rows in common")
+        NearDuplicates(pair, f"{common} rows in common")
         for pair, common in sorted(shared.items())
         if common > 0.5 * min(sizes[pair[0]], sizes[pair[1]])
     ]

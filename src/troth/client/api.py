@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from troth.client.http import Sent, Transport, plain_of
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from typing import Any
 
 from troth.client.api import Client
 from troth.client.http import address
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 
 def credentials_path() -> Path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

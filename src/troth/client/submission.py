@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,9 +34,9 @@ def prepare(
         raise DataError(f"{file}: there is no such file")
     if not statistics:
         return Package(file, file.name, _digest(file))
-    from troth.campaigns.spec import Campaign
-    from troth.campaigns.statistics import make_statistics
-    from troth.campaigns.tables.files import stem
+    from troth.campaigns.statistics_file import make_statistics
+    from troth.campaigns.terms import Campaign
+    from troth.data.files import stem
 
     terms = Campaign.from_dict(tomllib.loads(client.download(campaign["id"], "campaign.toml").decode()))
     made = make_statistics(terms, file, campaign["provider"])

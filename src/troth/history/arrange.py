@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.core.reductions import Moments, Tally
 from troth.history.record import History
-from troth.sums import Moments, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.sums import Sums
+    from troth.core.reductions import Sums
 
 
 def from_sums(declared: Sums, sums: Any, providers: Sequence[Any] = (), days: Sequence[Any] = ()) -> History:
@@ -22,7 +22,7 @@ def from_sums(declared: Sums, sums: Any, providers: Sequence[Any] = (), days: Se
     Parameters
     ----------
     declared
-        What the sums are: `troth.sums.Tally` or `troth.sums.Moments`.
+        What the sums are: `troth.core.reductions.Tally` or `troth.core.reductions.Moments`.
     providers, days
         Their names; numbers by default.
 

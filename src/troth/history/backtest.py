@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from troth.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.contract import Array, Model, Summable, shared_evidence
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal
 from troth.history.record import History
 from troth.mechanisms.rule import Round, Rule
-from troth.model import Array, Model, Summable, shared_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def backtest(
     --------
     >>> import troth
     >>> from troth.history.arrange import from_sums
-    >>> from troth.sums import Tally
+    >>> from troth.core.reductions import Tally
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
     >>> past = from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1))

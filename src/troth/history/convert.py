@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.errors import DataError
-from troth.sums import Moments, Sums, Tally
+from troth.core.errors import DataError
+from troth.core.reductions import Moments, Sums, Tally
 
 if TYPE_CHECKING:
-    from troth.model import Array, Summable
+    from troth.core.contract import Array, Summable
 
 
 def convert(sums: Array, given: Sums, wanted: Sums) -> Array:

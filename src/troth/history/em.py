@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.history.laws import AnyLaw, Who
-    from troth.model import Array
+    from troth.core.contract import Array
+    from troth.history.day_type_steps import AnyLaw, Who
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' dispersions
@@ -51,9 +51,9 @@ class State:
         )
 
 
-def day_log_likelihoods(law: AnyLaw, state: State, by_type: Array | None = None) -> tuple[Array, Array]:
+def day_log_likelihoods(law: AnyLaw, state: State, unordered: Array | None = None) -> tuple[Array, Array]:
     """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
-    parts = law.log_likelihood(state.means, state.dispersion) if by_type is None else by_type
+    parts = law.log_likelihood(state.means, state.dispersion) if unordered is None else unordered
     joint = state.log_prior + parts.sum(axis=1)
     evidence = logsumexp(joint, axis=1)
     return evidence, np.exp(joint - evidence[:, None])

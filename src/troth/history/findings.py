@@ -12,8 +12,8 @@ from troth.history.intervals import holm, over_days
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.contract import Array
     from troth.mechanisms.rule import Rule
-    from troth.model import Array
 
 HONEST_PAST = (
     "The past reports are taken as honest: what a lie gains is measured against them, and a provider that lied then "

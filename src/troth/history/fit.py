@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
+from troth.history.day_type_steps import AnyLaw, Labels, Reals, law_of
 from troth.history.em import State, day_log_likelihoods, maximise
-from troth.history.errors import Errors, standard_errors
-from troth.history.laws import AnyLaw, Labels, Reals, law_of
+from troth.history.standard_errors import Errors, standard_errors
 from troth.history.starts import climb
-from troth.models.dispersed import LAWS
 from troth.models.latent_class import LatentClass
+from troth.models.numerics.dispersed import LAWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from troth.core.contract import Array
     from troth.history.record import History
-    from troth.model import Array
 
 Watch: TypeAlias = Callable[[float, str], None]
 """Called with the share of the work that is done and what is being done."""
@@ -138,7 +138,7 @@ def fit_latent_class(
     Examples
     --------
     >>> from troth.history.record import History
-    >>> from troth.sums import Tally
+    >>> from troth.core.reductions import Tally
     >>> days = [(d, name, [20 - k, k]) for d in range(40) for name, k in (("a", 4 + d % 2 * 9), ("b", 6 + d % 2 * 8))]
     >>> found = fit_latent_class(History.from_reports(days, Tally(2)), "binary", types=2)
     >>> [round(p, 1) for p in found.population.prior], [round(p, 2) for p in found.models["a"].means]
@@ -271,8 +271,8 @@ def _pull(law: AnyLaw, state: State) -> float:
     apart = ((state.means - state.population) ** 2 - chance) / law.unit_variance(state.population)
     count = max(len(state.means) - 1, 1) / len(state.means)
     weights = posterior.sum(axis=0)
-    by_type = apart.reshape(*apart.shape[:2], -1).mean(axis=(0, 2)) / count
-    between = float(by_type @ weights / weights.sum())
+    unordered = apart.reshape(*apart.shape[:2], -1).mean(axis=(0, 2)) / count
+    between = float(unordered @ weights / weights.sum())
     return float(np.clip(1 / max(between, 1 / _STRONG), _WEAK, _STRONG))
 
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
+from troth.core.contract import combine
+from troth.core.errors import MissingCapabilityError
+from troth.core.information import leave_one_out
+from troth.core.reductions import Moments, Tally
 from troth.history.convert import statistics_of
 from troth.history.fit import LatentFit
 from troth.history.offsets import NormalFit
-from troth.information import leave_one_out
-from troth.model import combine
-from troth.sums import Moments, Tally
 
 if TYPE_CHECKING:
+    from troth.core.contract import Array
     from troth.history.learn import Learned
     from troth.history.record import History
-    from troth.model import Array
 
 _BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#9aa3ad"
 _MOST = 30

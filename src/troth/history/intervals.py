@@ -10,7 +10,7 @@ from scipy.stats import t as student
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from troth.model import Array
+    from troth.core.contract import Array
 
 
 class Interval(NamedTuple):

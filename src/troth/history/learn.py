@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
+from troth.core.reductions import Moments, Tally
 from troth.history.fit import LatentFit, fit_latent_class
 from troth.history.offsets import NormalFit, fit_provider_normal
 from troth.history.priors import FittedPrior, fit_prior
 from troth.models import FAMILIES
-from troth.sums import Moments, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from troth.core.reductions import Sums
     from troth.history.record import History
-    from troth.sums import Sums
 
 Learned: TypeAlias = LatentFit | NormalFit | FittedPrior
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import ParameterError
-from troth.sums import Moments, Sums, Tally
+from troth.core.errors import ParameterError
+from troth.core.reductions import Moments, Sums, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from troth.model import Array, Generator
+    from troth.core.contract import Array, Generator
 
 
 @dataclass(frozen=True)

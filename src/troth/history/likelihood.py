@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
 from troth.history.convert import convert, statistics_of
-from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from troth.core.contract import Array
+    from troth.core.reductions import Sums
     from troth.history.record import History
-    from troth.model import Array
-    from troth.sums import Sums
 
 
 def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = None) -> Array:

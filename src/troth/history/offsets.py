@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import DataError
-from troth.history.errors import inverse
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
+from troth.history.day_type_steps import root_error, spreads
 from troth.history.fit import FEWEST_DAYS, Watch, usable_providers
-from troth.history.laws import root_error, spreads
-from troth.models.dispersed import real_weight
+from troth.history.standard_errors import inverse
+from troth.models.numerics.dispersed import real_weight
 from troth.models.provider_normal import ProviderNormal
-from troth.sums import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.core.contract import Array
     from troth.history.record import History
-    from troth.model import Array
 
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
 _LONGEST = 2000
@@ -107,7 +107,7 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
     Examples
     --------
     >>> from troth.history.record import History
-    >>> from troth.sums import Moments
+    >>> from troth.core.reductions import Moments
     >>> rng = np.random.default_rng(1)
     >>> reports = []
     >>> for day, theta in enumerate(rng.normal(20, 3, 60)):

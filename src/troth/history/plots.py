@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError
+from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from troth.core.contract import Array
     from troth.history.comparison import ModelComparison
     from troth.history.findings import Backtest
-    from troth.model import Array
 
 
 def plot_backtest(found: Backtest, path: Any = None) -> Any:

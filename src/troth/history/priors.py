@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import minimize
 
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments, Sums, Tally
 from troth.history.convert import statistics_of
 from troth.history.likelihood import left_out
 from troth.models import (
@@ -38,13 +39,12 @@ from troth.models import (
     NormalUnknownVariance,
     Poisson,
 )
-from troth.sums import Moments, Sums, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from troth.core.contract import Array
     from troth.history.record import History
-    from troth.model import Array
 
 _WIDEST = 16.0  # how far from its start the logarithm of a parameter may move
 _STEP = 1e-4  # of numerical derivatives, in standardised units

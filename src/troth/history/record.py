@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from troth.model import Array
-    from troth.sums import Sums
+    from troth.core.contract import Array
+    from troth.core.reductions import Sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class History:
 
     Examples
     --------
-    >>> from troth.sums import Tally
+    >>> from troth.core.reductions import Tally
     >>> past = History.from_reports([("mon", "a", [3, 1]), ("mon", "b", [2, 2]), ("tue", "a", [4, 0])], Tally(2))
     >>> past.days, past.providers, past.rows.tolist()
     (('mon', 'tue'), ('a', 'b'), [[4.0, 4.0], [4.0, 0.0]])

@@ -13,8 +13,8 @@ from troth.history.em import State, day_log_likelihoods, maximise
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from troth.history.laws import AnyLaw
-    from troth.model import Array, Generator
+    from troth.core.contract import Array, Generator
+    from troth.history.day_type_steps import AnyLaw
 
 _CLUSTERINGS = 12  # of which the tightest is a start
 _BURN = 12

@@ -12,8 +12,8 @@ from troth.mechanisms.rule import Breakdown, Round, Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.contract import Array, Generator, Model
     from troth.mechanisms.rule import Amount, Shares
-    from troth.model import Array, Generator, Model
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Bonded(Rule):
         """As the rule behind it."""
         return self.rule.pools_peers
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Measure shares from what an empty report earns."""
-        inner = self.rule.breakdown(round)
-        nothing = self.rule.share_for_nothing(round)
+        inner = self.rule.breakdown(this_round)
+        nothing = self.rule.empty_share_of(this_round)
         room = self._room(nothing)
         terms = {**inner.terms, "share before the bond": inner.share, "share paid for nothing": nothing}
         share = (inner.share - nothing) / room
@@ -73,10 +73,10 @@ class Bonded(Rule):
         """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e), or the cap."""
         nothing = self.rule.empty_share(model, statistics, groups=groups, rows=rows, rng=rng)
         caps = self.cap(np.shape(statistics)[-2], budget=budget, weights=weights)
-        if not self.rule.constant_for_nothing:
+        if not self.rule.constant_empty_share:
             return caps * np.ones_like(nothing)
         return caps * np.where(nothing < 1, nothing / self._room(nothing), 0.0)
 
     def _room(self, nothing: Array) -> Array:
         """Return what lies between nothing and the cap, if that is fixed beforehand."""
-        return np.where((nothing < 1) & self.rule.constant_for_nothing, 1 - nothing, 1.0)
+        return np.where((nothing < 1) & self.rule.constant_empty_share, 1 - nothing, 1.0)

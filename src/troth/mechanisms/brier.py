@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError, ParameterError
-from troth.information import leave_one_out
+from troth.core.contract import Model, PredictsPeersSeparately, PredictsPooledPeers
+from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.information import leave_one_out
 from troth.mechanisms.rule import Breakdown, Round, Rule
-from troth.model import Foretelling, ForetellingApart, Model
 
 if TYPE_CHECKING:
-    from troth.model import Array, Forecast
+    from troth.core.contract import Array, Forecast
 
 
 @dataclass(frozen=True)
@@ -44,50 +44,50 @@ class Brier(Rule):
         if self.form not in ("types", "paper"):
             raise ParameterError(f'Brier: form must be "types" or "paper", not {self.form!r}')
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score everybody's forecast of their peers' data."""
-        by_type = self.form == "types"
-        probability, coincidence, log_outcomes = self._forecast(round, by_type)
-        gap = coincidence - 2 * probability + 1
-        share = 1 - (0.5 * gap if by_type else gap * np.exp(-np.asarray(log_outcomes)))
-        share = np.clip(np.where(round.peers_contradict, 0.5, share), 0.0, 1.0)
-        terms = {"chance foretold of the peers' data": probability, "sum of squared chances": coincidence}
-        return Breakdown(share, round.log_pmi(), share, 0.0, 1.0, terms)
+        unordered = self.form == "types"
+        probability, collision_probability, log_outcomes = self._forecast(this_round, unordered)
+        gap = collision_probability - 2 * probability + 1
+        share = 1 - (0.5 * gap if unordered else gap * np.exp(-np.asarray(log_outcomes)))
+        share = np.clip(np.where(this_round.peers_contradict, 0.5, share), 0.0, 1.0)
+        terms = {"chance foretold of the peers' data": probability, "sum of squared chances": collision_probability}
+        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 
-    def _forecast(self, round: Round, by_type: bool) -> Forecast:  # noqa: A002
+    def _forecast(self, this_round: Round, unordered: bool) -> Forecast:
         """Foretell everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
         classes: dict[Model, list[int]] = {}
-        if isinstance(round.model, Model):
-            classes[round.model] = list(range(round.providers))
+        if isinstance(this_round.model, Model):
+            classes[this_round.model] = list(range(this_round.providers))
         else:
-            for provider, model in enumerate(round.models):
+            for provider, model in enumerate(this_round.models):
                 classes.setdefault(model, []).append(provider)
-        pooled = {model: members for model, members in classes.items() if isinstance(model, Foretelling)}
+        pooled = {model: members for model, members in classes.items() if isinstance(model, PredictsPooledPeers)}
         if len(pooled) == len(classes):
-            peers = [(model, self._peer_counts(model, members, round)) for model, members in pooled.items()]
-            return next(iter(pooled)).forecast(round.own, peers, by_type)
-        apart = {model: members for model, members in classes.items() if isinstance(model, ForetellingApart)}
+            peers = [(model, self._peer_counts(model, members, this_round)) for model, members in pooled.items()]
+            return next(iter(pooled)).forecast(this_round.own, peers, unordered)
+        apart = {model: members for model, members in classes.items() if isinstance(model, PredictsPeersSeparately)}
         if len(apart) < len(classes):
             unknown = next(model for model in classes if model not in apart)
             raise MissingCapabilityError(
                 f"Brier needs to know p(data|θ) over finitely many datasets, which {type(unknown).__name__} does not "
                 "offer; MultiDay and SyntheticPeers need neither"
             )
-        rows = round.count_rows()
+        rows = this_round.count_rows()
         parts = [
-            (members, model.forecast_terms(round.statistics[..., members, :], rows[..., members], by_type))
+            (members, model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered))
             for model, members in apart.items()
         ]
-        everyone = np.empty((*round.statistics.shape[:-1], parts[0][1].shape[-1]))
+        everyone = np.empty((*this_round.statistics.shape[:-1], parts[0][1].shape[-1]))
         for members, terms in parts:
             everyone[..., members, :] = terms
-        return next(iter(apart)).forecast_apart(round.own, leave_one_out(everyone, round.groups))
+        return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(everyone, this_round.groups))
 
     @staticmethod
-    def _peer_counts(model: Foretelling, members: list[int], round: Round) -> Array:  # noqa: A002
+    def _peer_counts(model: PredictsPooledPeers, members: list[int], this_round: Round) -> Array:
         """For every provider the counts of its peers that have this model."""
-        rows = None if round.rows is None else round.count_rows()[..., members]
-        counts = model.counts(round.statistics[..., members, :], rows)
-        everyone = np.zeros((*round.statistics.shape[:-1], counts.shape[-1]))
+        rows = None if this_round.rows is None else this_round.count_rows()[..., members]
+        counts = model.counts(this_round.statistics[..., members, :], rows)
+        everyone = np.zeros((*this_round.statistics.shape[:-1], counts.shape[-1]))
         everyone[..., members, :] = counts
-        return leave_one_out(everyone, round.groups)
+        return leave_one_out(everyone, this_round.groups)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc
 
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from troth.model import Array
+    from troth.core.contract import Array
 
 
 class Divergence:

@@ -12,8 +12,8 @@ from troth.mechanisms.rule import Breakdown, Round, Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.contract import Array, Generator, Model
     from troth.mechanisms.rule import Amount, Shares
-    from troth.model import Array, Generator, Model
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class LogPmiRule(Rule):
     """
 
     individually_rational = False
-    constant_for_nothing = True
+    constant_empty_share = True
     pools_peers = True
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Log PMI is the share."""
-        log_pmi = round.log_pmi()
+        log_pmi = this_round.log_pmi()
         return Breakdown(log_pmi, log_pmi, log_pmi, -np.inf, np.inf)
 
     def cap(self, providers: int, *, budget: Amount = 1.0, weights: Shares | None = None) -> Array:  # noqa: ARG002

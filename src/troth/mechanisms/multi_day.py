@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from troth.errors import DataError, ParameterError, UnequalSizesError
-from troth.information import leave_one_out, log_pmi
+from troth.core.contract import Model, has_independent_rows
+from troth.core.errors import DataError, ParameterError, UnequalSizesError
+from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.divergences import Divergence, logistic
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
-from troth.model import Model, has_independent_rows
 
 if TYPE_CHECKING:
-    from troth.model import Array
+    from troth.core.contract import Array
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MultiDay(Rule):
     exchangeable: bool = False
 
     days = 2
-    constant_for_nothing = True
+    constant_empty_share = True
     pools_peers = True
 
     def __post_init__(self) -> None:
@@ -66,20 +66,20 @@ class MultiDay(Rule):
         """Unless the last day's rule can pay less than nothing."""
         return not isinstance(self.last, Rule) or self.last.individually_rational
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score every day but the last against the next."""
-        if round.own.ndim < 3:
-            raise DataError(f"statistics must have shape (..., day, provider, statistic), not {round.own.shape}")
+        if this_round.own.ndim < 3:
+            raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         if not self.exchangeable:
-            self._check_sizes(round)
-        same = round.log_pmi()
+            self._check_sizes(this_round)
+        same = this_round.log_pmi()
         earlier, later = np.s_[..., :-1, :, :], np.s_[..., 1:, :, :]
-        other = log_pmi(round.evidence, round.own[earlier], round.peers[later])
+        other = log_pmi(this_round.evidence, this_round.own[earlier], this_round.peers[later])
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        share = np.where(round.peers_contradict[..., 1:, :], f.empty_share, normalise(score, f.low, f.high))
-        final = self._last_day(round)
+        share = np.where(this_round.peers_contradict[..., 1:, :], f.empty_share, normalise(score, f.low, f.high))
+        final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
         lasting = blank if final.score is None else final.score
         low, high = (
@@ -99,27 +99,33 @@ class MultiDay(Rule):
             },
         )
 
-    def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
+    def empty_share_of(self, this_round: Round, /) -> Array:
         """f(1) on the scale, and on the last day what its rule pays for nothing."""
-        share = np.full(round.own.shape[:-1], self.divergence.empty_share)
-        share[..., -1:, :] = self._last_day(round.with_nothing()).share
+        share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
+        share[..., -1:, :] = self._last_day(this_round.with_nothing()).share
         return share
 
-    def _last_day(self, round: Round) -> Breakdown:  # noqa: A002
-        own = round.own[..., -1:, :, :]
+    def _last_day(self, this_round: Round) -> Breakdown:
+        own = this_round.own[..., -1:, :, :]
         if isinstance(self.last, str):
             return Breakdown(np.ones(own.shape[:-1]))
-        rows = None if round.rows is None else np.broadcast_to(round.rows, round.own.shape[:-1])[..., -1:, :]
-        reports = round.statistics[..., -1:, :, :]
-        day = Round(round.model, reports, round.groups, rows, round.rng, round.test, round.lenient)
-        return self.last.breakdown(day if round.own is round.statistics else day.with_own(own))
+        rows = (
+            None
+            if this_round.rows is None
+            else np.broadcast_to(this_round.rows, this_round.own.shape[:-1])[..., -1:, :]
+        )
+        reports = this_round.statistics[..., -1:, :, :]
+        day = Round(
+            this_round.model, reports, this_round.groups, rows, this_round.rng, this_round.test, this_round.lenient
+        )
+        return self.last.breakdown(day if this_round.own is this_round.statistics else day.with_own(own))
 
-    def _check_sizes(self, round: Round) -> None:  # noqa: A002
-        if round.own.shape[-3] < 2:
+    def _check_sizes(self, this_round: Round) -> None:
+        if this_round.own.shape[-3] < 2:
             return
-        rows = round.count_rows()
-        pooled = isinstance(round.model, Model) and has_independent_rows(round.model)
-        sizes = leave_one_out(rows[..., None], round.groups)[..., 0] if pooled else rows
+        rows = this_round.count_rows()
+        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
+        sizes = leave_one_out(rows[..., None], this_round.groups)[..., 0] if pooled else rows
         unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
         if unequal.any():
             *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])

@@ -10,8 +10,8 @@ import numpy as np
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
 
 if TYPE_CHECKING:
+    from troth.core.contract import Array
     from troth.mechanisms.score_range import ScoreRange
-    from troth.model import Array
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class OneTime(Rule):
 
     score_range: ScoreRange
 
-    constant_for_nothing = True
+    constant_empty_share = True
     pools_peers = True
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put log PMI on the scale."""
-        scale, log_pmi = self.score_range, round.log_pmi()
+        scale, log_pmi = self.score_range, this_round.log_pmi()
         floor = -np.inf if scale.source != "clipped" else scale.low
         score = np.maximum(log_pmi, floor)
         impossible = np.isneginf(score)
         possible = np.where(impossible, scale.low, score)
-        share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, round.lenient))
+        share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, this_round.lenient))
         note = "PMI is 0: the peers' data rule this report out"
         return Breakdown(share, log_pmi, score, scale.low, scale.high, note=note, noted=impossible)
 
-    def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
+    def empty_share_of(self, this_round: Round, /) -> Array:
         """Where 0 lies on the scale, because an empty report has log PMI 0."""
         share = normalise(np.zeros(1), self.score_range.low, self.score_range.high)[0]
-        return np.full(round.own.shape[:-1], share)
+        return np.full(this_round.own.shape[:-1], share)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from troth.errors import DataError, MissingCapabilityError, ParameterError, ScoreOutOfRangeError
-from troth.information import leave_one_out, log_pmi, peer_log_pmi
-from troth.model import Array, Counted, Generator, Model, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ScoreOutOfRangeError
+from troth.core.information import leave_one_out, log_pmi, peer_log_pmi
 from troth.models.family import check_generator
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Round:
 
 
 def _rows(model: Model, statistics: Array) -> Array:
-    if not isinstance(model, Counted):
+    if not isinstance(model, CountsRows):
         raise MissingCapabilityError(f"{type(model).__name__} does not tell numbers of rows: pass rows=")
     return model.rows(statistics)
 
@@ -194,13 +194,13 @@ class Rule:
     days = 1
     """How many days a payment looks at."""
 
-    constant_for_nothing = False
+    constant_empty_share = False
     """Whether the share for an empty report is the same whatever peers report, so that bonds may be scaled by it."""
 
     pools_peers = False
     """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Return everybody's share of the cap and how it came about: the one method that a rule must have."""
         raise NotImplementedError
 
@@ -258,15 +258,15 @@ class Rule:
         """Return the breakdown behind `pay`: log PMI, terms, scale and share of everybody."""
         return self.evaluate(Round(model, statistics, groups, rows, rng))
 
-    def evaluate(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def evaluate(self, this_round: Round, /) -> Breakdown:
         """Return the breakdown of a round, with what every rule sees to: contradictions and bounds."""
-        result = self.breakdown(round)
-        if round.peers_contradict.any():
-            share = np.where(round.peers_contradict, self.share_for_nothing(round), result.share)
-            result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=round.peers_contradict)
+        result = self.breakdown(this_round)
+        if this_round.peers_contradict.any():
+            share = np.where(this_round.peers_contradict, self.empty_share_of(this_round), result.share)
+            result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=this_round.peers_contradict)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
-        if outside.any() and not round.lenient:
+        if outside.any() and not this_round.lenient:
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
@@ -288,11 +288,11 @@ class Rule:
         rng: Generator | None = None,
     ) -> Array:
         """Return the share of its cap that each provider would earn for sending nothing."""
-        return self.share_for_nothing(Round(model, statistics, groups, rows, rng))
+        return self.empty_share_of(Round(model, statistics, groups, rows, rng))
 
-    def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
+    def empty_share_of(self, this_round: Round, /) -> Array:
         """Return everybody's share if they had reported nothing and their peers the same."""
-        return self.breakdown(round.with_nothing()).share
+        return self.breakdown(this_round.with_nothing()).share
 
 
 def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:

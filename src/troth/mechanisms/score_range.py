@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.errors import DataError, ParameterError, UnboundedRangeError
-from troth.model import Extremes, Model, PaperBounded, Ranged, has_independent_rows, shared_evidence
+from troth.core.contract import Extremes, HasPaperBounds, HasScoreRange, Model, has_independent_rows, shared_evidence
+from troth.core.errors import DataError, ParameterError, UnboundedRangeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,7 @@ def paper_range(
     """
     extremes = []
     for own, limit, peers in situations(model, rows):
-        if not isinstance(own, PaperBounded):
+        if not isinstance(own, HasPaperBounds):
             raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
         extremes.append(own.paper_bounds(limit, peers, values))
     margin = 1.0 if any(e.impossible for e in extremes) else 0.0
@@ -142,7 +142,7 @@ def _extremes(
 ) -> list[Extremes]:
     found = []
     for own, limit, peers in situations(model, rows):
-        if not isinstance(own, Ranged):
+        if not isinstance(own, HasScoreRange):
             raise UnboundedRangeError(
                 f"log PMI of {type(own).__name__} has no finite range, or none is known, however rows are limited"
             )

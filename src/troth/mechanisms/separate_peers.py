@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from troth.information import leave_one_out
+from troth.core.information import leave_one_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.core.contract import Array, Generator, SamplesStatistics
     from troth.mechanisms.rule import Round
-    from troth.model import Array, Generator, Redrawable
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -32,10 +32,10 @@ class SeparatePeers:
         For each model its providers and their designs, ``(..., member, design)``.
     """
 
-    def __init__(self, classes: Mapping[Redrawable, tuple[list[int], Array]], round: Round) -> None:  # noqa: A002
-        self._statistics = round.statistics.shape[-1]
-        leading, providers = round.statistics.shape[:-2], round.providers
-        self._designs: list[tuple[Redrawable, Array]] = []
+    def __init__(self, classes: Mapping[SamplesStatistics, tuple[list[int], Array]], this_round: Round) -> None:
+        self._statistics = this_round.statistics.shape[-1]
+        leading, providers = this_round.statistics.shape[:-2], this_round.providers
+        self._designs: list[tuple[SamplesStatistics, Array]] = []
         self._count = sum(len(members) for members, _ in classes.values())
         # the last place of a provider's kind; whoever is not drawn here leaves out a further place, which is empty
         self._ends: Places = np.full((*leading, providers), self._count, dtype=np.intp)
@@ -56,7 +56,7 @@ class SeparatePeers:
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)
-        self._left_out = None if round.groups is None else self._by_group(kinds, list(round.groups))
+        self._left_out = None if this_round.groups is None else self._by_group(kinds, list(this_round.groups))
 
     def _by_group(self, kinds: Places, groups: list[object]) -> list[tuple[list[int], NDArray[np.bool_]]]:
         """Return each group's members and the places that they leave out, ``(..., place)``."""

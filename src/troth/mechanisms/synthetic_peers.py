@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.errors import MissingCapabilityError, ParameterError
-from troth.information import leave_one_out, log_pmi
+from troth.core.contract import Array, HasExpectedEvidence, Model, SamplesStatistics, has_independent_rows
+from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.divergences import Divergence, logistic
 from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
 from troth.mechanisms.separate_peers import SeparatePeers
-from troth.model import Array, Foreseeing, Model, Redrawable, has_independent_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,58 +54,64 @@ class SyntheticPeers(Rule):
     draws: int = 64
     divergence: Divergence = logistic
 
-    constant_for_nothing = True
+    constant_empty_share = True
     pools_peers = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.draws, int | np.integer) or self.draws < 1:
             raise ParameterError(f"SyntheticPeers: draws must be a whole number of at least 1, not {self.draws!r}")
 
-    def breakdown(self, round: Round, /) -> Breakdown:  # noqa: A002
+    def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score everybody against their peers and against drawn peers."""
-        if round.rng is None:
+        if this_round.rng is None:
             raise MissingCapabilityError("SyntheticPeers draws: pass rng=, such as numpy.random.default_rng(secret)")
         f = self.divergence
-        log_pmi_with_peers = round.log_pmi()
-        mismatched = np.zeros(round.own.shape[:-1])
-        for fresh in self._draw(round):
-            mismatched += f.mismatched(log_pmi(round.evidence, round.own, fresh)).sum(axis=0)
+        log_pmi_with_peers = this_round.log_pmi()
+        mismatched = np.zeros(this_round.own.shape[:-1])
+        for fresh in self._draw(this_round):
+            mismatched += f.mismatched(log_pmi(this_round.evidence, this_round.own, fresh)).sum(axis=0)
         mismatched /= self.draws
         matched = f.matched(log_pmi_with_peers)
         score = mismatched + matched
         terms = {"term of the drawn peers": mismatched, "term of the peers": matched}
         return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
 
-    def share_for_nothing(self, round: Round, /) -> Array:  # noqa: A002
+    def empty_share_of(self, this_round: Round, /) -> Array:
         """f(1) on the scale: an empty report has log PMI 0 with everything."""
-        return np.full(round.own.shape[:-1], self.divergence.empty_share)
+        return np.full(this_round.own.shape[:-1], self.divergence.empty_share)
 
-    def _draw(self, round: Round) -> Iterator[Array]:  # noqa: A002
+    def _draw(self, this_round: Round) -> Iterator[Array]:
         """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
-        classes = _classes(round)
-        pooled = _peer_designs(round, {model: who for model, who in classes.items() if has_independent_rows(model)})
+        classes = _classes(this_round)
+        pooled = _peer_designs(
+            this_round, {model: who for model, who in classes.items() if has_independent_rows(model)}
+        )
         apart = {model: who for model, who in classes.items() if not has_independent_rows(model)}
-        separate = SeparatePeers({model: (who, _designs(model, round, who)) for model, who in apart.items()}, round)
-        assert round.rng is not None  # noqa: S101 (checked by the caller)
-        leading = round.statistics.shape[:-2]
-        block = max(1, _BLOCK // max(1, round.statistics.size))
+        separate = SeparatePeers(
+            {model: (who, _designs(model, this_round, who)) for model, who in apart.items()}, this_round
+        )
+        assert this_round.rng is not None  # noqa: S101 (checked by the caller)
+        leading = this_round.statistics.shape[:-2]
+        block = max(1, _BLOCK // max(1, this_round.statistics.size))
         for start in range(0, self.draws, block):
             size = min(block, self.draws - start)
-            theta = next(iter(classes)).draw_parameters(round.rng, (size, *leading, 1))
-            peers = np.zeros((size, *round.statistics.shape))
+            theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
+            peers = np.zeros((size, *this_round.statistics.shape))
             for model, design, which in pooled:
-                peers += np.take_along_axis(model.draw_statistics(round.rng, theta, design), which[None, ..., None], -2)
-            yield peers + separate.draw(round.rng, theta) if apart else peers
+                peers += np.take_along_axis(
+                    model.draw_statistics(this_round.rng, theta, design), which[None, ..., None], -2
+                )
+            yield peers + separate.draw(this_round.rng, theta) if apart else peers
 
 
-def _classes(round: Round) -> dict[Redrawable, list[int]]:  # noqa: A002
+def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
     classes: dict[Model, list[int]] = {}
-    for provider, model in enumerate(round.models):
+    for provider, model in enumerate(this_round.models):
         classes.setdefault(model, []).append(provider)
-    found: dict[Redrawable, list[int]] = {}
+    found: dict[SamplesStatistics, list[int]] = {}
     for model in sorted(classes, key=repr):
-        if not isinstance(model, Redrawable):
+        if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
             )
@@ -113,7 +119,9 @@ def _classes(round: Round) -> dict[Redrawable, list[int]]:  # noqa: A002
     return found
 
 
-def _peer_designs(round: Round, classes: dict[Redrawable, list[int]]) -> list[tuple[Redrawable, Array, Places]]:  # noqa: A002
+def _peer_designs(
+    this_round: Round, classes: dict[SamplesStatistics, list[int]]
+) -> list[tuple[SamplesStatistics, Array, Places]]:
     """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
 
     Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
@@ -121,20 +129,20 @@ def _peer_designs(round: Round, classes: dict[Redrawable, list[int]]) -> list[tu
     """
     found = []
     for model, members in classes.items():
-        own = _designs(model, round, members)
-        everyone = np.zeros((*round.statistics.shape[:-1], own.shape[-1]))
+        own = _designs(model, this_round, members)
+        everyone = np.zeros((*this_round.statistics.shape[:-1], own.shape[-1]))
         everyone[..., members, :] = own
-        found.append((model, *_distinct(leave_one_out(everyone, round.groups))))
+        found.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
     return found
 
 
-def _designs(model: Redrawable, round: Round, members: list[int]) -> Array:  # noqa: A002
-    if round.rows is not None and isinstance(model, Foreseeing):
+def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
+    if this_round.rows is not None and isinstance(model, HasExpectedEvidence):
         try:
-            return model.design(round.statistics[..., members, :])
+            return model.design(this_round.statistics[..., members, :])
         except MissingCapabilityError:
-            return model.plan(round.count_rows()[..., members])
-    return model.design(round.statistics[..., members, :])
+            return model.plan(this_round.count_rows()[..., members])
+    return model.design(this_round.statistics[..., members, :])
 
 
 def _distinct(designs: Array) -> tuple[Array, Places]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.errors import ParameterError
+from troth.core.errors import ParameterError
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical
 from troth.models.exponential import Exponential, Gamma

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from troth.errors import MissingCapabilityError
-from troth.model import Array, Extremes, Forecast, Generator, Model
-from troth.models.extremes import dirichlet_extremes
+from troth.core.contract import Array, Extremes, Forecast, Generator, Model
+from troth.core.errors import MissingCapabilityError
+from troth.core.reductions import Sums, Tally
+from troth.core.support import Support
 from troth.models.family import Family, scalar_parameters
-from troth.models.predictive import expected_log_evidence_of_counts
-from troth.models.second_difference import dirichlet_log_pmi
-from troth.sums import Sums, Tally
-from troth.support import Support
+from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.predictive import expected_log_evidence_of_counts
+from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.models.predictive import Exact
+    from troth.models.numerics.predictive import Exact
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
 
@@ -98,31 +98,34 @@ class Bernoulli(Family):
         """Ones and zeros: the statistic itself."""
         return np.asarray(statistics, dtype=np.float64)
 
-    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], by_type: bool, /) -> Forecast:
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
         """Foretell peers' data: the number of ones is Beta-binomial given the own report."""
         ((model, counts),) = peers
         if model != self:
             raise MissingCapabilityError(f"{self!r} cannot foretell the data of {model!r}")
         rows = counts.sum(axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
-        log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if by_type else 0.0)
+        log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
         situations, which = np.unique(
             np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3), axis=0, return_inverse=True
         )
-        coincidence = np.array(
-            [self._coincidence(float(one), float(zero), float(size), by_type) for one, zero, size in situations]
+        collision_probability = np.array(
+            [
+                self._collision_probability(float(one), float(zero), float(size), unordered)
+                for one, zero, size in situations
+            ]
         )
-        log_outcomes = np.log(rows + 1) if by_type else rows * np.log(2)
-        return Forecast(np.exp(log_chance), coincidence[which.ravel()].reshape(rows.shape), log_outcomes)
+        log_outcomes = np.log(rows + 1) if unordered else rows * np.log(2)
+        return Forecast(np.exp(log_chance), collision_probability[which.ravel()].reshape(rows.shape), log_outcomes)
 
-    def _coincidence(self, ones: float, zeros: float, rows: float, by_type: bool) -> float:
+    def _collision_probability(self, ones: float, zeros: float, rows: float, unordered: bool) -> float:
         """Σ p² over all that peers with so many rows could report, given own ones and zeros.
 
         Beyond some thousand rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
         over pieces that grow from both ends; the counts next to the ends are added one by one.
         """
         if rows <= 2 * _ONE_BY_ONE:
-            return float(self._squared_chance(np.arange(rows + 1), ones, zeros, rows, by_type).sum())
+            return float(self._squared_chance(np.arange(rows + 1), ones, zeros, rows, unordered).sum())
         ends = np.concatenate([np.arange(_ONE_BY_ONE), rows - np.arange(_ONE_BY_ONE)])
         first, last = _ONE_BY_ONE - 0.5, rows - _ONE_BY_ONE + 0.5
         half = np.geomspace(first, rows / 2, 200)
@@ -130,20 +133,20 @@ class Bernoulli(Family):
         edges[0], edges[-1] = first, last
         nodes, weights = np.polynomial.legendre.leggauss(12)
         middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-        inner = self._squared_chance(middle[:, None] + width[:, None] * nodes, ones, zeros, rows, by_type)
-        tails = self._squared_chance(ends, ones, zeros, rows, by_type)
+        inner = self._squared_chance(middle[:, None] + width[:, None] * nodes, ones, zeros, rows, unordered)
+        tails = self._squared_chance(ends, ones, zeros, rows, unordered)
         slopes = np.diff(
-            self._squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5]), ones, zeros, rows, by_type)
+            self._squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5]), ones, zeros, rows, unordered)
         )
         return float(tails.sum() + (inner * weights).sum(axis=1) @ width - (slopes[1, 0] - slopes[0, 0]) / 24)
 
-    def _squared_chance(self, k: Array, ones: float, zeros: float, rows: float, by_type: bool) -> Array:
+    def _squared_chance(self, k: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
         """Return p² of k ones among so many rows, once per type or once per sequence of that type."""
         counts = np.stack([k, rows - k], axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         own = np.array([ones, zeros])
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
-        return np.asarray(np.exp(2 * log_chance + (2 if by_type else 1) * log_orders))
+        return np.asarray(np.exp(2 * log_chance + (2 if unordered else 1) * log_orders))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import ParameterError
-from troth.model import Array, Extremes, Generator, Model
-from troth.models.extremes import dirichlet_extremes
+from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.errors import ParameterError
+from troth.core.reductions import Sums, Tally
+from troth.core.support import Support
 from troth.models.family import Family
-from troth.models.predictive import expected_log_evidence_of_counts
-from troth.models.second_difference import dirichlet_log_pmi
-from troth.sums import Sums, Tally
-from troth.support import Support
+from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.predictive import expected_log_evidence_of_counts
+from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.models.family import Vector
-    from troth.models.predictive import Exact
+    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

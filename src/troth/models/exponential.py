@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.model import Array, Extremes, Generator, Model
-from troth.models.extremes import count_ladder, ray_extremes
+from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
-from troth.models.predictive import log_gamma_excess
-from troth.models.second_difference import gamma_log_pmi
-from troth.support import Support
+from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.models.predictive import Exact
+    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

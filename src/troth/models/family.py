@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from troth.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
-from troth.information import check_generator as check_generator
-from troth.sums import Moments
-from troth.support import Support, as_floats
+from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
+from troth.core.information import check_generator as check_generator
+from troth.core.reductions import Moments
+from troth.core.support import Support, as_floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from troth.model import Array, Model
-    from troth.sums import Sums
+    from troth.core.contract import Array, Model
+    from troth.core.reductions import Sums
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array

@@ -11,22 +11,22 @@ import numpy as np
 from scipy.optimize import nnls
 from scipy.special import gammaln
 
-from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.model import Array, Extremes, Forecast, Generator, Model
+from troth.core.contract import Array, Extremes, Forecast, Generator, Model
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.core.reductions import Sums, Tally
+from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.coincidence import log_same_sequence, log_same_type
-from troth.models.extremes import datasets_by_type
 from troth.models.family import Family
-from troth.models.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
-from troth.models.recovery import recover_counts
-from troth.sums import Sums, Tally
-from troth.support import Support
+from troth.models.numerics.collisions import log_same_sequence, log_same_type
+from troth.models.numerics.count_recovery import recover_counts
+from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.models.family import Matrix, Vector
-    from troth.models.predictive import Exact
+    from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
 
@@ -237,7 +237,7 @@ class Finite(Family):
         positive = posteriors[np.isfinite(posteriors)]
         return float(positive.max() - positive.min())
 
-    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], by_type: bool, /) -> Forecast:
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
         """Foretell peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
         log_posterior = self._log_prior + own
         log_posterior = log_posterior - self.log_evidence(own)[..., None]
@@ -249,14 +249,14 @@ class Finite(Family):
             tables.append(model)
             rows, symbols = counts.sum(axis=-1), counts.shape[-1]
             log_chance = log_chance + model.from_summary(counts)
-            if by_type:
+            if unordered:
                 log_chance = log_chance + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1))[..., None]
                 log_outcomes = log_outcomes + gammaln(rows + symbols) - gammaln(rows + 1) - gammaln(symbols)
             else:
                 log_outcomes = log_outcomes + rows * np.log(symbols)
         sizes = np.stack([counts.sum(axis=-1) for _, counts in peers], axis=-1)
-        coincidence = _coincidence(tables, sizes, np.exp(log_posterior), by_type)
-        return Forecast(np.exp(log_chance).sum(axis=-1), coincidence, log_outcomes)
+        collision_probability = _collision_probability(tables, sizes, np.exp(log_posterior), unordered)
+        return Forecast(np.exp(log_chance).sum(axis=-1), collision_probability, log_outcomes)
 
     @property
     def space(self) -> Mapping[str, object]:
@@ -323,9 +323,9 @@ def _one_sided(table: Array, rows: int) -> Array:
     return rows * table[[int(ratios.argmin()), int(ratios.argmax())]]
 
 
-def _coincidence(tables: Sequence[Finite], sizes: Array, posterior: Array, by_type: bool) -> Array:
+def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Array, unordered: bool) -> Array:
     """QᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
-    log_same = log_same_type if by_type else log_same_sequence
+    log_same = log_same_type if unordered else log_same_sequence
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])
     q = np.broadcast_to(posterior, (*shape, posterior.shape[-1])).reshape(-1, posterior.shape[-1])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaln
 
-from troth.model import Array, Extremes, Generator, Model
-from troth.models.extremes import count_ladder, ray_extremes
+from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
-from troth.models.second_difference import dirichlet_log_pmi
-from troth.support import Support
+from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

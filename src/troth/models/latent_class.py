@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.model import Array, Extremes, Forecast, Generator, Model
+from troth.core.contract import Array, Extremes, Forecast, Generator, Model
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.core.reductions import Moments, Sums, Tally
+from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
-from troth.models.coincidence import log_same_dispersed
-from troth.models.dispersed import LABELS, LAWS, as_probabilities, draw_effect, draw_rows, draw_sums, log_likelihood
-from troth.models.extremes import datasets_by_type
 from troth.models.family import Family, moments, scalar_parameters
-from troth.models.finite_extremes import finite_extremes_of
 from troth.models.geometric import count_and_sum
-from troth.models.orders import log_orders
-from troth.models.widest import widest_spread
-from troth.sums import Moments, Sums, Tally
-from troth.support import Support
+from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.dispersed import (
+    LABELS,
+    LAWS,
+    as_probabilities,
+    draw_effect,
+    draw_rows,
+    draw_sums,
+    log_likelihood,
+)
+from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.finite_extremes import finite_extremes_of
+from troth.models.numerics.likelihood_gaps import widest_spread
+from troth.models.numerics.row_orders import log_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -231,7 +239,7 @@ class LatentClass(Family):
         reports = [law.from_summary(datasets_by_type(limit, law._codes)) for law, limit in everyone]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
 
-    def forecast_terms(self, statistics: Array, rows: Array, by_type: bool, /) -> Array:
+    def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
         """Log-likelihoods of what is foretold, ln K of each pair of types and the log number of possible reports.
 
         K is the chance that reports of so many rows are the same under both types. Peers are independent given the
@@ -252,8 +260,8 @@ class LatentClass(Family):
                 f"Brier foretells reports of up to {_MOST_ROWS:,} rows under LatentClass, not of {sizes[-1]:,.0f}"
             )
         flat, which = t.reshape(-1, t.shape[-1]), which.ravel()
-        same = np.array([_log_same(self, int(size), by_type) for size in sizes])[which]
-        if by_type:
+        same = np.array([_log_same(self, int(size), unordered) for size in sizes])[which]
+        if unordered:
             orders = np.empty(len(flat))
             for k, size in enumerate(sizes):
                 orders[which == k] = log_orders(self._probabilities, self.dispersion, flat[which == k], int(size))
@@ -270,9 +278,9 @@ class LatentClass(Family):
         types = len(self.prior)
         one, two = np.triu_indices(types)
         log_pairs = log_posterior[..., one] + log_posterior[..., two] + terms[..., types:-1]
-        coincidence = (np.where(one == two, 1.0, 2.0) * np.exp(log_pairs)).sum(axis=-1)
+        collision_probability = (np.where(one == two, 1.0, 2.0) * np.exp(log_pairs)).sum(axis=-1)
         probability = np.exp(log_posterior + terms[..., :types]).sum(axis=-1)
-        return Forecast(probability, coincidence, terms[..., -1])
+        return Forecast(probability, collision_probability, terms[..., -1])
 
     @property
     def _probabilities(self) -> Array:
@@ -311,6 +319,6 @@ class LatentClass(Family):
 
 
 @lru_cache(maxsize=1 << 14)
-def _log_same(model: LatentClass, rows: int, by_type: bool) -> Array:
+def _log_same(model: LatentClass, rows: int, unordered: bool) -> Array:
     """Log chance that reports of so many rows are the same, for each pair of types."""
-    return log_same_dispersed(model._probabilities, model.dispersion, rows, by_type)
+    return log_same_dispersed(model._probabilities, model.dispersion, rows, unordered)

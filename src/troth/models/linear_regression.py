@@ -15,14 +15,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
-from troth.models.predictive import log_gamma_excess
+from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from troth.model import Array, Generator, Model
-    from troth.models.predictive import Exact
+    from troth.core.contract import Array, Generator, Model
+    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

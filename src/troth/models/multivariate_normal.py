@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import multigammaln, psi
 
-from troth.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments
 from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
-from troth.models.predictive import log_gamma_excess
-from troth.models.second_difference import minus_product
-from troth.sums import Moments
+from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.second_difference import minus_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from troth.model import Array, Generator, Model
+    from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Sums
     from troth.models.family import Matrix, Vector
-    from troth.models.predictive import Exact
-    from troth.sums import Sums
+    from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.errors import UnboundedRangeError
-from troth.model import Extremes
-from troth.models.extremes import count_ladder, ray_extremes
+from troth.core.contract import Extremes
+from troth.core.errors import UnboundedRangeError
+from troth.core.reductions import Moments
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
-from troth.models.predictive import log_gamma_excess
-from troth.models.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
-from troth.sums import Moments
+from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.model import Array, Generator, Model
-    from troth.models.predictive import Exact
-    from troth.sums import Sums
+    from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Sums
+    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from troth.model import Array, Extremes, Generator, Model
-from troth.models.extremes import count_ladder, ray_extremes
+from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.support import Support
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
-from troth.models.predictive import LARGEST_SUM, log_gamma_excess
-from troth.models.second_difference import gamma_log_pmi
-from troth.support import Support
+from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
+from troth.models.numerics.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.models.predictive import Exact
+    from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.errors import UnboundedRangeError
-from troth.model import Extremes
-from troth.models.dispersed import real_weight
-from troth.models.extremes import ray_extremes
+from troth.core.contract import Extremes
+from troth.core.errors import UnboundedRangeError
+from troth.core.reductions import Moments
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
-from troth.models.second_difference import minus_product
-from troth.sums import Moments
+from troth.models.numerics.dispersed import real_weight
+from troth.models.numerics.extremes import ray_extremes
+from troth.models.numerics.second_difference import minus_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.model import Array, Generator, Model
-    from troth.models.predictive import Exact
-    from troth.sums import Sums
+    from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Sums
+    from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.errors import DataError
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
+from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.normal import zero_where_empty
-from troth.models.second_difference import in_chunks, peak_of, residual
-from troth.sums import Moments
-from troth.support import Support
+from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from troth.model import Array, Generator
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Sums
     from troth.models.family import Matrix, Vector
-    from troth.sums import Sums
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time

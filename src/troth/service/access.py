@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from troth.service import accounts
 from troth.service.accounts import Who
-from troth.service.refusals import ForbiddenError, SignInNeededError
+from troth.service.errors import ForbiddenError, SignInNeededError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,7 @@ from argon2.exceptions import VerificationError
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from troth.service.refusals import (
+from troth.service.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,

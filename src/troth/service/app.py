@@ -18,7 +18,7 @@ from troth.service import api, incoming, settlement
 from troth.service.access import check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
-from troth.service.sizes import Sizes
+from troth.service.request_limits import Sizes
 from troth.service.store import Store
 from troth.service.uploads import SANDBOX, Limits
 from troth.service.web import Guard, answer_errors, log_to_stderr, logger

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, update
 
 from troth.campaigns.commit import DAILY_ROUNDS
-from troth.campaigns.section import plain_copy
 from troth.campaigns.seed import Secret, draw_secret
+from troth.campaigns.settings import plain_copy
 from troth.campaigns.settle import rehearse
-from troth.campaigns.spec import Campaign
-from troth.errors import TrothError
-from troth.model import Summable
+from troth.campaigns.terms import Campaign
+from troth.core.contract import Summable
+from troth.core.errors import TrothError
 from troth.service import accounts
 from troth.service.accounts import Who, clean_name
-from troth.service.refusals import ConflictError, InvalidError, NotFoundError
+from troth.service.errors import ConflictError, InvalidError, NotFoundError
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 

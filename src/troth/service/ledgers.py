@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, insert, select
 
 from troth.campaigns.ledger import Ledger
-from troth.campaigns.result import Result
 from troth.campaigns.verify import campaign_of
-from troth.service.refusals import ConflictError
+from troth.results.result import Result
+from troth.service.errors import ConflictError
 from troth.service.schema import ledger_lines
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from troth.campaigns.ledger import locked
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -54,7 +54,7 @@ def describe(app: FastAPI) -> None:
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
-    from troth.service.answers import Refused
+    from troth.service.responses import Refused
 
     plain = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     plain["paths"] = {path: item for path, item in plain["paths"].items() if path.startswith("/api/")}

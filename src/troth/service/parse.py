@@ -12,14 +12,14 @@ import pyarrow.ipc
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from troth.campaigns.tables.files import NOT_UNICODE, Fragment
-from troth.campaigns.tables.kernel import as_numbers, holds_numbers
-from troth.campaigns.tables.own import read_own
-from troth.campaigns.tables.request import shown
-from troth.errors import DataError, TrothError
+from troth.core.errors import DataError, TrothError
+from troth.data.files import NOT_UNICODE, Fragment
+from troth.data.kernel import as_numbers, holds_numbers
+from troth.data.request import shown
+from troth.data.single_provider import read_own
 
 if TYPE_CHECKING:
-    from troth.campaigns.tables.request import Day, Request
+    from troth.data.request import Day, Request
 
 SHOWN_ROWS, SHOWN_LENGTH, MOST_COLUMNS = 8, 40, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
-from troth.campaigns.findings import Belief, beliefs_of
-from troth.campaigns.spec import Campaign
-from troth.campaigns.tables.request import Report
-from troth.errors import TrothError
+from troth.campaigns.terms import Campaign
+from troth.core.errors import TrothError
+from troth.data.request import Report
 from troth.mechanisms import Bonded, OneTime
+from troth.results.findings import Belief, beliefs_of
 from troth.service.sandbox import Sandbox
-from troth.service.warm import Bounds
+from troth.service.worker_processes import Bounds
 
 MOST_PROVIDERS, MOST_ROWS, ROUNDS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)

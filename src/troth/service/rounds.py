@@ -14,9 +14,9 @@ import numpy as np
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from troth.campaigns.tables.request import Day, Report, day_order, parse_day
+from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns as terms
-from troth.service.refusals import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
+from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.schema import members, new_id, reports, rounds, uploads
 from troth.service.store import now, queue
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row, Select
 
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
     from troth.service.accounts import Who
     from troth.service.uploads import Upload
 

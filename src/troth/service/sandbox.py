@@ -1,7 +1,7 @@
 """Work on files that nobody vouches for, in a process of its own with limits on memory, processor time and the clock.
 
 A fresh interpreter takes most of a second to start, and a server with threads must not fork. So a small process with
-all modules loaded waits beside the server, and forks a child for each task (see `troth.service.warm`).
+all modules loaded waits beside the server, and forks a child for each task (see `troth.service.worker_processes`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.errors import TrothError
-from troth.service.warm import BLOCK, LENGTH, NO_CHILD, OUT_OF_MEMORY, STARTED, STATUS, Bounds
+from troth.core.errors import TrothError
+from troth.service.worker_processes import BLOCK, LENGTH, NO_CHILD, OUT_OF_MEMORY, STARTED, STATUS, Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_START = "import sys; sys.path[:] = {path!r}; from troth.service.warm import serve; serve({socket}, {modules!r})"
+_START = (
+    "import sys; sys.path[:] = {path!r}; from troth.service.worker_processes import serve; serve({socket}, {modules!r})"
+)
 _KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 _SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve more address space than they use

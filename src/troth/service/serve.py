@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from sqlalchemy import func, select
 
-from troth.errors import DataError
+from troth.core.errors import DataError
 from troth.service import accounts
 from troth.service.app import SETTINGS, Settings
 from troth.service.migrate import back_up, copy_sqlite, migrate

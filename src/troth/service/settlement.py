@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import or_, select, update
 
-from troth.campaigns.run import pay_rounds, refuse_lonely
-from troth.errors import TrothError
+from troth.campaigns.rounds import pay_rounds, refuse_lonely
+from troth.core.errors import TrothError
 from troth.service import campaigns as terms
 from troth.service import ledgers
-from troth.service.refusals import ConflictError, InvalidError
+from troth.service.errors import ConflictError, InvalidError
 from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, write_day
 from troth.service.schema import campaigns, rounds
 from troth.service.store import after, now

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from troth.errors import DataError
+from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.run import check_limits, check_possible
-from troth.campaigns.statistics import parse_statistics
-from troth.campaigns.tables.files import format_of
-from troth.campaigns.tables.read import canonical_name
-from troth.campaigns.tables.request import Day, Report
-from troth.errors import DataError
+from troth.campaigns.rounds import check_limits, check_possible
+from troth.campaigns.statistics_file import parse_statistics
+from troth.core.errors import DataError
+from troth.data.files import format_of
+from troth.data.read import canonical_name
+from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
-from troth.service.warm import Bounds
+from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
 
 SHOWN_LABELS = 12
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000

@@ -9,19 +9,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.explain import steps
-from troth.campaigns.section import plain_copy
+from troth.campaigns.settings import plain_copy
+from troth.results.explanation import steps
 from troth.service import campaigns as terms
 from troth.service import ledgers, rounds
-from troth.service.refusals import ConflictError, NotFoundError
+from troth.service.errors import ConflictError, NotFoundError
 from troth.service.store import now
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
-    from troth.campaigns.result import Result
     from troth.campaigns.settle import Payment
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
+    from troth.results.result import Result
     from troth.service.accounts import Who
 
 

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import OperationalError, TimeoutError  # noqa: A004
 from starlette.exceptions import HTTPException
 
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service.access import methods_at
 
 if TYPE_CHECKING:

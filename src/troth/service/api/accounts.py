@@ -8,17 +8,17 @@ from fastapi import Request, Response
 from sqlalchemy import text
 
 from troth import __version__
-from troth.service import accounts, answers
+from troth.service import accounts, responses
 from troth.service.api.answering import Anybody, Somebody, answered, router, store_of
+from troth.service.errors import ForbiddenError
 from troth.service.openapi import refuses
-from troth.service.refusals import ForbiddenError
-from troth.service.schemas import Acceptance, Identifier, NewPassword, SignIn
+from troth.service.requests import Acceptance, Identifier, NewPassword, SignIn
 
 if TYPE_CHECKING:
     from troth.service.store import Store
 
 
-@router.get("/health", tags=["service"], response_model=answers.Health)
+@router.get("/health", tags=["service"], response_model=responses.Health)
 def health(request: Request) -> Response:
     """Tell that the service and its database answer."""
     return answered(check_health(store_of(request)))
@@ -31,13 +31,15 @@ def check_health(store: Store) -> dict[str, str]:
     return {"status": "ok", "version": __version__}
 
 
-@router.get("/me", tags=["account"], response_model=answers.Me)
+@router.get("/me", tags=["account"], response_model=responses.Me)
 def me(who: Somebody) -> Response:
     """Tell who the token belongs to."""
     return answered({"name": who.name, "role": who.role, "scopes": sorted(who.scopes)})
 
 
-@router.post("/tokens", tags=["account"], status_code=201, response_model=answers.NewToken, responses=refuses(401, 429))
+@router.post(
+    "/tokens", tags=["account"], status_code=201, response_model=responses.NewToken, responses=refuses(401, 429)
+)
 def create_token(request: Request, body: SignIn) -> Response:
     """Exchange a name and password for a token that expires; it is shown this once."""
     store = store_of(request)
@@ -48,7 +50,7 @@ def create_token(request: Request, body: SignIn) -> Response:
     return answered({"token": secret, **_token(kept)}, 201)
 
 
-@router.get("/tokens", tags=["account"], response_model=list[answers.Token])
+@router.get("/tokens", tags=["account"], response_model=list[responses.Token])
 def list_tokens(request: Request, who: Somebody) -> Response:
     """List one's tokens, without their secrets."""
     with store_of(request).read() as tx:
@@ -68,7 +70,7 @@ def revoke_token(request: Request, who: Somebody, token: Identifier) -> None:
 
 
 @router.post(
-    "/invitations", tags=["account"], status_code=201, response_model=answers.Joined, responses=refuses(403, 404, 409)
+    "/invitations", tags=["account"], status_code=201, response_model=responses.Joined, responses=refuses(403, 404, 409)
 )
 def accept_invitation(request: Request, who: Anybody, body: Acceptance) -> Response:
     """Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider."""
@@ -80,7 +82,7 @@ def accept_invitation(request: Request, who: Anybody, body: Acceptance) -> Respo
         return answered({"account": account, "name": accounts.name_of(tx, account)}, 201)
 
 
-@router.post("/passwords", tags=["account"], status_code=201, response_model=answers.Joined, responses=refuses(404))
+@router.post("/passwords", tags=["account"], status_code=201, response_model=responses.Joined, responses=refuses(404))
 def choose_password(request: Request, body: NewPassword) -> Response:
     """Choose a password with a one-time link to sign in; sessions and tokens that the account had end."""
     with store_of(request).write() as tx:

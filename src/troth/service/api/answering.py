@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from troth.campaigns.canonical import canonical
+from troth.campaigns.canonical_json import canonical
 from troth.service.access import identify
 from troth.service.accounts import Who
-from troth.service.once import Reply, answer_once, replayed, request_of
+from troth.service.errors import InvalidError
+from troth.service.idempotency import Reply, answer_once, replayed, request_of
 from troth.service.openapi import readable_id, refuses
-from troth.service.refusals import InvalidError
 from troth.service.store import timestamp
 
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from fastapi import Request, Response
 
 from troth.campaigns.toml import to_toml
-from troth.service import answers, campaigns, views
+from troth.service import campaigns, responses, views
 from troth.service.api.answering import Somebody, a_file, answered, download, once, reply_of, router, sent, store_of
 from troth.service.openapi import refuses
-from troth.service.schemas import Group, Identifier, Key, NewCampaign, NewProvider, Terms
+from troth.service.requests import Group, Identifier, Key, NewCampaign, NewProvider, Terms
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from troth.service.accounts import Who
-    from troth.service.once import Reply
+    from troth.service.idempotency import Reply
 
 
-@router.get("/campaigns", tags=["campaigns"], response_model=list[answers.Campaign])
+@router.get("/campaigns", tags=["campaigns"], response_model=list[responses.Campaign])
 def list_campaigns(request: Request, who: Somebody) -> Response:
     """List the campaigns that one owns or provides data to."""
     with store_of(request).read() as tx:
@@ -27,7 +27,7 @@ def list_campaigns(request: Request, who: Somebody) -> Response:
 
 
 @router.post(
-    "/campaigns", tags=["campaigns"], status_code=201, response_model=answers.OwnCampaign, responses=refuses(409)
+    "/campaigns", tags=["campaigns"], status_code=201, response_model=responses.OwnCampaign, responses=refuses(409)
 )
 def create_campaign(request: Request, body: NewCampaign, who: Somebody, key: Key = None) -> Response:
     """Create a campaign from the tables of a campaign file; the seed is drawn and committed to."""
@@ -41,7 +41,7 @@ def create_campaign(request: Request, body: NewCampaign, who: Somebody, key: Key
     return once(request, who, key, body, work)
 
 
-@router.get("/campaigns/{campaign}", tags=["campaigns"], response_model=answers.Campaign)
+@router.get("/campaigns/{campaign}", tags=["campaigns"], response_model=responses.Campaign)
 def show_campaign(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Show a campaign."""
     with store_of(request).read() as tx:
@@ -49,7 +49,7 @@ def show_campaign(request: Request, campaign: Identifier, who: Somebody) -> Resp
 
 
 @router.put(
-    "/campaigns/{campaign}/terms", tags=["campaigns"], response_model=answers.OwnCampaign, responses=refuses(409)
+    "/campaigns/{campaign}/terms", tags=["campaigns"], response_model=responses.OwnCampaign, responses=refuses(409)
 )
 def change_terms(request: Request, campaign: Identifier, body: Terms, who: Somebody) -> Response:
     """Replace the terms, until the first round opens."""
@@ -66,7 +66,7 @@ def campaign_file(request: Request, campaign: Identifier, who: Somebody) -> Resp
     return download(text.encode(), "application/toml", "campaign.toml")
 
 
-@router.get("/campaigns/{campaign}/providers", tags=["providers"], response_model=list[answers.Provider])
+@router.get("/campaigns/{campaign}/providers", tags=["providers"], response_model=list[responses.Provider])
 def list_providers(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """List the providers."""
     with store_of(request).read() as tx:
@@ -78,13 +78,13 @@ def list_providers(request: Request, campaign: Identifier, who: Somebody) -> Res
     "/campaigns/{campaign}/providers",
     tags=["providers"],
     status_code=201,
-    response_model=answers.Invited,
+    response_model=responses.Invited,
     responses=refuses(409),
 )
 def add_provider(request: Request, campaign: Identifier, body: NewProvider, who: Somebody) -> Response:
     """Add a provider whose identity was verified, and return a one-time invitation for it.
 
-    There is no key to send it again with, because answers under keys are kept, and invitations are not: the name is
+    There is no key to send it again with, because responses under keys are kept, and invitations are not: the name is
     taken then, and a new invitation can be asked for.
     """
     with store_of(request).write() as tx:
@@ -96,7 +96,7 @@ def add_provider(request: Request, campaign: Identifier, body: NewProvider, who:
 @router.put(
     "/campaigns/{campaign}/providers/{member}/group",
     tags=["providers"],
-    response_model=answers.Provider,
+    response_model=responses.Provider,
     responses=refuses(409),
 )
 def relate(request: Request, campaign: Identifier, member: Identifier, body: Group, who: Somebody) -> Response:
@@ -110,7 +110,7 @@ def relate(request: Request, campaign: Identifier, member: Identifier, body: Gro
     "/campaigns/{campaign}/providers/{member}/invitation",
     tags=["providers"],
     status_code=201,
-    response_model=answers.Invited,
+    response_model=responses.Invited,
     responses=refuses(409),
 )
 def invite(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> Response:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import Request, Response
 
-from troth.campaigns.pay import verify as verify_ledger
-from troth.campaigns.report import render
-from troth.errors import TrothError
-from troth.service import answers, ledgers, rounds, views
+from troth.core.errors import TrothError
+from troth.results.page import render
+from troth.results.pay import verify as verify_ledger
+from troth.service import ledgers, responses, rounds, views
 from troth.service.api.answering import Somebody, a_file, answered, download, router, store_of
+from troth.service.errors import RefusedError
 from troth.service.openapi import refuses
-from troth.service.refusals import RefusedError
-from troth.service.schemas import Identifier, Number
+from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
     from troth.service.accounts import Who
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @router.get(
     "/campaigns/{campaign}/rounds/{number}/payments",
     tags=["payments"],
-    response_model=answers.Payments,
+    response_model=responses.Payments,
     responses=refuses(409),
 )
 def payments(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
@@ -35,7 +35,7 @@ def payments(request: Request, campaign: Identifier, number: Number, who: Somebo
 @router.get(
     "/campaigns/{campaign}/rounds/{number}/payments/{member}",
     tags=["payments"],
-    response_model=answers.Payments,
+    response_model=responses.Payments,
     responses=refuses(409),
 )
 def payment(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
@@ -68,7 +68,7 @@ def report(request: Request, campaign: Identifier, who: Somebody) -> Response:
     return download(render(result).encode(), "text/html", "report.html")
 
 
-@router.post("/campaigns/{campaign}/verify", tags=["ledger"], response_model=answers.Verified, responses=refuses(409))
+@router.post("/campaigns/{campaign}/verify", tags=["ledger"], response_model=responses.Verified, responses=refuses(409))
 def verify(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """Check every byte of the ledger and recompute every payment."""
     return answered(verified(store_of(request), who, campaign))

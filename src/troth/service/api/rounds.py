@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
 
-from troth.service import answers, campaigns, rounds, settlement, views
+from troth.service import campaigns, responses, rounds, settlement, views
 from troth.service.api.answering import Somebody, after, answered, once, parse_moment, reply_of, router, store_of
 from troth.service.openapi import refuses
-from troth.service.schemas import Closing, Deadline, Identifier, Key, NewRound, Number
+from troth.service.requests import Closing, Deadline, Identifier, Key, NewRound, Number
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from troth.service.once import Reply
+    from troth.service.idempotency import Reply
 
 
-@router.get("/campaigns/{campaign}/rounds", tags=["rounds"], response_model=list[answers.Round])
+@router.get("/campaigns/{campaign}/rounds", tags=["rounds"], response_model=list[responses.Round])
 def list_rounds(request: Request, campaign: Identifier, who: Somebody) -> Response:
     """List the rounds."""
     with store_of(request).read() as tx:
@@ -28,7 +28,7 @@ def list_rounds(request: Request, campaign: Identifier, who: Somebody) -> Respon
     "/campaigns/{campaign}/rounds",
     tags=["rounds"],
     status_code=201,
-    response_model=answers.OwnRound,
+    response_model=responses.OwnRound,
     responses=refuses(409),
 )
 def open_round(request: Request, campaign: Identifier, body: NewRound, who: Somebody, key: Key = None) -> Response:
@@ -42,7 +42,7 @@ def open_round(request: Request, campaign: Identifier, body: NewRound, who: Some
     return once(request, who, key, body, work)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}", tags=["rounds"], response_model=answers.Round)
+@router.get("/campaigns/{campaign}/rounds/{number}", tags=["rounds"], response_model=responses.Round)
 def show_round(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """Show a round."""
     with store_of(request).read() as tx:
@@ -52,7 +52,7 @@ def show_round(request: Request, campaign: Identifier, number: Number, who: Some
 @router.post(
     "/campaigns/{campaign}/rounds/{number}/close",
     tags=["rounds"],
-    response_model=answers.OwnRound,
+    response_model=responses.OwnRound,
     responses=refuses(409),
 )
 def close_round(
@@ -70,7 +70,7 @@ def close_round(
 
 
 @router.post(
-    "/campaigns/{campaign}/finish", tags=["rounds"], response_model=answers.OwnCampaign, responses=refuses(409)
+    "/campaigns/{campaign}/finish", tags=["rounds"], response_model=responses.OwnCampaign, responses=refuses(409)
 )
 def finish(request: Request, campaign: Identifier, who: Somebody, key: Key = None) -> Response:
     """End a daily campaign: its last day is paid by its rule."""
@@ -87,7 +87,7 @@ def finish(request: Request, campaign: Identifier, who: Somebody, key: Key = Non
 @router.post(
     "/campaigns/{campaign}/rounds/{number}/reopen",
     tags=["rounds"],
-    response_model=answers.OwnRound,
+    response_model=responses.OwnRound,
     responses=refuses(409),
 )
 def reopen(request: Request, campaign: Identifier, number: Number, body: Deadline, who: Somebody) -> Response:
@@ -101,7 +101,7 @@ def reopen(request: Request, campaign: Identifier, number: Number, body: Deadlin
 @router.post(
     "/campaigns/{campaign}/rounds/{number}/publish",
     tags=["rounds"],
-    response_model=answers.OwnRound,
+    response_model=responses.OwnRound,
     responses=refuses(409),
 )
 def publish(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
@@ -111,7 +111,7 @@ def publish(request: Request, campaign: Identifier, number: Number, who: Somebod
         return answered(views.round_view(tx, who, campaign, number))
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/reports", tags=["rounds"], response_model=list[answers.Reporter])
+@router.get("/campaigns/{campaign}/rounds/{number}/reports", tags=["rounds"], response_model=list[responses.Reporter])
 def list_reports(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """List who has reported."""
     with store_of(request).read() as tx:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Body, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from troth.service import answers, campaigns, incoming, rounds, views
+from troth.service import campaigns, incoming, responses, rounds, views
 from troth.service.api.answering import Somebody, answered, once, reply_of, router, sent, store_of
-from troth.service.once import Reply, answer_once, replayed, request_of
-from troth.service.once import Request as Once
+from troth.service.idempotency import Reply, answer_once, replayed, request_of
+from troth.service.idempotency import Request as Once
 from troth.service.openapi import refuses
-from troth.service.schemas import Confirmation, Identifier, Key, Number
+from troth.service.requests import Confirmation, Identifier, Key, Number
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @router.get(
-    "/campaigns/{campaign}/rounds/{number}/submissions", tags=["submissions"], response_model=list[answers.Submission]
+    "/campaigns/{campaign}/rounds/{number}/submissions", tags=["submissions"], response_model=list[responses.Submission]
 )
 def list_submissions(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """List one's own submissions to a round, the latest first."""
@@ -38,7 +38,7 @@ def list_submissions(request: Request, campaign: Identifier, number: Number, who
 @router.get(
     "/campaigns/{campaign}/rounds/{number}/submissions/{submission}",
     tags=["submissions"],
-    response_model=answers.Submission,
+    response_model=responses.Submission,
 )
 def show_submission(
     request: Request, campaign: Identifier, number: Number, submission: Identifier, who: Somebody
@@ -59,7 +59,7 @@ def _submission(tx: Connection, who: Who, campaign: str, number: int, submission
     "/campaigns/{campaign}/rounds/{number}/submissions/file",
     tags=["submissions"],
     status_code=201,
-    response_model=answers.Submission,
+    response_model=responses.Submission,
     responses=refuses(409, 415),
     openapi_extra={
         "requestBody": {
@@ -88,7 +88,7 @@ async def submit_file(
     "/campaigns/{campaign}/rounds/{number}/submissions/statistics",
     tags=["submissions"],
     status_code=201,
-    response_model=answers.Submission,
+    response_model=responses.Submission,
     responses=refuses(409, 415),
 )
 def submit_statistics(
@@ -148,7 +148,7 @@ def _added(store: Store, asked: Once | None, who: Who, campaign: str, number: in
 @router.post(
     "/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm",
     tags=["submissions"],
-    response_model=answers.Submission,
+    response_model=responses.Submission,
     responses=refuses(409),
 )
 def confirm(

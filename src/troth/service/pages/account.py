@@ -8,15 +8,15 @@ from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE, identify
 from troth.service.accounts import Who
+from troth.service.errors import ConflictError, InvalidError, NotFoundError, SignInNeededError
 from troth.service.pages import forms
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, page, safe_next, store_of
-from troth.service.refusals import ConflictError, InvalidError, NotFoundError, SignInNeededError
-from troth.service.schemas import Identifier
+from troth.service.requests import Identifier
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Anybody = Annotated[Who | None, Depends(identify)]

@@ -10,17 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.api.answering import parse_moment
+from troth.service.errors import InvalidError, NotFoundError
+from troth.service.pages.campaign_status import standing_of
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.pages.provider import campaign_for_provider
-from troth.service.pages.standing import standing_of
-from troth.service.refusals import InvalidError, NotFoundError
-from troth.service.schemas import Identifier
+from troth.service.requests import Identifier
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from troth.service.pages.frame import short
 
 if TYPE_CHECKING:
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
 
 _MOST_BARS = 60
 

@@ -9,18 +9,18 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.campaigns.report import ASSUMED
+from troth.results.page import ASSUMED
 from troth.service import campaigns, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
+from troth.service.errors import NotFoundError
 from troth.service.pages.frame import page, store_of
-from troth.service.refusals import NotFoundError
-from troth.service.schemas import Identifier, Number
+from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]

@@ -21,7 +21,7 @@ from starlette.requests import Request
 
 from troth.service.access import COOKIE, identify
 from troth.service.accounts import SESSION_DAYS, Who
-from troth.service.refusals import ForbiddenError, InvalidError
+from troth.service.errors import ForbiddenError, InvalidError
 from troth.service.uploads import UploadError
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from troth.campaigns.report import ASSUMED
+from troth.results.page import ASSUMED
 from troth.service import campaigns, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.api.accounts import check_health
+from troth.service.pages.campaign_status import standing_of
 from troth.service.pages.frame import page, store_of
-from troth.service.pages.standing import standing_of
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Anybody = Annotated[Who | None, Depends(identify)]

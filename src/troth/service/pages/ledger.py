@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from troth.campaigns.report import render
 from troth.campaigns.toml import to_toml
+from troth.results.page import render
 from troth.service import campaigns, ledgers, views
 from troth.service.access import identify
 from troth.service.accounts import Who
@@ -17,11 +17,11 @@ from troth.service.api.answering import download
 from troth.service.api.ledgers import verified
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import is_part, page, store_of
-from troth.service.schemas import Identifier
+from troth.service.requests import Identifier
 
 if TYPE_CHECKING:
     from troth.campaigns.ledger import Ledger
-    from troth.campaigns.spec import Campaign
+    from troth.campaigns.terms import Campaign
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]

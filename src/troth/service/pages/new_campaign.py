@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.mechanism import RULES
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service import campaigns
 from troth.service.access import identify
 from troth.service.accounts import Who
+from troth.service.errors import InvalidError
 from troth.service.pages import terms_form
 from troth.service.pages.analyst import parse_toml
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.preview import foresee
-from troth.service.refusals import InvalidError
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]

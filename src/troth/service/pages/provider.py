@@ -11,15 +11,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service import campaigns, incoming, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
+from troth.service.errors import InvalidError, NotFoundError
 from troth.service.pages.charts import rounds_chart
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
-from troth.service.refusals import InvalidError, NotFoundError
-from troth.service.schemas import Identifier, Number
+from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

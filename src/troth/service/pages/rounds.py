@@ -8,21 +8,21 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.errors import TrothError
+from troth.core.errors import TrothError
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import identify
 from troth.service.accounts import Who
+from troth.service.errors import ConflictError, NotFoundError
 from troth.service.pages.analyst import deadline_of
 from troth.service.pages.charts import payments_chart
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.pages.provider import round_for_provider
 from troth.service.preview import learned
-from troth.service.refusals import ConflictError, NotFoundError
-from troth.service.schemas import Identifier, Number
+from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
-    from troth.campaigns.result import Result
+    from troth.results.result import Result
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]

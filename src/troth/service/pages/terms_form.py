@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from troth.campaigns.mechanism import RULES
 from troth.mechanisms import divergences
 from troth.models import FAMILIES
-from troth.service.refusals import InvalidError
+from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
     from troth.service.pages.forms import Fields

@@ -1,0 +1,326 @@
+"""From reports to a ledger: what is payable, and what was paid.
+
+A round is paid when its reports are in (under `MultiDay`, when the next day's are, or when there is no next day). What
+is in the ledger is never paid again: a run after an interruption, or with a new day, adds what is missing.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.canonical_json import as_number, canonical
+from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
+from troth.campaigns.money import to_minor
+from troth.campaigns.seed import Secret, draw_secret
+from troth.campaigns.settle import Payment, is_summable, settle, summary_of, sums_of
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
+from troth.data.read import days_of
+from troth.data.request import Day, Report, day_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from troth.campaigns.terms import Campaign
+
+
+SAME = 1e-9  # how far sums of the same data may differ between engines
+_MONEY = ("cap", "payment", "deposit")
+
+
+def pay_rounds(
+    campaign: Campaign,
+    reports: Sequence[Report],
+    ledger: Ledger,
+    *,
+    final: bool = False,
+    secret: Secret | None = None,
+    watch: Callable[[int, int], None] | None = None,
+) -> list[Day]:
+    """Add to the ledger what has become payable, and return the days that were paid now.
+
+    Parameters
+    ----------
+    reports
+        All reports that are in, those that were paid before included.
+    final
+        Say that no day follows the last one.
+    secret
+        What the campaign is committed to, for rules that draw.
+    watch
+        Called with the number of rounds done and in all.
+    """
+    if not reports and not ledger.entries:
+        raise DataError("there are no reports: the data have no rows")
+    begin(campaign, ledger)
+    known = {report.key: report for report in recorded_reports(campaign, ledger)}
+    paid = [entry["day"] for entry in ledger.of("close")]
+    _refuse_changes(reports, known, paid)
+    every = list({**{report.key: report for report in reports}, **known}.values())
+    campaign.check_providers(sorted({report.provider for report in every}))
+    check_limits(campaign, every)
+    for report in reports:
+        _refuse_impossible(campaign, report)
+    by_day: dict[Day, list[Report]] = {}
+    for report in sorted(every, key=lambda report: report.provider):
+        by_day.setdefault(report.day, []).append(report)
+    days = days_of(every)
+    check_kinds(days)
+    _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
+    payable = _payable(campaign, days, paid, final)
+    used = {*payable, *(_next(campaign, days, day) for day in payable)}
+    refuse_lonely([report for report in every if report.day in used and report.day not in paid])
+    for done, day in enumerate(payable, 1):
+        following = by_day.get(_next(campaign, days, day)) if campaign.waits else None
+        seed = _seed(campaign, secret, len(ledger.of("round")) + 1)
+        stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
+        write_round(campaign, ledger, by_day[day], following, known, seed, stamp)
+        if watch is not None:
+            watch(done, len(payable))
+    return payable
+
+
+def begin(campaign: Campaign, ledger: Ledger) -> None:
+    """Open the ledger with the campaign's terms, or check that it is this campaign's."""
+    if not ledger.entries:
+        ledger.append(
+            {
+                "entry": "campaign",
+                "format": FORMAT,
+                "terms": campaign.terms,
+                "digest": campaign.digest,
+                "commitment": campaign.commitment,
+                "versions": versions(),
+                "time": now(),
+            }
+        )
+    elif ledger.entries[0].get("digest") != campaign.digest:
+        theirs = ledger.entries[0].get("terms", {}).get("campaign", {}).get("name")
+        raise LedgerError(
+            f"the ledger is of campaign {theirs!r} with other terms than this file has; terms do not change once "
+            "payments have begun: restore the file, or start a new campaign with a ledger of its own"
+        )
+
+
+def write_round(
+    campaign: Campaign,
+    ledger: Ledger,
+    reports: Sequence[Report],
+    following: Sequence[Report] | None,
+    known: dict[Any, Report],
+    seed: str | None,
+    stamp: dict[str, Any],
+) -> None:
+    """Write a round: reports that the ledger does not have yet, the round's head, payments and the close."""
+    for report in [*reports, *(following or ())]:
+        if report.key not in known:
+            known[report.key] = report
+            ledger.append(report_entry(campaign, report))
+    payments = settle(campaign, reports, following, seed)
+    day, number = reports[0].day, len(ledger.of("round")) + 1
+    budget = campaign.round_budget
+    following_day = following[0].day if following else None
+    head = {"entry": "round", "day": day, "number": number, "budget": campaign.text(budget), "seed": seed}
+    ledger.append({**head, "next": following_day, **stamp})
+    for payment in payments:
+        ledger.append(payment_entry(campaign, day, payment))
+    total = sum(payment.payment for payment in payments)
+    close = {"entry": "close", "day": day, "number": number}
+    ledger.append({**close, "paid": campaign.text(total), "left": campaign.text(budget - total)})
+
+
+def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
+    if not campaign.draws:
+        return None
+    if campaign.commitment is None:
+        return (secret or draw_secret()).seed(1 if secret is None else number)
+    if secret is None or secret.commitment != campaign.commitment:
+        raise DataError("the secret is not the one that the campaign's commitment was made of; find the right file")
+    return secret.seed(number)
+
+
+def report_entry(campaign: Campaign, report: Report) -> dict[str, Any]:
+    """Return a report as the ledger has it: the summary that its provider's model makes of its rows, and a digest."""
+    model = campaign.model_of(report.provider)
+    core = {
+        "provider": report.provider,
+        "day": report.day,
+        "rows": report.rows,
+        "statistics": [float(value) for value in summary_of(model, report.sums)],
+    }
+    entry = {"entry": "report", **core, "digest": "sha256:" + sha256(canonical(core)).hexdigest()}
+    entry["source"] = report.source
+    if report.data_digest is not None:
+        entry["data_digest"] = report.data_digest
+    return entry
+
+
+def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
+    """Return a payment as the ledger has it, money as decimal strings."""
+    plain = dict(vars(payment))
+    for key in _MONEY:
+        plain[key] = campaign.text(plain[key])
+    if not payment.deposit:
+        del plain["deposit"]
+    return {"entry": "payment", "day": day, **plain}
+
+
+def _recorded(campaign: Campaign, entry: dict[str, Any]) -> Report:
+    """Return the report that an entry of the ledger records: payments are made of what was recorded."""
+    model = campaign.model_of(entry["provider"])
+    sums = sums_of(model, np.array([float(value) for value in entry["statistics"]]))
+    return Report(
+        entry["provider"], entry["day"], entry["rows"], sums, entry.get("source", ""), entry.get("data_digest")
+    )
+
+
+def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
+    """Refuse data that differ from what was recorded: what was used once stands, and need not be sent again."""
+    days = {day for _, day in known}
+    for new in reports:
+        old = known.get(new.key)
+        who = f"provider {new.provider!r}" + ("" if new.day is None else f", day {new.day}")
+        state = "paid for" if new.day in paid else "used for payments"
+        if old is None and new.day in days:
+            raise DataError(
+                f"{who}: this report came after the others were {state}; remove it, or start a new campaign"
+            )
+        if old is None:
+            continue
+        scale = np.maximum(np.abs(old.sums), np.abs(new.sums)).max(initial=0.0)
+        if old.rows != new.rows or not np.allclose(old.sums, new.sums, rtol=SAME, atol=SAME * scale):
+            raise DataError(
+                f"{who}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
+                "restore them, or start a new campaign"
+            )
+
+
+def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
+    """Refuse reports without rows, or with more than the campaign allows."""
+    for report in reports:
+        where = "" if report.day is None else f", day {report.day}"
+        if report.rows < 1:
+            raise DataError(f"provider {report.provider!r}{where}: the report has no rows")
+        if campaign.rows is not None and report.rows > campaign.rows:
+            raise DataError(
+                f"provider {report.provider!r}{where}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}"
+            )
+
+
+def _refuse_impossible(campaign: Campaign, report: Report) -> None:
+    try:
+        check_possible(campaign, report)
+    except DataError as error:
+        raise DataError(f"provider {report.provider!r}: {error}") from None
+
+
+def check_kinds(days: Sequence[Day]) -> None:
+    """Refuse days of two kinds."""
+    if len({type(day) for day in days}) > 1:
+        raise DataError(f"some days are whole numbers and others dates ({', '.join(map(str, days[:4]))}); use one kind")
+
+
+def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], ended: bool) -> None:
+    if campaign.days is not None and len(days) > campaign.days:
+        raise DataError(f"the data have {len(days)} days, but [campaign] days is {campaign.days}")
+    if ended and any(day not in paid for day in days):
+        raise DataError("the last day was paid, so the campaign is over: remove the days that came after it")
+    latest = max(paid, key=day_order, default=None)
+    early = [day for day in days if paid and day not in paid and day_order(day) < day_order(latest)]
+    if early:
+        raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
+
+
+def refuse_lonely(reports: Sequence[Report]) -> None:
+    """Refuse days that can never be paid, before another day's payment makes their reports stand."""
+    for day, count in Counter(report.day for report in reports).items():
+        if count < 2:
+            when = "" if day is None else f"day {day}: "
+            raise DataError(
+                f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its "
+                "data and the others' say about each other"
+            )
+
+
+def _next(campaign: Campaign, days: Sequence[Day], day: Day) -> Day:
+    """Return the day that a day is compared with, where the rule waits for one."""
+    later = [other for other in days if day_order(other) > day_order(day)] if campaign.waits else []
+    return later[0] if later else None
+
+
+def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:
+    closed = final or (campaign.days is not None and len(days) == campaign.days)
+    return day == days[-1] and (closed or not campaign.daily)
+
+
+def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final: bool) -> list[Day]:
+    ready = [day for day in days if not campaign.waits or day != days[-1] or _is_last(campaign, days, day, final)]
+    return [day for day in ready if day not in paid]
+
+
+def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+    """Read a payment back from the ledger."""
+
+    def minor(text: str) -> int:
+        sign = -1 if text.startswith("-") else 1
+        return sign * to_minor(text.lstrip("-"), campaign.decimals)
+
+    return Payment(
+        provider=entry["provider"],
+        rows=entry["rows"],
+        log_pmi=as_number(entry["log_pmi"]),
+        score=as_number(entry["score"]),
+        low=as_number(entry["low"]),
+        high=as_number(entry["high"]),
+        terms={term: float(value) for term, value in entry["terms"].items()},
+        share=float(entry["share"]),
+        nothing=float(entry["nothing"]),
+        cap=minor(entry["cap"]),
+        payment=minor(entry["payment"]),
+        deposit=minor(entry.get("deposit", "0")),
+        note=entry["note"],
+    )
+
+
+def recorded_reports(campaign: Campaign, ledger: Ledger) -> list[Report]:
+    """Read all reports back from the ledger."""
+    return [_recorded(campaign, entry) for entry in ledger.of("report")]
+
+
+def check_possible(campaign: Campaign, report: Report) -> None:
+    """Refuse a report that no data can have."""
+    model = campaign.model_of(report.provider)
+    if isinstance(report.rows, bool) or not isinstance(report.rows, int):
+        raise DataError(f"rows must be a whole number, not {report.rows!r}")
+    if not is_summable(model):
+        return
+    declared = model.sums  # type: ignore[attr-defined]
+    constant = [place for place, column in enumerate(campaign.columns) if column is None]
+    declared.check(report.sums, campaign.values, constant)
+    for place in constant:
+        if isinstance(declared, Moments) and declared.squares:
+            square = float(declared.telling(report.sums)[place])
+            if square != float(report.sums[0]):
+                raise DataError(
+                    f"the intercept, a constant 1, has a sum of squares of {square:g} over {report.rows} rows"
+                )
+    if float(declared.rows(report.sums)) != report.rows:
+        raise DataError(f"rows is {report.rows}, but the statistics are of {float(declared.rows(report.sums)):g} rows")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a payment was computed with."""
+    known = {"python": platform.python_version(), "troth": version("troth")}
+    return known | {name: version(name) for name in ("numpy", "scipy")}
+
+
+def now() -> str:
+    """Return the time, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,126 @@
+"""Strict reading of a table of settings: every mistake names the file, the key and the remedy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from troth.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class CampaignError(ParameterError):
+    """A campaign file with a mistake in it."""
+
+
+class Section:
+    """One table of a campaign file; what is not taken out of it is an unknown key."""
+
+    def __init__(self, place: str, plain: Any) -> None:
+        self.place = place
+        if not isinstance(plain, dict):
+            raise CampaignError(f"{place}: must be a table of settings, not {plain!r}")
+        self.left: dict[str, Any] = dict(plain)
+
+    def fail(self, key: str, message: str) -> CampaignError:
+        """Return an error at a key."""
+        return CampaignError(f"{self.place} {key}: {message}")
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """Take a value of any type."""
+        return self.left.pop(key, default)
+
+    def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), needed: bool = False) -> Any:
+        """Take a non-empty text, if need be one of several."""
+        if key not in self.left:
+            if needed:
+                hint = f"one of {', '.join(among)}" if among else "a text"
+                raise self.fail(key, f"is missing; give {hint}")
+            return default
+        value = self.left.pop(key)
+        if not isinstance(value, str) or not value.strip():
+            raise self.fail(key, f"must be a text in quotes, not {value!r}")
+        if among and value not in among:
+            chosen = closest(value, among)
+            if chosen is None:
+                raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+            value = chosen
+        return value
+
+    def whole(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
+        """Take a whole number."""
+        if key not in self.left:
+            return default
+        value = self.left.pop(key)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            upto = "" if most >= 2**53 else f" and at most {most:,}"
+            shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+            raise self.fail(key, f"must be a whole number of at least {least}{upto}, not {shown!r}")
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Take true or false."""
+        value = self.left.pop(key, default)
+        if not isinstance(value, bool):
+            raise self.fail(key, f"must be true or false, not {value!r}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Take a text or a list of texts."""
+        value = self.left.pop(key, [])
+        value = [value] if isinstance(value, str) else value
+        if not (isinstance(value, list | tuple) and all(isinstance(entry, str) and entry.strip() for entry in value)):
+            raise self.fail(key, f"must be a text or a list of texts, not {value!r}")
+        if len(set(value)) < len(value):
+            raise self.fail(key, f"names {Counter(value).most_common(1)[0][0]!r} twice")
+        return tuple(value)
+
+    def table(self, key: str) -> Section:
+        """Take a table within the table."""
+        return Section(
+            f"{self.place[:-1]}.{key}]" if self.place.endswith("]") else f"{self.place} {key}", self.take(key, {})
+        )
+
+    def done(self, known: Sequence[str] = ()) -> None:
+        """Raise at the first key that nobody took."""
+        for key in self.left:
+            near = get_close_matches(key, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
+            raise self.fail(key, f"there is no such setting{hint}")
+
+
+def closest(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is spelled the same but for case, spaces, dashes and underscores."""
+
+    def plain(text: str) -> str:
+        return "".join(c for c in text.lower() if c.isalnum())
+
+    return next((each for each in known if plain(each) == plain(name)), None)
+
+
+def numbers(value: Any) -> Any:
+    """Return numbers, or nested lists of numbers, as they are, or raise ValueError."""
+    if isinstance(value, list | tuple):
+        return [numbers(entry) for entry in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(value)
+    if isinstance(value, int) and abs(value) > 10**300:
+        raise ValueError("a number that is too large")
+    return value
+
+
+def plain_copy(value: Any) -> Any:
+    """Return a deep copy made of dictionaries, lists and scalars."""
+    if isinstance(value, dict):
+        return {str(key): plain_copy(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_copy(entry) for entry in value]
+    return value
+
+
+def without(plain: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """Return a table without some keys."""
+    return {key: value for key, value in plain.items() if key not in keys}

@@ -1,0 +1,1 @@
+"""A first campaign: guessed from a table, written as an example, or the demonstration."""

@@ -1,0 +1,519 @@
+"""The campaign file: who pays how much for what, checked to the last key before anything is read or written."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from glob import escape
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from troth import models
+from troth.campaigns.mechanism import Mechanism
+from troth.campaigns.money import to_minor, to_text
+from troth.campaigns.seed import check_commitment
+from troth.campaigns.settings import CampaignError, Section, numbers, plain_copy
+from troth.core.contract import Model, Summable, combine
+from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
+from troth.core.reductions import Tally
+from troth.data.engines import ENGINES
+from troth.data.files import FORMATS
+from troth.data.read import canonical_name
+from troth.data.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.data.files import Source
+    from troth.mechanisms import Rule
+
+TABLES = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
+_LARGEST_FILE = 1 << 22
+_WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """A checked campaign: everything that payments depend on but the reports, and where those are.
+
+    Make one with `Campaign.load`, from a file, or `Campaign.from_dict`, from the same tables as dictionaries.
+
+    Attributes
+    ----------
+    budget
+        What may be spent in all, or on each day, in minor units.
+    days
+        How many days share the budget, where it is not each day's.
+    columns
+        What the model reads of a row; None stands for a constant 1.
+    providers
+        Everybody who is invited, if the campaign says so; otherwise whoever reports.
+    history, history_source
+        What is known of the past days that the model was learnt from, and where they are.
+
+    Examples
+    --------
+    >>> campaign = Campaign.from_dict({
+    ...     "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
+    ...     "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+    ...     "data": {"source": "clinics.csv", "provider": "clinic"},
+    ... })
+    >>> campaign.budget, campaign.model
+    (100000, Bernoulli(alpha=1.0, beta=1.0))
+    """
+
+    name: str
+    budget: int
+    currency: str
+    decimals: int
+    per_day: bool
+    days: int | None
+    model: Model
+    provider_models: Mapping[str, Model]
+    columns: tuple[str | None, ...]
+    categories: tuple[str, ...] | None
+    mechanism: Mechanism | None
+    commitment: str | None
+    source: Source | None
+    format: str | None
+    engine: str
+    provider: str | None
+    day: str | None
+    providers: tuple[str, ...]
+    rows: int | None
+    values: tuple[float, float] | None
+    groups: Mapping[str, str]
+    weights: Mapping[str, Fraction]
+    plain: Mapping[str, Any]
+    history: Mapping[str, Any] | None = None
+    history_source: Source | None = None
+    path: Path | None = None
+    own_rule: Rule | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Campaign:
+        """Read a campaign file."""
+        path = Path(path)
+        plain = read_toml(path)
+        return cls.from_dict(plain, path=path)
+
+    @classmethod
+    def from_dict(
+        cls, plain: Any, *, path: Path | None = None, model: Model | None = None, rule: Rule | None = None
+    ) -> Campaign:
+        """Check tables of settings; a model or rule of one's own stands in for what they cannot describe."""
+        place = "" if path is None else f"{path.name}: "
+        top = Section(f"{place}top level:", plain)
+        sections = {name: Section(f"{place}[{name}]", top.take(name, {})) for name in TABLES}
+        top.done(TABLES)
+        for name in ("campaign", "model"):
+            if name not in plain:
+                raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
+        campaign, limits = sections["campaign"], sections["limits"]
+        settings: dict[str, Any] = {"plain": plain_copy(plain), "path": path}
+        settings |= _money(campaign)
+        settings["rows"], settings["values"] = _limits(limits)
+        settings |= _model(sections["model"], model)
+        settings["commitment"] = _commitment(sections["mechanism"])
+        settings["own_rule"] = rule
+        mechanism = None
+        if rule is None:
+            mechanism = Mechanism(sections["mechanism"], rows=settings["rows"], values=settings["values"])
+        settings["mechanism"] = mechanism
+        settings |= _data(sections["data"])
+        settings["history"], settings["history_source"] = _history(sections["history"])
+        settings["groups"] = _groups(sections["groups"])
+        settings["weights"] = _weights(sections["weights"])
+        made = cls(**settings)
+        made._check_together(place)
+        return made
+
+    @property
+    def daily(self) -> bool:
+        """Whether it has days."""
+        return self.day is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a day is paid only once the next one is in."""
+        return (
+            self.mechanism.daily if self.mechanism is not None else self.own_rule is not None and self.own_rule.days > 1
+        )
+
+    @property
+    def draws(self) -> bool:
+        """Whether payments need a seed."""
+        return self.mechanism is None or self.mechanism.draws
+
+    @property
+    def round_budget(self) -> int:
+        """What may be spent on a round, in minor units; days that share a budget share it evenly."""
+        return self.budget if self.per_day or not self.daily else self.budget // (self.days or 1)
+
+    @property
+    def request(self) -> Request:
+        """What is asked of a table."""
+        if not isinstance(self.model, Summable):
+            raise MissingCapabilityError(
+                f"{type(self.model).__name__} does not declare its sums over rows: it needs sums, from_sums and to_sums"
+            )
+        return Request(self.model.sums, self.columns, self.provider, self.day, self.categories, self.values)
+
+    def model_of(self, provider: str) -> Model:
+        """Return a provider's own model."""
+        return self.provider_models.get(provider, self.model)
+
+    def models_for(self, providers: Sequence[str]) -> Model | list[Model]:
+        """Return one model, or one per provider with statistics in one space."""
+        if not any(name in self.provider_models for name in providers):
+            return self.model
+        return combine([self.model, *(self.model_of(name) for name in providers)])[1:]
+
+    def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
+        """Return the rule for so many providers."""
+        if self.mechanism is None:
+            assert self.own_rule is not None  # noqa: S101 (one of the two is there)
+            return self.own_rule
+        return self.mechanism.rule_for(model, providers)
+
+    def group_of(self, name: str) -> tuple[str, str]:
+        """Return a label that related providers share, and nobody else."""
+        return ("group", self.groups[name]) if name in self.groups else ("provider", name)
+
+    def caps_for(self, providers: Sequence[str]) -> list[Fraction]:
+        """Return the most that each provider may earn in a round, in minor units, exactly.
+
+        Everybody has the same cap; a group of related providers has one between them; announced weights go first.
+        """
+        everybody = self.providers or tuple(providers)
+        budget = Fraction(self.round_budget)
+        if self.weights:
+            return [budget * self.weights[name] for name in providers]
+        labels = {name: self.group_of(name) for name in everybody}
+        sizes = Counter(labels.values())
+        return [budget / (len(sizes) * sizes[labels[name]]) for name in providers]
+
+    def text(self, minor: int) -> str:
+        """Return minor units as a decimal string."""
+        return to_text(minor, self.decimals)
+
+    def show(self, minor: int) -> str:
+        """Return minor units as people write them, with the currency."""
+        sign, digits = ("-", self.text(minor)[1:]) if minor < 0 else ("", self.text(minor))
+        whole, dot, rest = digits.partition(".")
+        return f"{sign}{int(whole):,}{dot}{rest}" + (f" {self.currency}" if self.currency else "")
+
+    @cached_property
+    def terms(self) -> dict[str, Any]:
+        """What payments depend on but the reports: the file's tables without the place of the data."""
+        plain = plain_copy(self.plain)
+        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers")}
+        plain["data"] = {key: value for key, value in data.items() if value is not None}
+        plain.get("history", {}).pop("source", None)
+        return {key: table for key, table in plain.items() if table}
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of the terms."""
+        from troth.campaigns.canonical_json import canonical
+
+        return "sha256:" + sha256(canonical(self.terms)).hexdigest()
+
+    def check_providers(self, names: Sequence[str]) -> None:
+        """Refuse reports of people who are not invited, and groups and weights of people who do not report."""
+        place = "" if self.path is None else f"{self.path.name}: "
+        have = set(names)
+        if self.providers:
+            invited = set(self.providers)
+            for name in names:
+                if name not in invited:
+                    raise DataError(
+                        f"provider {name!r} is not among [data] providers; add it there, or remove its rows"
+                    )
+            have |= set(self.providers)
+        known = {} if self.history is not None else self.provider_models  # a history may know more people
+        for table, some in (
+            ("model.providers", known),
+            ("groups", self.groups),
+            ("weights", self.weights),
+        ):
+            for name in some:
+                if name not in have:
+                    raise CampaignError(f"{place}[{table}] names {name!r}, who is no provider; check the spelling")
+        for name in have if self.weights else ():
+            if name not in self.weights:
+                raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
+
+    def _check_together(self, place: str) -> None:
+        if self.waits and self.day is None:
+            raise CampaignError(f"{place}[data] day: MultiDay compares days; name the column that holds them")
+        if self.daily and not self.per_day and self.days is None:
+            raise CampaignError(
+                f'{place}[campaign]: a daily campaign needs days (how many share the budget), or budget_per = "day"'
+            )
+        if self.days is not None and not self.daily:
+            raise CampaignError(f"{place}[campaign] days: there are no days without [data] day")
+        if self.per_day and not self.daily:
+            raise CampaignError(f"{place}[campaign] budget_per: there are no days without [data] day")
+        if self.days is not None and self.per_day and self.days < 1:
+            raise CampaignError(f"{place}[campaign] days: must be at least 1")
+        try:
+            combine([self.model, *self.provider_models.values()])
+        except IncompatibleModelsError as error:
+            raise CampaignError(f"{place}[model.providers]: {error}") from None
+        for name, model in self.provider_models.items():
+            if isinstance(model, Summable) and isinstance(self.model, Summable) and model.sums != self.model.sums:
+                raise CampaignError(f"{place}[model.providers] {name!r}: must have as many symbols as [model]")
+
+
+def beside(campaign: Campaign, source: Source) -> list[str]:
+    """Return sources relative to the campaign file; signs in the names of its own folders are no patterns."""
+    base = "" if campaign.path is None else str(campaign.path.parent)
+    several = [source] if isinstance(source, str | Path) else source
+    found = []
+    for entry in map(str, several):
+        pattern = any(sign in entry for sign in "*?[") and not (Path(base) / entry).exists()
+        found.append(str(Path(escape(base) if pattern else base) / entry))
+    return found
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, with errors that name the line."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise CampaignError(f"{path.name}: too large for a campaign file")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise CampaignError(f"{path}: there is no such file; `troth init DIR` writes an example") from None
+    except IsADirectoryError:
+        raise CampaignError(f"{path}: is a folder; name the campaign file in it") from None
+    except tomllib.TOMLDecodeError as error:
+        raise CampaignError(f"{path.name}: not valid TOML: {error}") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise CampaignError(f"{path.name}: cannot be read: {error}") from None
+
+
+def _money(section: Section) -> dict[str, Any]:
+    name = section.text("name", needed=True)
+    currency = section.text("currency", "")
+    decimals = section.whole("decimals", 2, most=8)
+    if "budget" not in section.left:
+        raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
+    try:
+        budget = to_minor(section.take("budget"), decimals, f"{section.place} budget")
+    except ParameterError as error:
+        raise CampaignError(str(error)) from None
+    per = section.text("budget_per", "campaign", among=("campaign", "day"))
+    days = section.whole("days", least=1, most=100_000)
+    section.done(("name", "budget", "budget_per", "days", "currency", "decimals"))
+    return {
+        "name": name,
+        "budget": budget,
+        "currency": currency,
+        "decimals": decimals,
+        "per_day": per == "day",
+        "days": days,
+    }
+
+
+def _limits(section: Section) -> tuple[int | None, tuple[float, float] | None]:
+    rows = section.whole("rows", least=1, most=10**9)
+    values = section.take("values")
+    if values is not None:
+        try:
+            low, high = numbers(values)
+            if not (float("-inf") < low <= high < float("inf")):
+                raise ValueError(values)
+        except (TypeError, ValueError):
+            raise section.fail("values", f"must be a pair [low, high] of numbers, not {values!r}") from None
+        values = (float(low), float(high))
+    section.done(("rows", "values"))
+    return rows, values
+
+
+def _model(section: Section, own: Model | None) -> dict[str, Any]:
+    if "column" in section.left and "columns" in section.left:
+        raise section.fail("column", "is given beside columns; keep one of them")
+    columns = section.texts("columns") or section.texts("column")
+    target = section.text("target")
+    intercept = section.flag("intercept")
+    categories = section.texts("categories") or None
+    overrides = section.table("providers")
+    model, laws = own, {}
+    if model is None:
+        family, parameters = _parameters(section)
+        model = _made(section.place, family, parameters)
+        for name in list(overrides.left):
+            table = overrides.table(name)
+            _, changed = _parameters(table, family)
+            if canonical_name(name) in laws:
+                raise overrides.fail(repr(name), "is given twice, but for spaces around it")
+            laws[canonical_name(name)] = _made(table.place, family, {**parameters, **changed})
+    else:
+        section.left.clear()
+    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
+    if isinstance(model, Summable) and own is None:
+        _check_columns(section, model, columns, target, intercept, every)
+    if categories is not None:
+        if len({label.strip() for label in categories}) < len(categories):
+            raise section.fail("categories", "has a label twice, but for spaces around it")
+        size = model.sums.size if isinstance(model, Summable) and isinstance(model.sums, Tally) else None
+        if size is None:
+            raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
+        if size != len(categories):
+            raise section.fail("categories", f"there are {len(categories)} labels for {size} codes of the model")
+    return {
+        "model": model,
+        "provider_models": laws,
+        "columns": tuple(every),
+        "categories": None if categories is None else tuple(label.strip() for label in categories),
+    }
+
+
+def _check_columns(
+    section: Section, model: Summable, columns: tuple[str, ...], target: str | None, intercept: bool, every: list[Any]
+) -> None:
+    regression = isinstance(model, models.LinearRegression | models.LinearRegressionUnknownNoise)
+    if regression and target is None:
+        raise section.fail("target", "is missing; name the column that the regression explains")
+    if not regression and (target is not None or intercept):
+        raise section.fail("target" if target is not None else "intercept", "is for regressions only")
+    if target is not None and target in columns:
+        raise section.fail("target", f"{target!r} is among the columns that explain it")
+    if not columns and not intercept:
+        raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
+    needed = model.sums.columns
+    if len(every) != needed:
+        counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
+        size = needed - 1 if regression else needed
+        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
+
+
+def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Take a family and its parameters, which may stand in the table itself or in one called prior."""
+    if family is None:
+        family = section.text("family", needed=True, among=tuple(models.FAMILIES))
+    fields = [f for f in dataclasses.fields(models.FAMILIES[str(family)]) if f.init and f.name != "reference"]
+    known = [f.name for f in fields]
+    prior = section.take("prior", {})
+    parameters: dict[str, Any] = {}
+    if isinstance(prior, dict):
+        inner = Section(section.place.rstrip("]") + ".prior]", prior)
+        for name in known:
+            if name in inner.left:
+                parameters[name] = inner.take(name)
+        inner.done(known)
+    elif "prior" in known:
+        parameters["prior"] = prior
+    else:
+        raise section.fail("prior", f"must be a table with {', '.join(known)}, not {prior!r}")
+    for name in known:
+        if name in section.left and name in parameters:
+            raise section.fail(name, "is given twice, here and under prior")
+        if name in section.left:
+            parameters[name] = section.take(name)
+    section.done(("family", "columns", "target", "intercept", "categories", "prior", "providers", *known))
+    for name, value in parameters.items():
+        if name in ("normalised", "law"):
+            continue  # a flag and a word
+        try:
+            numbers(value)
+        except ValueError:
+            raise section.fail(name, f"must be a number, or a list of numbers, not {value!r}") from None
+    return str(family), parameters
+
+
+def _made(place: str, family: str, parameters: dict[str, Any]) -> Model:
+    fields = dataclasses.fields(models.FAMILIES[family])
+    missing = [f.name for f in fields if f.init and f.default is dataclasses.MISSING and f.name not in parameters]
+    if missing:
+        raise CampaignError(f"{place}: {family} needs {', '.join(missing)}; put it under [model.prior]")
+    try:
+        return models.from_dict({"family": family, **parameters})
+    except ParameterError as error:
+        raise CampaignError(f"{place}: {error}") from None
+
+
+def _commitment(section: Section) -> str | None:
+    value = section.take("commitment")
+    try:
+        return None if value is None else check_commitment(value)
+    except ParameterError as error:
+        raise section.fail("commitment", str(error)) from None
+
+
+def _data(section: Section) -> dict[str, Any]:
+    source = section.texts("source")
+    found = {
+        "source": None if not source else source[0] if len(source) == 1 else source,
+        "format": section.text("format", among=sorted(set(FORMATS.values()) - {"statistics"})),
+        "engine": section.text("engine", "threads", among=tuple(ENGINES)),
+        "provider": section.text("provider"),
+        "day": section.text("day"),
+        "providers": tuple(canonical_name(name) for name in section.texts("providers")),
+    }
+    if len(set(found["providers"])) < len(found["providers"]):
+        raise section.fail("providers", "names one provider twice, but for spaces around it")
+    section.done(tuple(found))
+    return found
+
+
+def _history(section: Section) -> tuple[dict[str, Any] | None, Source | None]:
+    """Take what is known of the past days that the model was learnt from."""
+    if not section.left:
+        return None, None
+    source = section.texts("source")
+    found = {
+        "digest": None if "digest" not in section.left else _digest(section),
+        "days": section.whole("days", least=1),
+        "providers": section.whole("providers", least=1),
+        "provider": section.text("provider"),
+        "day": section.text("day"),
+    }
+    section.done(("source", *found))
+    return found, None if not source else source[0] if len(source) == 1 else source
+
+
+def _digest(section: Section) -> str:
+    value = section.take("digest")
+    try:
+        return check_commitment(value)
+    except ParameterError:
+        raise section.fail(
+            "digest", f"must be sha256: and 64 hexadecimal digits, as `troth fit` writes it, not {value!r}"
+        ) from None
+
+
+def _groups(section: Section) -> dict[str, str]:
+    owner: dict[str, str] = {}
+    for label in list(section.left):
+        for name in map(canonical_name, section.texts(label)):
+            if name in owner:
+                raise section.fail(label, f"{name!r} is in group {owner[name]!r} already")
+            owner[name] = label
+    return owner
+
+
+def _weights(section: Section) -> dict[str, Fraction]:
+    found: dict[str, Fraction] = {}
+    for name, value in section.left.items():
+        try:
+            weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
+        except (ValueError, ZeroDivisionError):
+            weight = None
+        if weight is None or not 0 <= weight <= 1:
+            raise section.fail(
+                repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
+            )
+        if canonical_name(name) in found:
+            raise section.fail(repr(name), "is given twice, but for spaces around it")
+        found[canonical_name(name)] = weight
+    if sum(found.values()) > 1:
+        raise CampaignError(f"{section.place}: the weights add up to {float(sum(found.values())):.9g}, more than 1")
+    return found

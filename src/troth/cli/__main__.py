@@ -1,0 +1,5 @@
+"""`python -m troth.cli` is `troth`."""
+
+from troth.cli import main
+
+main()

@@ -1,0 +1,109 @@
+"""Commands around the service: start it, look after it, and speak to one from a shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from troth.core.errors import MissingCapabilityError
+
+if TYPE_CHECKING:
+    from troth.service.store import Store
+
+Database = Annotated[
+    str,
+    typer.Option("--database", envvar="TROTH_DATABASE", help="A file for SQLite, or postgresql://user@host/name."),
+]
+PublicUrl = Annotated[
+    str | None,
+    typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT"),
+]
+
+service = typer.Typer(help="Look after a service's database.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def serve(
+    database: Database = "troth.db",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    url: PublicUrl = None,
+    workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
+    proxies: Annotated[
+        str | None, typer.Option(help="Addresses of reverse proxies to believe, with commas.", show_default="none")
+    ] = None,
+    upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
+) -> None:
+    """Start the service: campaigns with people in them, in a browser."""
+    _needs_service()
+    from troth.service.app import Settings
+    from troth.service.serve import check_url
+    from troth.service.serve import serve as start
+    from troth.service.uploads import Limits
+
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
+    settings = Settings(database, check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20))
+    start(settings, host=host, port=port, workers=workers, proxies=proxies, say=typer.echo)
+
+
+@service.command()
+def link(
+    name: Annotated[str, typer.Argument(help="The account's name.", show_default=False)],
+    database: Database = "troth.db",
+    url: Annotated[str, typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.")] = (
+        "http://127.0.0.1:8000"
+    ),
+    new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst of that name.")] = False,
+) -> None:
+    """Print a one-time link that signs an account in, for whoever lost their password."""
+    _needs_service()
+    from troth.service.serve import check_url, new_link
+
+    typer.echo(new_link(_open(database), check_url(url), name, create=new_analyst))
+
+
+@service.command()
+def backup(
+    target: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where the copy goes (SQLite).", show_default=False)
+    ] = None,
+    database: Database = "troth.db",
+) -> None:
+    """Copy the database, while it is in use."""
+    _needs_service()
+    from troth.service.serve import backup as copy
+
+    typer.echo(f"copied to {copy(_open(database), target)}")
+
+
+@service.command("sign-everybody-out")
+def sign_everybody_out(database: Database = "troth.db") -> None:
+    """End all sessions, tokens and unused links, as after a leak; passwords stay."""
+    _needs_service()
+    from troth.service.accounts import end_all_sessions
+
+    with _open(database).write() as tx:
+        end_all_sessions(tx)
+    typer.echo("everybody has to sign in again")
+
+
+def _open(database: str) -> Store:
+    """Open a database that is there already, up to date."""
+    from troth.core.errors import DataError
+    from troth.service.migrate import migrate
+    from troth.service.store import Store
+
+    store = Store(database)
+    if store.file is not None and not store.file.exists():
+        raise DataError(f"{database}: there is no such database; troth serve creates it")
+    migrate(store)
+    return store
+
+
+def _needs_service() -> None:
+    from importlib.util import find_spec
+
+    for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2"):
+        if find_spec(name) is None:
+            raise MissingCapabilityError("the service needs more packages: pip install troth[service]")

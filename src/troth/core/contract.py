@@ -1,0 +1,331 @@
+"""The contract: a model is two functions, and everything else derives from them.
+
+The mechanism needs one thing of the data: datasets are independent given θ. So a model is
+``statistics(data)``, numbers that add over providers, and ``log_evidence(t)``, the log of the integral
+over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel in
+
+    log PMI(a, b) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b).
+
+What a family can do beyond that is a capability, one small Protocol each. All of them are vectorised over
+leading axes, and shapes obey one law: ``(..., provider, statistic)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from troth.core.errors import IncompatibleModelsError
+from troth.core.reductions import Sums  # noqa: TC001
+from troth.core.support import Array as Array  # noqa: TC001
+from troth.core.support import Support  # noqa: TC001
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Generator: TypeAlias = np.random.Generator
+
+
+@runtime_checkable
+class Model(Protocol):
+    """All that a mechanism needs to know of the data."""
+
+    def statistics(self, data: Any, /) -> Array:
+        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
+        ...
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Λ(t), one number for each leading index of ``(..., statistic)``."""
+        ...
+
+
+@runtime_checkable
+class HasSummary(Model, Protocol):
+    """A model whose statistics come from a summary that adds over rows.
+
+    For rows that are i.i.d. given θ the two are the same. Where a provider's rows share an effect of their own,
+    the summary still adds over rows while the statistics add only over providers.
+    """
+
+    def summary(self, data: Any, /) -> Array:
+        """Numbers that add over rows, so that data can be reduced where it lives."""
+        ...
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map one provider's summary to its statistics."""
+        ...
+
+
+@runtime_checkable
+class Summable(HasSummary, Protocol):
+    """A summarised model that declares its sums over rows, so that any engine can reduce its data."""
+
+    @property
+    def sums(self) -> Sums:
+        """Which sums over rows the summary is made of."""
+        ...
+
+    def from_sums(self, sums: Array, /) -> Array:
+        """Map declared sums to the summary."""
+        ...
+
+    def to_sums(self, summary: Array, /) -> Array:
+        """Map a summary back to the declared sums."""
+        ...
+
+
+@runtime_checkable
+class SamplesData(Model, Protocol):
+    """A model that can draw parameters from the prior and data given parameters."""
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, parameter)``."""
+        ...
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
+        """Draw a dataset of ``rows`` rows (a regression: or with these features) for each θ."""
+        ...
+
+
+@runtime_checkable
+class SamplesStatistics(Model, Protocol):
+    """A model that can draw fresh statistics with the design of given ones, without any rows.
+
+    The design is what was fixed before the data were seen: the number of rows and, in a regression, the features.
+    """
+
+    def design(self, statistics: Array, /) -> Array:
+        """Read the design off a statistic, shape ``(..., design)``."""
+        ...
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, parameter)``."""
+        ...
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
+        ...
+
+
+@runtime_checkable
+class SamplesPosterior(Model, Protocol):
+    """A model that can draw parameters from the posterior given statistics."""
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw one θ for each statistic, shape ``(..., parameter)``."""
+        ...
+
+
+@runtime_checkable
+class CountsRows(Model, Protocol):
+    """A model that knows how many rows stand behind a statistic."""
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        ...
+
+
+@runtime_checkable
+class HasSupport(Model, Protocol):
+    """A model that knows which values a row may have."""
+
+    @property
+    def support(self) -> Support:
+        """The bounds of one value."""
+        ...
+
+
+@runtime_checkable
+class HasLogPMI(Model, Protocol):
+    """A model with a better log PMI than the difference of four log evidences.
+
+    Four terms of size 1e9 that add up to a number of size 1 leave few digits; a family that knows its own closed
+    form keeps them. The laws compare it with the generic formula.
+    """
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI of two statistics; ``both`` is their sum where the caller has it already."""
+        ...
+
+
+@runtime_checkable
+class HasExpectedEvidence(Model, Protocol):
+    """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with ``rows`` rows (a regression: with these features); designs add."""
+        ...
+
+    def expected_log_evidence(self, design: Array, /) -> Array | None:
+        """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""
+        ...
+
+
+class Extremes(NamedTuple):
+    """Least and greatest finite log PMI over every admissible report, and whether PMI can be 0 as well."""
+
+    low: float
+    high: float
+    impossible: bool = False
+
+
+@runtime_checkable
+class HasScoreRange(Model, Protocol):
+    """A model that knows how large and how small log PMI can get when reports are limited."""
+
+    def log_pmi_extremes(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Extremes for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values.
+
+        Raises `UnboundedRangeError` where there are none, and says why.
+        """
+        ...
+
+
+@runtime_checkable
+class HasPaperBounds(Model, Protocol):
+    """A model for which the paper has closed bounds of log PMI, corrected where they are wrong."""
+
+    def paper_bounds(
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+    ) -> Extremes:
+        """Bounds for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values."""
+        ...
+
+
+class Forecast(NamedTuple):
+    """What an own report foretells of its peers' data.
+
+    Attributes
+    ----------
+    probability
+        That the peers report just what they did.
+    collision_probability
+        Σ p² over all that they could report.
+    log_outcomes
+        Log of how many different things they could report.
+    """
+
+    probability: Array
+    collision_probability: Array
+    log_outcomes: Array
+
+
+@runtime_checkable
+class PredictsPooledPeers(Model, Protocol):
+    """A model with a known p(data|θ) over finitely many datasets, which can foretell peers' data."""
+
+    def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
+        """Count each possible row behind a statistic of so many rows; counts add over providers of the same model."""
+        ...
+
+    def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
+        """Foretell peers, given as models with the counts of all their data, by type or row by row."""
+        ...
+
+
+@runtime_checkable
+class PredictsPeersSeparately(Model, Protocol):
+    """A model that can foretell the data of peers whose rows share an effect, each peer by itself.
+
+    What a peer's report adds to the others' forecasts are terms that add over peers, whatever their laws.
+    """
+
+    def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
+        """Terms of reports with so many rows, ``(..., term)``, by type or row by row."""
+        ...
+
+    def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
+        """Foretell peers whose terms add up to these."""
+        ...
+
+
+@runtime_checkable
+class Combinable(Model, Protocol):
+    """A model that can be mixed with others that share its prior: two labs with different tests."""
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """What two models must agree on for their statistics to add."""
+        ...
+
+    def in_space_of(self, reference: Model, /) -> Model:
+        """Return the same law with statistics in the space of ``reference``, or raise and say why not."""
+        ...
+
+
+def has_independent_rows(model: Model) -> bool:
+    """Tell whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
+
+    A model says so by an attribute ``independent_rows``; without one they are taken to be.
+    """
+    return bool(getattr(model, "independent_rows", True))
+
+
+def combine(models: Sequence[Model]) -> list[Model]:
+    """Put the models of different providers into one space of statistics.
+
+    Providers may differ in their likelihood (two labs with different tests, two sensors with different noise) as
+    long as they share θ and its prior. Take each provider's statistics with its own model of the returned list,
+    and any of them for the evidence.
+
+    Raises
+    ------
+    IncompatibleModelsError
+        If the models do not share a prior, with the first difference.
+
+    Examples
+    --------
+    >>> import troth
+    >>> good, poor = troth.combine([troth.models.Normal(0, 1, noise=1), troth.models.Normal(0, 1, noise=2)])
+    >>> good.statistics([0.5, 1.5]), poor.statistics([0.5, 1.5])
+    (array([2., 2.]), array([0.5, 0.5]))
+    """
+    if not models:
+        raise IncompatibleModelsError("there are no models to combine")
+    reference = models[0]
+    return [reference, *(_aligned(model, reference) for model in models[1:])]
+
+
+def shared_evidence(models: Model | Sequence[Model]) -> Model:
+    """Return the model that computes the evidence for one model or for one model per provider.
+
+    Raises
+    ------
+    IncompatibleModelsError
+        If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
+    """
+    if isinstance(models, Model):
+        return models
+    reference = models[0]
+    for provider, model in enumerate(models):
+        difference = _difference(model, reference)
+        if difference:
+            raise IncompatibleModelsError(
+                f"the models of providers 0 and {provider} differ in {difference}, so their statistics do not add; "
+                "take the statistics with the models that troth.combine(models) returns"
+            )
+    return reference
+
+
+def _aligned(model: Model, reference: Model) -> Model:
+    if _difference(model, reference) is None:
+        return model
+    if isinstance(model, Combinable):
+        return model.in_space_of(reference)
+    raise IncompatibleModelsError(f"{type(model).__name__} cannot be combined with {type(reference).__name__}")
+
+
+def _difference(model: Model, reference: Model) -> str | None:
+    """Return the first thing in which two models' spaces differ, in words, or None if their statistics add."""
+    if model is reference or model == reference:
+        return None
+    if not (isinstance(model, Combinable) and isinstance(reference, Combinable)):
+        return f"kind ({type(model).__name__} and {type(reference).__name__})"
+    ours, theirs = model.space, reference.space
+    for key in [*ours, *theirs]:
+        if ours.get(key) != theirs.get(key):
+            return f"{key} ({ours.get(key)} and {theirs.get(key)})"
+    return None

@@ -1,0 +1,345 @@
+"""How much two datasets say about each other: log PMI and everyone's peers, for any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from troth.core.blocks import for_each_chunk
+from troth.core.contract import (
+    Array,
+    Generator,
+    HasExpectedEvidence,
+    HasLogPMI,
+    Model,
+    SamplesData,
+    SamplesStatistics,
+    shared_evidence,
+)
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.support import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Labels: TypeAlias = NDArray[np.intp]
+
+_BLOCK = 1 << 16  # numbers summed at a time
+_BLOCK_OF_ROWS = 1 << 22  # rows drawn at a time
+_ROUNDING = 1e-6  # beyond which an exact sum is not called exact
+
+
+@runtime_checkable
+class Measured(Model, Protocol):
+    """A model that knows how many numbers a statistic has."""
+
+    @property
+    def width(self) -> int:
+        """How many numbers a statistic has."""
+        ...
+
+
+def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Array | None = None) -> Array:
+    """Pointwise mutual information of two datasets, in nats, from their statistics.
+
+    log PMI(a, b) = log p(A, B) / (p(A) p(B)) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b): the mixed second difference of
+    the log evidence (the paper's Definition of PMI and its Lemma on computing it). It is 0 where either dataset
+    is empty and −∞ where the two cannot occur together, which includes datasets that are impossible by themselves.
+
+    Parameters
+    ----------
+    model
+        One model, or one per provider that share a space of statistics (see `troth.combine`).
+    own, peers
+        Statistics of shape ``(..., statistic)``; leading axes broadcast.
+    both
+        ``own + peers`` where it is known already, such as the total of a round.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(alpha=1, beta=1)
+    >>> a, b = model.statistics([1, 1, 0]), model.statistics([1, 1, 1, 0])
+    >>> round(float(troth.log_pmi(model, a, b)), 6)
+    0.356675
+    """
+    evidence = shared_evidence(model)
+    own, peers = as_floats(own, "statistic"), as_floats(peers, "statistic")
+    both = None if both is None else as_floats(both, "statistic")
+    _check_sizes(evidence, own, peers, both)
+    if isinstance(evidence, HasLogPMI):
+        return evidence.log_pmi(own, peers, both)
+    return second_difference(evidence, own, peers, both)
+
+
+def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> None:
+    """Refuse statistics that this model or each other cannot have made."""
+    parts = {"own": own, "peers": peers} if both is None else {"own": own, "peers": peers, "both": both}
+    for name, t in parts.items():
+        if t.ndim < 1:
+            raise DataError(f"{name} must have shape (..., statistic), not {t.shape}")
+        expected = model.width if isinstance(model, Measured) else own.shape[-1]
+        if t.shape[-1] != expected:
+            raise DataError(
+                f"{name} has {t.shape[-1]} statistics on its last axis, where {type(model).__name__} has {expected}"
+            )
+    try:
+        np.broadcast_shapes(*(t.shape for t in parts.values()))
+    except ValueError:
+        shapes = " and ".join(f"{name} {t.shape}" for name, t in parts.items())
+        raise DataError(f"the leading axes of {shapes} do not broadcast") from None
+
+
+def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
+    """Log PMI as the difference of four log evidences: right for every model, short of digits for giants."""
+    if both is None:
+        both = own + peers
+    joint, alone, others = (np.asarray(model.log_evidence(t)) for t in (both, own, peers))
+    nothing = np.asarray(model.log_evidence(np.zeros(own.shape[-1])))
+    with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
+        information = (joint - others) - (alone - nothing)
+    return np.where(np.isneginf(joint), -np.inf, information)
+
+
+def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+    """Sum everyone's peers: for each provider the sum of all other providers' statistics.
+
+    The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
+    permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
+    a giant. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
+
+    Parameters
+    ----------
+    statistics
+        Shape ``(..., provider, statistic)``.
+    groups
+        One label per provider; providers with the same label are related, and none of them is among another's peers.
+
+    Examples
+    --------
+    >>> leave_one_out(np.array([[1.0, 0.0], [2.0, 5.0], [4.0, 0.0]]))
+    array([[6., 5.],
+           [5., 0.],
+           [3., 5.]])
+    >>> leave_one_out(np.array([[1.0], [2.0], [4.0]]), groups=["a", "a", "b"])
+    array([[4.],
+           [4.],
+           [3.]])
+    """
+    t = np.asarray(statistics, dtype=np.float64)
+    if t.ndim < 2:
+        raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
+    labels = None if groups is None else _group_codes(groups, t.shape[-2])
+    finite = np.isfinite(t)
+    if finite.all():
+        return _exact_sums(t, labels)[0]
+    excluded = np.isneginf(t)
+    if not (finite | excluded).all():
+        where = np.argwhere(~(finite | excluded))[0]
+        raise DataError(
+            f"provider {where[-2]}: statistic {where[-1]} is {t[tuple(where)]}; it must be a number or -inf"
+        )
+    peers, _ = _exact_sums(np.where(finite, t, 0.0), labels)
+    exclusions, _ = _exact_sums(excluded.astype(np.float64), labels)
+    return np.where(exclusions > 0, -np.inf, peers)
+
+
+def peer_log_pmi(model: Model | Sequence[Model], statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+    """Log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Poisson(shape=2, rate=1)
+    >>> reports = np.stack([model.statistics(x) for x in ([3, 4], [2, 5, 3], [9, 12])])
+    >>> peer_log_pmi(model, reports).round(3)
+    array([ 0.307, -0.387, -2.101])
+    """
+    t = as_floats(statistics, "statistic")
+    if t.ndim < 2:
+        raise DataError(f"statistics must have shape (..., provider, statistic), not {t.shape}")
+    if not isinstance(model, Model) and len(model) != t.shape[-2]:
+        raise DataError(f"{len(model)} models for {t.shape[-2]} providers: give one model, or one per provider")
+    if groups is not None or not np.isfinite(t).all():
+        return log_pmi(model, t, leave_one_out(t, groups))
+    return log_pmi(model, t, *_exact_sums(t, None))
+
+
+@dataclass(frozen=True)
+class Information:
+    """A mutual information in nats and where it comes from.
+
+    Attributes
+    ----------
+    value
+        The mutual information.
+    standard_error
+        Zero if it is exact, otherwise the standard error of the simulation.
+    method
+        ``"exact"`` (a closed form or a full sum) or ``"simulated"``.
+    """
+
+    value: float
+    standard_error: float
+    method: Literal["exact", "simulated"]
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if self.method == "exact":
+            return f"{self.value:.6f} nats (exact)"
+        return f"{self.value:.6f} ± {self.standard_error:.6f} nats (simulated)"
+
+
+def mutual_information(
+    model: Model, own: Any, peers: Any, *, rng: Generator | None = None, draws: int = 100_000
+) -> Information:
+    """Mutual information of two datasets yet to be drawn: the expected log PMI when both are honest.
+
+    I = E[Λ(a + b)] + Λ(0) − E[Λ(a)] − E[Λ(b)], each expectation over its own prior predictive. A family that knows
+    E[Λ], up to terms linear in the design, which cancel, answers exactly as long as rounding costs less than 1e-6;
+    any other generative model is simulated, and the answer says so.
+
+    Parameters
+    ----------
+    own, peers
+        Numbers of rows (a regression: the features of each side, ``(rows, d)``).
+    rng, draws
+        Only used where the answer is simulated; without a generator that is an error.
+
+    Examples
+    --------
+    >>> import troth
+    >>> print(mutual_information(troth.models.Bernoulli(1, 1), 10, 20))
+    0.671328 nats (exact)
+    """
+    if rng is not None:
+        check_generator(rng)
+    exact = _exact_information(model, own, peers) if isinstance(model, HasExpectedEvidence) else None
+    if exact is not None:
+        return Information(exact, 0.0, "exact")
+    if not isinstance(model, SamplesData):
+        raise MissingCapabilityError(
+            f"{type(model).__name__} has no exact mutual information and cannot draw data to estimate it: "
+            "give it draw_parameters and draw_data"
+        )
+    if rng is None:
+        raise MissingCapabilityError(
+            f"{type(model).__name__} has no exact mutual information here; pass rng= to estimate it by simulation"
+        )
+    if not draws > 1:
+        raise ParameterError(f"draws must be above 1, not {draws!r}")
+    sample = np.concatenate([log_pmi(model, a, b) for a, b in _draw_pairs(model, rng, own, peers, draws)])
+    return Information(float(sample.mean()), float(sample.std(ddof=1) / np.sqrt(draws)), "simulated")
+
+
+def _exact_information(model: HasExpectedEvidence, own: Any, peers: Any) -> float | None:
+    one, two = model.plan(own), model.plan(peers)
+    values = []
+    for design in (one + two, np.zeros_like(one), one, two):
+        expected = model.expected_log_evidence(design)
+        if expected is None:
+            return None
+        values.append(float(np.asarray(expected)))
+    if np.finfo(float).eps * np.abs(values).max() > _ROUNDING:
+        return None
+    joint, nothing, alone, others = values
+    return max((joint - others) - (alone - nothing), 0.0)
+
+
+def _draw_pairs(model: SamplesData, rng: Generator, own: Any, peers: Any, draws: int) -> Iterator[tuple[Array, Array]]:
+    """Draw matched statistics, without any rows where the model can, and otherwise some rows at a time."""
+    if isinstance(model, HasExpectedEvidence) and isinstance(model, SamplesStatistics):
+        designs = model.plan(own), model.plan(peers)
+        block = max(1, _BLOCK_OF_ROWS // max(design.shape[-1] for design in designs))
+    else:
+        designs = None
+        block = max(1, _BLOCK_OF_ROWS // max(1, *(int(np.size(n) if np.ndim(n) else n) for n in (own, peers))))
+    for start in range(0, draws, block):
+        parameters = model.draw_parameters(rng, (min(block, draws - start),))
+        if designs is not None and isinstance(model, SamplesStatistics):
+            one, two = (model.draw_statistics(rng, parameters, design) for design in designs)
+        else:
+            one, two = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, peers))
+        yield one, two
+
+
+def check_generator(rng: object) -> Generator:
+    """Refuse a seed where a generator is meant, so that no draw depends on hidden state."""
+    if not isinstance(rng, np.random.Generator):
+        raise ParameterError(f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(7), not {rng!r}")
+    return rng
+
+
+def _group_codes(groups: Sequence[Any], providers: int) -> Labels:
+    if len(groups) != providers:
+        raise DataError(f"{len(groups)} group labels for {providers} providers: give one label per provider")
+    codes: dict[Any, int] = {}
+    return np.array([codes.setdefault(label, len(codes)) for label in groups], dtype=np.intp)
+
+
+def _exact_sums(t: Array, labels: Labels | None) -> tuple[Array, Array]:
+    """Sum over the provider axis, without each provider's own group and in all, exact up to the final rounding.
+
+    The work goes a block of columns at a time, few enough for the processor's cache but enough for whole cache lines;
+    where there are only a few columns, providers go innermost.
+    """
+    providers, leading = t.shape[-2], (*t.shape[:-2], t.shape[-1])
+    if t.size == 0:
+        return np.zeros_like(t), np.zeros(leading)[..., None, :]
+    columns = np.moveaxis(t, -2, 0).reshape(providers, -1)
+    others, totals = np.empty_like(columns), np.empty(columns.shape[1])
+    width = max(64, _BLOCK // providers)
+    few = columns.shape[1] < 16 < providers
+
+    def work(block: slice) -> None:
+        part = np.ascontiguousarray(columns[:, block].T if few else columns[:, block])
+        part, total = _exact_block(part, labels, axis=int(few))
+        others[:, block] = part.T if few else part
+        totals[block] = total.ravel()
+
+    for_each_chunk(columns.shape[1], width, work)
+    return np.ascontiguousarray(np.moveaxis(others.reshape(providers, *leading), 0, -2)), totals.reshape(leading)[
+        ..., None, :
+    ]
+
+
+def _exact_block(t: Array, labels: Labels | None, axis: int) -> tuple[Array, Array]:
+    """Sum a block along an axis, leaving out each one's own group, and in all.
+
+    Each pass cuts the leading bits off every number, few enough that a sum of all the cuts fits a double. Sums and
+    differences of such cuts are exact in any order, so what remains to be rounded is the addition of a few parts.
+    """
+    parts: list[tuple[Array, Array]] = []
+    rest = t
+    while True:
+        peak = np.maximum(rest.max(axis=axis, keepdims=True), -rest.min(axis=axis, keepdims=True))
+        if not peak.any():
+            break
+        exponent = np.frexp(peak)[1] + t.shape[axis].bit_length() + 1
+        if exponent.max() > 1023:
+            raise DataError("statistics are too large to add up: rescale the values")
+        sigma = np.ldexp(1.0, exponent)
+        cut = rest + sigma
+        cut -= sigma
+        rest = rest - cut
+        total = cut.sum(axis=axis, keepdims=True)
+        parts.append((total - (cut if labels is None else _sum_of_group(cut, labels, axis)), total))
+    if not parts:
+        return np.zeros_like(t), np.zeros_like(peak)
+    others, everyone = parts.pop()
+    for part_of_others, part_of_everyone in reversed(parts):
+        others += part_of_others
+        everyone += part_of_everyone
+    return others, everyone
+
+
+def _sum_of_group(t: Array, labels: Labels, axis: int) -> Array:
+    """Give every provider the sum over its group."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    return np.add.reduceat(t.take(order, axis=axis), starts, axis=axis).take(labels, axis=axis)

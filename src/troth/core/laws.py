@@ -1,0 +1,385 @@
+"""The laws that every model must obey, checked on anybody's model and explained in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from troth.core.contract import (
+    Array,
+    CountsRows,
+    Generator,
+    HasExpectedEvidence,
+    HasLogPMI,
+    HasSummary,
+    Model,
+    SamplesData,
+    SamplesStatistics,
+)
+from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
+from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
+from troth.core.simulation import COMPARISONS, FALSE_ALARM, SIZES, Simulation, bounded_mean, logistic, swapped, weights
+
+_TOLERANCE = 1e-8
+
+Failures: TypeAlias = Iterator[str]
+
+
+@dataclass(frozen=True)
+class ModelCheck:
+    """The laws that a model was found to obey, and those that could not be tried."""
+
+    model: object
+    held: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{type(self.model).__name__} obeys {len(self.held)} laws:",
+            *(f"  ✓ {law}" for law in self.held),
+        ]
+        return "\n".join([*lines, *(f"  – not tried: {law}" for law in self.skipped)])
+
+
+def check_model(
+    model: Model, *, rng: Generator | None = None, datasets: Sequence[Any] | None = None, draws: int = 100_000
+) -> ModelCheck:
+    """Run the laws on a model; return what was checked, or raise and say which law fails on what example.
+
+    The laws of arithmetic (summaries add over rows, batch equals loop, log PMI is symmetric and zero for an empty
+    dataset) are checked on ``datasets``, or on datasets that the model draws. A generative model is also simulated:
+    PMI must be the density ratio of matched to independent datasets, which every wrong log evidence breaks, mutual
+    information must not be negative, and fresh statistics must look like statistics of fresh data. Where the prior is
+    strong, datasets grow until they say something about each other. A simulated law fails a right model with
+    probability `FALSE_ALARM` at most, by the empirical Bernstein inequality. A law that needs what the model does not
+    offer is not tried.
+
+    Parameters
+    ----------
+    model
+        Anything with ``statistics`` and ``log_evidence``; what else it can do is found and checked too.
+    rng
+        For the draws; a fixed one by default, so that a check can be repeated.
+    datasets
+        Examples to check on; needed only for a model that cannot draw its own.
+    draws
+        Simulated pairs of datasets per law and size; fewer of large datasets, more of the smallest.
+
+    Raises
+    ------
+    LawBrokenError
+        With one sentence per broken law.
+
+    Examples
+    --------
+    >>> import troth
+    >>> print(troth.check_model(troth.models.Bernoulli(1, 1), draws=10_000))
+    Bernoulli obeys 14 laws:
+      ✓ log evidence is a number ...
+    """
+    rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
+    if datasets is None:
+        datasets = _draw_examples(model, rng)
+    if len(datasets) == 0:
+        raise DataError("datasets is empty: the laws need at least one dataset, and two or more to compare")
+    statistics = np.stack([np.asarray(model.statistics(data), dtype=np.float64) for data in datasets])
+    held: list[str] = []
+    skipped: list[str] = []
+    failures: list[str] = []
+
+    def run(law: str, applies: bool, check: Callable[[], Failures]) -> None:
+        if not applies:
+            skipped.append(law)
+            return
+        try:
+            found = next(check(), None)
+        except MissingCapabilityError:
+            skipped.append(law)
+            return
+        except Exception as error:  # somebody's model may raise anything
+            found = f"it raised {type(error).__name__}: {error}"
+        if found is None:
+            held.append(law)
+        else:
+            failures.append(f"{law}: {found}")
+
+    direct, summarised = isinstance(model, HasLogPMI), isinstance(model, HasSummary)
+    simulated, several = isinstance(model, SamplesData), len(datasets) > 1
+    simulation = Simulation(model, rng, draws)
+    run("log evidence is a number for every dataset", True, lambda: _finite(model, statistics))
+    run("statistics are those of the summary", summarised, lambda: _from_summary(model, datasets))
+    run("summaries add over concatenated rows", summarised and several, lambda: _concatenation(model, datasets))
+    run("summaries ignore the order of rows", summarised, lambda: _order(model, datasets, rng))
+    run("rows are counted", isinstance(model, CountsRows), lambda: _rows(model, datasets))
+    run("a batch equals a loop", True, lambda: _batch(model, statistics, rng))
+    run("log PMI is symmetric", several, lambda: _symmetric(model, statistics))
+    run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
+    run(
+        "statistics add over providers",
+        simulated or (direct and len(datasets) > 2),
+        lambda: chain(_chain(model, statistics) if direct else (), _pooled(simulation) if simulated else ()),
+    )
+    run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
+    run("the mean of PMI over independent datasets is 1", simulated, lambda: _ratio(simulation))
+    run("mutual information is not negative", simulated, lambda: _information(simulation))
+    redrawable = simulated and isinstance(model, SamplesStatistics)
+    run("fresh statistics keep their design", redrawable, lambda: _design(model, statistics, rng))
+    run("fresh statistics look like those of fresh data", redrawable, lambda: _fresh(simulation))
+    if len(failures) > 1 and any(failure.startswith("the mean of PMI") for failure in failures):
+        failures = [failure for failure in failures if not failure.startswith("statistics add")]  # it needs a right PMI
+    if failures:
+        raise LawBrokenError(model, tuple(failures))
+    return ModelCheck(model, tuple(held), tuple(skipped))
+
+
+def _finite(model: Model, statistics: Array) -> Failures:
+    for i, evidence in enumerate(np.atleast_1d(model.log_evidence(statistics))):
+        if not np.isfinite(evidence):
+            yield f"dataset {i}, with statistics {_short(statistics[i])}, has log evidence {evidence}"
+
+
+def _from_summary(model: Any, datasets: Sequence[Any]) -> Failures:
+    for i, data in enumerate(datasets):
+        expected, found = model.statistics(data), model.from_summary(model.summary(data))
+        if not _close(expected, found):
+            yield f"dataset {i} has statistics {_short(expected)} but its summary gives {_short(found)}"
+
+
+def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
+    for i in range(len(datasets) - 1):
+        pooled = model.summary(_concatenate(datasets[i], datasets[i + 1]))
+        added = model.summary(datasets[i]) + model.summary(datasets[i + 1])
+        if not _close(pooled, added):
+            yield f"datasets {i} and {i + 1} have summaries that add to {_short(added)}, but together {_short(pooled)}"
+
+
+def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
+    for i, data in enumerate(datasets):
+        order = rng.permutation(_count(data))[::-1]
+        before, after = model.summary(data), model.summary(_take(data, order))
+        if not _close(before, after):
+            yield f"dataset {i} has summary {_short(before)}, and {_short(after)} in the order {order.tolist()}"
+
+
+def _rows(model: Any, datasets: Sequence[Any]) -> Failures:
+    for i, data in enumerate(datasets):
+        found = float(model.rows(model.statistics(data)))
+        if not np.isclose(found, _count(data), rtol=1e-9):
+            yield f"dataset {i} has {_count(data)} rows, but its statistics are said to have {found:g}"
+
+
+def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
+    whole = np.asarray(model.log_evidence(np.stack([statistics, statistics[::-1]])))
+    if whole.shape != (2, len(statistics)):
+        yield f"log_evidence turned shape {(2, *statistics.shape)} into {whole.shape}, not {(2, len(statistics))}"
+        return
+    for i, t in enumerate(statistics):
+        single = float(model.log_evidence(t))
+        if not _close(whole[0, i], single):
+            yield f"dataset {i} has log evidence {whole[0, i]} in a batch but {single} alone"
+    if isinstance(model, SamplesData):
+        parameters = model.draw_parameters(rng, (3,))
+        data = model.draw_data(rng, parameters, 4)
+        together = model.statistics(data)
+        for i in range(3):
+            single_statistics = model.statistics(_index(data, i))
+            if not _close(together[i], single_statistics):
+                yield f"a dataset has statistics {_short(together[i])} in a batch but {_short(single_statistics)} alone"
+
+
+def _symmetric(model: Model, statistics: Array) -> Failures:
+    for i, j in zip(range(len(statistics) - 1), range(1, len(statistics)), strict=True):
+        forth, back = (float(log_pmi(model, statistics[a], statistics[b])) for a, b in ((i, j), (j, i)))
+        if not _close(forth, back, _rounding(model, statistics[i], statistics[j])):
+            yield f"log PMI of datasets {i} and {j} is {forth} one way and {back} the other"
+
+
+def _empty(model: Model, statistics: Array) -> Failures:
+    for i, t in enumerate(statistics):
+        for value in (log_pmi(model, t, np.zeros_like(t)), log_pmi(model, np.zeros_like(t), t)):
+            if not abs(float(value)) < _TOLERANCE + _rounding(model, t):
+                yield f"log PMI of dataset {i} and nothing is {float(value)}"
+
+
+def _chain(model: Model, statistics: Array) -> Failures:
+    for i in range(len(statistics) - 2):
+        a, b, c = statistics[i : i + 3]
+        one = log_pmi(model, a, b) + log_pmi(model, a + b, c)
+        two = log_pmi(model, b, c) + log_pmi(model, b + c, a)
+        if not _close(one, two, _rounding(model, a, b, c, a + b, b + c, a + b + c)):
+            yield f"pooling datasets {i}, {i + 1} and {i + 2} from the left gives {one}, from the right {two}"
+
+
+def _direct(model: Model, statistics: Array) -> Failures:
+    for i in range(len(statistics) - 1):
+        a, b = statistics[i : i + 2]
+        closed, generic = float(log_pmi(model, a, b)), float(second_difference(model, a, b))
+        if not _close(closed, generic, _rounding(model, a, b, a + b)):
+            yield f"for datasets {i} and {i + 1} it is {closed}, but the log evidence says {generic}"
+
+
+def _rounding(model: Model, *statistics: Array) -> float:
+    """How much rounding may cost a difference of these log evidences."""
+    values = np.abs(model.log_evidence(np.stack([*statistics, np.zeros_like(statistics[0])])))
+    return float(64 * np.finfo(float).eps * values.max(initial=0.0, where=np.isfinite(values)))
+
+
+def _ratio(simulation: Simulation) -> Failures:
+    for own, peers in simulation.sizes:
+        draws = (3 if (own, peers) == SIZES[0] else 1) * simulation.draws  # the smallest see a wrong prior best
+        yield from _density_ratio(simulation, f"with {own} and {peers} rows", *simulation.draw((own, peers), draws))
+
+
+def _pooled(simulation: Simulation) -> Failures:
+    """Two peers' statistics, added, are the statistics of peers: PMI with their sum is a density ratio as well."""
+    own, peers = simulation.sizes[-1]
+    parts = (peers // 3, peers - peers // 3)
+    a, b, c = simulation.draw((own, *parts))
+    where = f"with {own} rows and the added statistics of {parts[0]} and {parts[1]}"
+    yield from _density_ratio(simulation, where, a, b + c)
+
+
+def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Failures:
+    """PMI is the density ratio of matched to independent pairs: E_independent[PMI·g·h] = E_matched[g·h].
+
+    With g = 1/(1 + c·PMI) both sides are bounded, so no heavy tail can hide a difference or fake one; h is 1, which as
+    c → 0 is the mean of PMI itself, or some other bounded function of both statistics, which finds a PMI that ignores
+    the data or has another prior. Neighbours swap peers to become independent, and each two are one draw of the
+    difference between both sides.
+    """
+    a, b = (t[: len(t) // 2 * 2] for t in (a, b))
+    rolled = swapped(b)
+    matched, independent = log_pmi(simulation.model, a, b), log_pmi(simulation.model, a, rolled)
+    if np.isnan(matched).any() or np.isnan(independent).any():
+        worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
+        yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
+        return
+    for c, (of_independent, of_matched) in product((0.25, 1.0, 4.0), weights(a, b, rolled, simulation.telling)):
+        left = logistic(independent + np.log(c)) * of_independent / c
+        right = logistic(-matched - np.log(c)) * of_matched
+        difference, margin = bounded_mean((left - right).reshape(-1, 2).mean(axis=1), 1 + 1 / c)
+        if abs(difference) > margin:
+            mean = np.exp(np.minimum(independent, 50)).mean()
+            yield (
+                f"{where}, {len(a)} draws have a mean PMI of {mean:.4g}; PMI/(1 + {c:g}·PMI) "
+                f"of independent pairs averages {left.mean():.4f} where matched pairs say {right.mean():.4f} "
+                f"± {margin:.4f}; "
+                "log_evidence misses a term or has a wrong sign; or statistics do not add over providers; "
+                f"first pair: {_short(a[0])} and {_short(b[0])}"
+            )
+            return
+
+
+def _information(simulation: Simulation) -> Failures:
+    """E_matched[1/PMI] ≤ 1, so by Chernoff n draws of log PMI average below −ln(1/α)/n with probability α at most."""
+    model = simulation.model
+    for own, peers in simulation.sizes:
+        a, b = simulation.draw((own, peers))
+        sample = log_pmi(model, a, b)
+        mean, odds = float(sample.mean()), np.log(COMPARISONS / FALSE_ALARM)
+        slack = _rounding(model, a[0], b[0], a[0] + b[0])
+        if mean < -odds / len(sample) - slack:
+            yield f"with {own} and {peers} rows it is {mean:.5f} nats"
+            return
+        if isinstance(model, HasExpectedEvidence) and np.ndim(_rows_planned(model, own)) == 1:
+            exact = mutual_information(model, own, peers, rng=simulation.rng, draws=10)
+            # Rare datasets may have a larger log PMI than any drawn: twice as large, or 30 nats, is allowed for.
+            width = max(30.0, 2 * float(np.abs(sample).max()))
+            error = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * len(sample))
+            if exact.method == "exact" and abs(exact.value - mean) > error + slack:
+                yield f"with {own} and {peers} rows it should be {exact.value:.5f} and is {mean:.5f} ± {error:.5f} nats"
+                return
+
+
+def _design(model: Any, statistics: Array, rng: Generator) -> Failures:
+    design = model.design(statistics)
+    parameters = model.draw_parameters(rng, (len(statistics),))
+    fresh = model.draw_statistics(rng, parameters, design)
+    if fresh.shape != statistics.shape:
+        yield f"statistics of shape {statistics.shape} were redrawn with shape {fresh.shape}"
+    elif not _close(model.design(fresh), design):
+        yield f"the design {_short(design[0])} became {_short(model.design(fresh)[0])}"
+    elif (single := np.shape(model.draw_statistics(rng, parameters[0], design[0]))) != statistics.shape[1:]:
+        yield f"one statistic of shape {statistics.shape[1:]} was redrawn with shape {single}"
+
+
+def _fresh(simulation: Simulation) -> Failures:
+    """Log PMI with data of the same θ has the same law for redrawn statistics as for statistics of drawn data."""
+    model, rng = simulation.model, simulation.rng
+    for own, peers in SIZES:
+        parameters = model.draw_parameters(rng, (simulation.draws,))
+        real, other, matched = (model.statistics(model.draw_data(rng, parameters, rows)) for rows in (own, own, peers))
+        fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
+        for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
+            drawn, redrawn = (logistic(log_pmi(model, t, against)) for t in (real, fresh))
+            pairs = (drawn - redrawn)[: len(drawn) // 2 * 2].reshape(-1, 2)
+            difference, margin = bounded_mean(pairs.mean(axis=1), 2.0)
+            if abs(difference) > margin:
+                yield (
+                    f"against {peers} rows of {name}, PMI/(1 + PMI) of {own} drawn rows averages {drawn.mean():.4f}, "
+                    f"of redrawn statistics {redrawn.mean():.4f} ± {margin:.4f}"
+                )
+                return
+
+
+def _draw_examples(model: Model, rng: Generator) -> list[Any]:
+    if not isinstance(model, SamplesData):
+        raise MissingCapabilityError(
+            f"{type(model).__name__} cannot draw data: pass datasets=, or give it draw_parameters and draw_data"
+        )
+    try:
+        return [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (3, 4, 7, 5)]
+    except MissingCapabilityError as error:
+        raise MissingCapabilityError(f"{error}; or pass datasets=") from None
+
+
+def _design_of(model: Any, statistics: Array, rows: int) -> Array:
+    """Return the design of statistics of so many rows, by plan where statistics do not tell."""
+    try:
+        return np.asarray(model.design(statistics))
+    except MissingCapabilityError:
+        return np.asarray(model.plan(rows))
+
+
+def _rows_planned(model: Any, rows: int) -> Any:
+    """Return the design of so many rows, or a number where rows alone make no design (a regression)."""
+    try:
+        return model.plan(rows)
+    except ValueError:
+        return 0
+
+
+def _close(a: Any, b: Any, rounding: float = 0.0) -> bool:
+    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE + rounding))
+
+
+def _short(statistics: Any) -> str:
+    return np.array2string(np.asarray(statistics), precision=6, threshold=8, separator=", ")
+
+
+def _parts(data: Any) -> tuple[Any, ...]:
+    return data if isinstance(data, tuple) else (data,)
+
+
+def _whole(parts: Sequence[Any], like: Any) -> Any:
+    return tuple(parts) if isinstance(like, tuple) else parts[0]
+
+
+def _count(data: Any) -> int:
+    return len(_parts(data)[-1])
+
+
+def _concatenate(a: Any, b: Any) -> Any:
+    return _whole([np.concatenate([x, y]) for x, y in zip(_parts(a), _parts(b), strict=True)], a)
+
+
+def _take(data: Any, order: Any) -> Any:
+    return _whole([np.asarray(x)[order] for x in _parts(data)], data)
+
+
+def _index(data: Any, i: int) -> Any:
+    return _whole([x[i] for x in _parts(data)], data)

@@ -1,0 +1,105 @@
+"""Simulated datasets for the laws: sizes at which a mistake shows, bounded functions, and how far means may stray."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.information import log_pmi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+
+FALSE_ALARM = 1e-9
+"""Largest probability that a simulated law fails a model that obeys it."""
+
+SIZES = ((1, 2), (6, 9))
+_MOST_ROWS = 384  # of the larger datasets that a strong prior needs before they say anything about each other
+_ENOUGH = 0.3  # nats of mutual information that make a wrong log evidence visible
+_ROWS_AT_ONCE = 1 << 22
+_ROWS_IN_ALL = 1 << 24
+COMPARISONS = 512  # more than there are in one check; `FALSE_ALARM` is shared among them
+
+
+class Simulation:
+    """Matched statistics of drawn datasets, of sizes at which they say something about each other."""
+
+    def __init__(self, model: Any, rng: Generator, draws: int) -> None:
+        self.model, self.rng, self.draws = model, rng, draws
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """Small sizes and, where the prior is strong, one at which mutual information reaches `_ENOUGH`."""
+        own, peers = SIZES[-1]
+        while own < _MOST_ROWS:
+            sample = log_pmi(self.model, *self.draw((own, peers), 1000))
+            if not -0.1 < np.clip(sample, -5, 5).mean() < _ENOUGH:
+                break  # enough, or so negative that small datasets show the mistake
+            own, peers = 2 * own, 2 * peers
+        return SIZES if (own, peers) == SIZES[-1] else (*SIZES, (own, peers))
+
+    def draw(self, sizes: Sequence[int], draws: int | None = None) -> list[Array]:
+        """Draw statistics of one dataset of each size for each of many θ, fewer of them where datasets are large."""
+        draws = max(1000, min(draws or self.draws, _ROWS_IN_ALL // sum(sizes)))
+        block = max(1, _ROWS_AT_ONCE // sum(sizes))
+        parts = []
+        for start in range(0, draws, block):
+            parameters = self.model.draw_parameters(self.rng, (min(block, draws - start),))
+            data = (self.model.draw_data(self.rng, parameters, rows) for rows in sizes)
+            parts.append([np.asarray(self.model.statistics(x), dtype=np.float64) for x in data])
+        return [np.concatenate(side) for side in zip(*parts, strict=True)]
+
+    @cached_property
+    def telling(self) -> NDArray[np.intp]:
+        """Statistics in which matched datasets agree most, found on draws of their own."""
+        a, b = (_compressed(t) for t in self.draw(self.sizes[-1], 1000))
+        a, b = ((t - t.mean(axis=0)) / np.maximum(t.std(axis=0), 1e-12) for t in (a, b))
+        return np.argsort(-np.abs((a * b).mean(axis=0)), kind="stable")[:3]
+
+
+def bounded_mean(sample: Array, width: float = 1.0) -> tuple[float, float]:
+    """Mean of independent numbers from an interval of some width, and how far it strays except with `FALSE_ALARM`.
+
+    The empirical Bernstein inequality of Maurer and Pontil, which needs no normal limit.
+    """
+    odds = np.log(COMPARISONS / FALSE_ALARM)
+    margin = np.sqrt(2 * sample.var(ddof=1) * odds / len(sample)) + 7 * width * odds / (3 * (len(sample) - 1))
+    return float(sample.mean()), float(margin)
+
+
+def swapped(t: Array) -> Array:
+    """Exchange every two neighbours: what was drawn with one θ stands beside what was drawn with another."""
+    even = t[: len(t) // 2 * 2]
+    return np.concatenate([even.reshape(-1, 2, t.shape[-1])[:, ::-1].reshape(even.shape), t[len(even) :]])
+
+
+def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> list[tuple[Array, Array]]:
+    """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
+
+    1; how alike the two are; and for each telling statistic how large and how far from its middle their sum is.
+    """
+    parts = [_compressed(t[:, telling]) for t in (a, b, rolled)]
+    middle = [np.median(t, axis=0) for t in parts]
+    one, two, other = (np.tanh((t - m) / np.maximum(t.std(axis=0), 1e-12)) for t, m in zip(parts, middle, strict=True))
+    weights = [(np.ones(len(a)), np.ones(len(a)))]
+    weights.append((logistic(2 * (one * other).sum(axis=-1)), logistic(2 * (one * two).sum(axis=-1))))
+    for k in range(len(telling)):
+        independent, matched = (one[:, k] + other[:, k]) / 2, (one[:, k] + two[:, k]) / 2
+        weights += [((1 + independent) / 2, (1 + matched) / 2), (independent**2, matched**2)]
+    return weights
+
+
+def _compressed(t: Array) -> Array:
+    """Statistics on a scale on which nothing overflows, −∞ included."""
+    return np.arcsinh(np.maximum(t, -1e300))
+
+
+def logistic(x: Array) -> Array:
+    """Map (−∞, ∞) to (0, 1)."""
+    return 0.5 * (1 + np.tanh(0.5 * x))

@@ -1,0 +1,108 @@
+"""Which values a row may have, and data that are checked against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from troth.core.errors import DataError
+
+Array: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Support:
+    """The values that one entry of a row may take.
+
+    Examples
+    --------
+    >>> Support(0, 1, integer=True)
+    Support(low=0, high=1, integer=True, open=False)
+    >>> print(Support(0, float("inf"), open=True))
+    a number above 0
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    integer: bool = False
+    open: bool = False
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.integer else "a number"
+        if np.isinf(self.low) and np.isinf(self.high):
+            return f"{kind} (finite)"
+        if np.isinf(self.high):
+            return f"{kind} above {self.low:g}" if self.open else f"{kind} of at least {self.low:g}"
+        return f"{kind} from {self.low:g} to {self.high:g}"
+
+    def contains(self, values: Array) -> NDArray[np.bool_]:
+        """Tell for each value whether it may occur; NaN and infinities never may."""
+        inside = np.isfinite(values) & (values <= self.high)
+        inside &= (values > self.low) if self.open else (values >= self.low)
+        if self.integer:
+            inside &= values == np.floor(values)
+        return inside
+
+    def _holds(self, values: Array) -> bool:
+        """Tell in two or three fast passes whether all values may occur; NaN fails every comparison."""
+        if values.size == 0:
+            return True
+        low, high = values.min(), values.max()
+        inside = (low > self.low if self.open else low >= self.low) and high <= self.high
+        finite = np.isfinite(low) and np.isfinite(high)
+        return bool(inside and finite and (not self.integer or np.array_equal(values, np.floor(values))))
+
+    def check(self, values: Any, what: str = "value", columns: int | None = None) -> Array:
+        """Return ``values`` as floats, or raise a `DataError` that names the first bad row and value.
+
+        The last axis holds rows or, if a number of ``columns`` is given, columns, with rows before it.
+
+        Examples
+        --------
+        >>> Support(0, 1, integer=True).check([1, 0, 2])
+        Traceback (most recent call last):
+        ...
+        troth.core.errors.DataError: row 2: value 2.0 is not a whole number from 0 to 1
+        """
+        array = as_floats(values, what)
+        if columns is not None and array.shape == (0,):
+            array = array.reshape(0, columns)
+        if array.ndim < 1 or (columns is not None and (array.ndim < 2 or array.shape[-1] != columns)):
+            expected = "(rows,)" if columns is None else f"(rows, {columns})"
+            raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
+        if self._holds(array):
+            return array
+        inside = self.contains(array)
+        if not inside.all():
+            first = tuple(int(i) for i in np.argwhere(~inside)[0])
+            *dataset, row = first if columns is None else first[:-1]
+            place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+            place += f" of dataset {tuple(dataset)}" if dataset else ""
+            raise DataError(f"{place}: {what} {array[first]} is not {self}")
+        return array
+
+
+def as_floats(values: Any, what: str = "value") -> Array:
+    """Return an array of floats, or raise a `DataError` that names the first entry that is no number."""
+    if isinstance(values, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+    if not (hasattr(values, "__array__") or hasattr(values, "__getitem__") or np.isscalar(values)):
+        raise DataError(f"{what}s must be a sequence of numbers, not {type(values).__name__}")
+    try:
+        plain = np.asarray(values)
+        if plain.dtype.kind not in "USc":
+            return plain.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    for row, value in enumerate(values):
+        try:
+            if isinstance(value, str | bytes | complex | np.complexfloating):
+                raise TypeError
+            np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
+            raise DataError(f"row {row}: {what} {shown} is not a number") from None
+    raise DataError(f"the rows have different lengths, so they are no table of {what}s")

@@ -1,0 +1,118 @@
+"""Who executes a plan: threads here, or Spark tasks there. Both map the same function over the same fragments."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from troth.core.errors import DataError, MissingCapabilityError, TrothError
+from troth.core.reductions import Moments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from troth.core.reductions import Sums
+    from troth.core.support import Array
+    from troth.data.request import Part, Request
+
+    Look = Callable[[Any], None]
+
+
+class Summarising(Protocol):
+    """A fragment of any kind."""
+
+    def summarise(self, request: Request, /, look: Look | None = None) -> Part:
+        """Read it and add it up; ``look`` is called with each batch of rows before that."""
+        ...
+
+
+def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+    """Yield parts in plan order, with only a few of them in memory at a time; each worker has one BLAS thread."""
+    workers = cpu_count() or 1
+    with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Any] = deque()
+        left = iter(fragments)
+        for fragment in left:
+            waiting.append(pool.submit(fragment.summarise, request))
+            if len(waiting) >= 3 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def in_order(fragments: Sequence[Summarising], request: Request, look: Look) -> Iterator[Part]:
+    """Yield parts in plan order, made one after the other in this thread, where each batch is looked at first."""
+    with threadpool_limits(1):
+        for fragment in fragments:
+            yield fragment.summarise(request, look)
+
+
+def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
+    """Yield parts in plan order, made by Spark tasks that read the fragments themselves: rows never pass the JVM."""
+    context = spark_session().sparkContext
+    tasks = context.parallelize(list(fragments), max(1, len(fragments)))
+    try:
+        found = tasks.map(_Task(request)).collect()
+    except Exception as error:
+        raise DataError(f"Spark failed: {str(error).strip().splitlines()[-1]}") from error
+    for part in found:
+        if isinstance(part, TrothError):
+            raise part
+        part.sums = whole(request.sums, part.sums)
+        yield part
+
+
+def halved(declared: Sums, sums: Array) -> Array:
+    """Return sums without the lower half of symmetric products, which need not travel."""
+    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
+        return sums
+    d = declared.columns
+    upper = declared.width - d * d + np.flatnonzero(np.triu(np.ones((d, d), dtype=bool)).ravel())
+    return sums[:, np.concatenate([np.arange(declared.width - d * d), upper])]
+
+
+def whole(declared: Sums, sums: Array) -> Array:
+    """Return sums with the lower half of symmetric products put back."""
+    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
+        return sums
+    d = declared.columns
+    place = np.zeros((d, d), dtype=np.intp)
+    rows, columns = np.triu_indices(d)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+    head = declared.width - d * d
+    return sums[:, np.concatenate([np.arange(head), head + place.ravel()])]
+
+
+class _Task:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def __call__(self, fragment: Summarising) -> Part | TrothError:
+        try:
+            with threadpool_limits(1):
+                part = fragment.summarise(self.request)
+            part.sums = halved(self.request.sums, part.sums)
+            return part
+        except TrothError as error:
+            return error  # as data: it shall reach the buyer without a Java traceback
+
+
+def spark_session() -> Any:
+    """Return the active Spark session, or start one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingCapabilityError("Spark needs its extra: pip install 'troth[spark]'") from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find the packages that this process has
+    active = SparkSession.getActiveSession()
+    return active if active is not None else SparkSession.builder.appName("troth").getOrCreate()
+
+
+ENGINES = {"threads": in_threads, "spark": in_spark}

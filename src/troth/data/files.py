@@ -1,0 +1,369 @@
+"""Files of rows as a plan of fragments: a file with some row groups, read inside the task that adds it up."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
+from troth.data.kernel import Adder, is_text
+from troth.data.request import Part, Request, file_name
+
+if TYPE_CHECKING:
+    from troth.data.engines import Look
+
+_BATCH_ROWS = 1 << 17  # that stay in a processor's cache
+_BATCH_VALUES = 1 << 24  # that are multiplied together
+_BLOCK_BYTES = 1 << 23  # of text read at a time
+
+FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".json": "statistics",
+}
+NOT_UNICODE = "holds text that is not in UTF-8; save it in that encoding"
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+Source: TypeAlias = str | Path | Sequence[str | Path]
+
+
+class _TextAmongNumbersError(Exception):
+    """A later part of a text file has something that is no number."""
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A file, or some row groups of one.
+
+    Attributes
+    ----------
+    groups
+        Row groups of a Parquet file.
+    first_row
+        How many rows of the file come before it.
+    constants
+        Columns that the path tells, such as ``clinic=Ash/part-0.parquet``.
+    provider
+        The file's own name, for campaigns in which each file is a provider's.
+    text
+        Columns of names, of which Parquet hands out codes and distinct values.
+    """
+
+    path: str
+    format: str
+    groups: tuple[int, ...] = ()
+    first_row: int = 0
+    constants: tuple[tuple[str, str | None], ...] = ()
+    provider: str = ""
+    text: tuple[str, ...] = ()
+
+    def summarise(self, request: Request, look: Look | None = None) -> Part:
+        """Read the fragment and add it up; ``look`` is called with each batch before that."""
+        try:
+            return self._added(Adder(request, file_name(self.path), self.provider), self.batches(request), look)
+        except _TextAmongNumbersError as error:
+            # read once more without converting anything, so that the values that are no numbers can be named
+            adder = Adder(request, file_name(self.path), self.provider, text=True)
+            part = self._added(adder, self.batches(request, text=True), look)
+            if not part.problems:
+                raise DataError(f"{file_name(self.path)}: cannot be read as csv: {error}") from None
+            return part
+        except UnicodeError:
+            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
+
+    def _added(self, adder: Adder, batches: Iterator[Any], look: Look | None) -> Part:
+        row = self.first_row
+        for batch in batches:
+            if look is not None:
+                look(batch)
+            adder.add(batch, row)
+            row += batch.num_rows
+        return adder.part()
+
+    def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
+        """Read the fragment batch by batch; with ``text`` nothing is converted."""
+        stored = {name for name, _ in self.constants}
+        wanted = [name for name in request.named if name not in stored]
+        try:
+            reader = _read_text(self, wanted) if text else _READERS[self.format](self, request, wanted)
+            for batch in reader:
+                yield self._with_constants(batch) if self.constants else batch
+        except pa.ArrowInvalid as error:
+            if self.format == "csv" and "conversion error" in str(error) and not text:
+                raise _TextAmongNumbersError(_first_line(error)) from None
+            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+
+    def column_names(self) -> list[str]:
+        """Return the names of all columns."""
+        try:
+            return [*self.schema().names, *dict(self.constants)]
+        except UnicodeError:
+            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
+
+    def schema(self) -> Any:
+        """Return the names and types of the columns that are stored in the file."""
+        try:
+            return self._schema()
+        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+
+    def _schema(self) -> Any:
+        if self.format == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.read_schema(self.path)
+        if self.format == "arrow":
+            with pa.memory_map(self.path) as source:
+                return _open_arrow(source).schema
+        with _open_csv(self, None, {}) if self.format == "csv" else _open_jsonl(self) as reader:
+            return reader.schema
+
+    def _with_constants(self, batch: Any) -> Any:
+        for name, value in self.constants:
+            column = pa.DictionaryArray.from_arrays(
+                pa.array([0] * batch.num_rows, pa.int32()), pa.array([value], pa.string())
+            )
+            batch = batch.append_column(name, column)
+        return batch
+
+
+def plan(
+    source: Source,
+    request: Request,
+    format: str | None = None,  # noqa: A002
+    skip: Collection[Path] = (),
+) -> tuple[list[Fragment], list[Path]]:
+    """Return the fragments of all row files, in the order in which they are added up, and files of statistics."""
+    fragments: list[Fragment] = []
+    statistics: list[Path] = []
+    for root, path in find_files(source):
+        if path.resolve() in skip:
+            continue
+        kind = format or format_of(path)
+        if kind == "statistics":
+            statistics.append(path)
+            continue
+        fragment = Fragment(str(path), kind, constants=_partitions(root, path), provider=stem(path))
+        fragments += _row_groups(fragment, request) if kind == "parquet" else [fragment]
+    return fragments, statistics
+
+
+def find_files(source: Source) -> list[tuple[Path, Path]]:
+    """Return the files of a source (a file, a folder, a pattern, or several), each with the folder it was sought in."""
+    found: list[tuple[Path, Path]] = []
+    for entry in [source] if isinstance(source, str | Path) else source:
+        path = Path(entry)
+        if path.is_dir():
+            inside = [p for p in sorted(path.rglob("*")) if p.is_file() and not _hidden(p.relative_to(path))]
+            usable = [p for p in inside if _suffix(p) in FORMATS]
+            if not usable:
+                raise DataError(f"{entry}: the folder has no data files ({', '.join(sorted(FORMATS))})")
+            found += [(path, p) for p in usable]
+        elif path.is_file():
+            found.append((path.parent, path))
+        elif any(sign in str(entry) for sign in "*?["):
+            matches = [Path(p) for p in sorted(glob.glob(str(entry), recursive=True))]  # noqa: PTH207 (absolute patterns)
+            matches = [p for p in matches if p.is_file()]
+            if not matches:
+                raise DataError(f"{entry}: no file matches this pattern")
+            found += [(path.parent, p) for p in matches]
+        else:
+            raise DataError(f"{entry}: there is no such file or folder")
+    paths = [path.resolve() for _, path in found]
+    if len(set(paths)) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise DataError(f"{file_name(twice)}: named twice by the source; its rows would count twice")
+    return found
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file's name tells."""
+    suffix = _suffix(path)
+    if suffix not in FORMATS:
+        raise DataError(f"{file_name(path)}: unknown kind of file; the name must end in {', '.join(sorted(FORMATS))}")
+    return FORMATS[suffix]
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in _COMPRESSED else path.suffix.lower()
+
+
+def stem(path: Path) -> str:
+    """Return a file's name without what tells its kind."""
+    name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
+    return name[: -len(Path(name).suffix)] if Path(name).suffix else name
+
+
+def _hidden(relative: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in relative.parts)
+
+
+def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
+    """Read columns off folders such as ``clinic=Ash``."""
+    try:
+        folders = path.relative_to(root).parts[:-1]
+    except ValueError:
+        return ()
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
+    return tuple((name, None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)) for name, value in pairs)
+
+
+def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(fragment.path) as file:
+            constants = [name for name, _ in fragment.constants]
+            request.refuse_missing([*file.schema_arrow.names, *constants], file_name(fragment.path))
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            names = {request.provider, request.day} | (
+                set(request.columns) if request.categories is not None else set()
+            )
+            text = [f.name for f in file.schema_arrow if f.name in names and is_text(f.type)]
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{file_name(fragment.path)}: cannot be read as parquet: {_first_line(error)}") from None
+    fragment = replace(fragment, text=tuple(text))
+    most = max(_BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
+    parts: list[Fragment] = []
+    groups: list[int] = []
+    first = rows = 0
+    for group, size in enumerate(sizes):
+        if groups and rows + size > most:
+            parts.append(replace(fragment, groups=tuple(groups), first_row=first))
+            first, rows, groups = first + rows, 0, []
+        groups.append(group)
+        rows += size
+    return [*parts, replace(fragment, groups=tuple(groups), first_row=first)] if groups else parts
+
+
+def batch_rows(request: Request) -> int:
+    """How many rows are looked at together: few for counts and sums, many where each provider's part is multiplied."""
+    squares = isinstance(request.sums, Moments) and request.sums.squares
+    return _BATCH_VALUES // max(16, len(request.columns)) if squares else _BATCH_ROWS
+
+
+def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(fragment.path, read_dictionary=list(fragment.text), memory_map=True) as file:
+        groups = list(fragment.groups)
+        yield from file.iter_batches(batch_rows(request), row_groups=groups, columns=wanted, use_threads=False)
+
+
+def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    labels = {request.provider, request.day} | (set(wanted) if request.categories is not None else set())
+    types: dict[str, Any] = {name: pa.string() for name in wanted if name in labels}
+    with _open_csv(fragment, None, types) as reader:
+        constants = [name for name, _ in fragment.constants]
+        request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
+        for name in wanted:
+            if name not in types:
+                kind = reader.schema.field(name).type
+                keep = pa.types.is_boolean(kind) or pa.types.is_string(kind)
+                types[name] = kind if keep else pa.float64()
+    with _open_csv(fragment, wanted, types) as reader:
+        yield from reader
+
+
+def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any]) -> Any:
+    from pyarrow import csv
+
+    path = Path(fragment.path)
+    try:
+        return csv.open_csv(
+            fragment.path,
+            read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" in str(error):
+            raise DataError(f"{file_name(path)}: the file is empty; it needs a line of column names and rows") from None
+        raise
+
+
+def _delimiter(path: Path) -> str:
+    if _suffix(path) == ".tsv":
+        return "\t"
+    with pa.input_stream(str(path)) as file:
+        head = file.read(65536).split(b"\n", 1)[0]
+    return max([b",", b";", b"\t"], key=head.count).decode()
+
+
+def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    from pyarrow import json
+
+    with _open_jsonl(fragment) as reader:
+        constants = [name for name, _ in fragment.constants]
+        request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
+        fields = [reader.schema.field(name) for name in wanted]
+    values = {name for name in request.columns if name is not None}
+    names = {request.provider, request.day} | (values if request.categories is not None else set())
+    kinds = {f.name: pa.string() if f.name in names and pa.types.is_temporal(f.type) else f.type for f in fields}
+    kinds |= {f.name: pa.float64() for f in fields if f.name in values - names and _whole(f.type)}
+    schema = pa.schema([f.with_type(kinds[f.name]) for f in fields])
+    options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    with _open_jsonl(fragment, options) as reader:
+        for batch in reader:
+            yield batch.select(wanted)
+
+
+def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
+    from pyarrow import json
+
+    if Path(fragment.path).stat().st_size == 0:
+        raise DataError(f"{file_name(fragment.path)}: the file is empty")
+    read = json.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+    return json.open_json(fragment.path, read_options=read, parse_options=options)
+
+
+def _whole(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    with pa.memory_map(fragment.path) as source:
+        opened = _open_arrow(source)
+        request.refuse_missing([*opened.schema.names, *dict(fragment.constants)], file_name(fragment.path))
+        whole = hasattr(opened, "get_batch")
+        batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if whole else iter(opened)
+        for batch in batches:
+            chosen, step = batch.select(wanted), batch_rows(request)
+            chosen.validate(full=True)  # lengths are as the file states them
+            for start in range(0, chosen.num_rows, step):
+                yield chosen.slice(start, step)
+
+
+def _open_arrow(source: Any) -> Any:
+    """Open an Arrow file, which has its batches listed, or a stream, which has one after the other."""
+    is_file = source.read(6) == b"ARROW1"
+    source.seek(0)
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+
+
+def _read_text(fragment: Fragment, wanted: list[str]) -> Iterator[Any]:
+    with _open_csv(fragment, wanted, {name: pa.string() for name in wanted}) as reader:
+        yield from reader
+
+
+_READERS = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl, "arrow": _read_arrow}
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0]

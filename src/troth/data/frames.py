@@ -1,0 +1,106 @@
+"""Frames in memory (pandas, Polars, Arrow, DuckDB relations) as fragments: slices that are added up like files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from troth.core.errors import DataError
+from troth.data.files import batch_rows
+from troth.data.kernel import Adder
+
+if TYPE_CHECKING:
+    from troth.data.engines import Look
+    from troth.data.request import Part, Request
+
+_SLICE_ROWS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some rows of a table in memory."""
+
+    table: Any
+    first_row: int = 0
+
+    def summarise(self, request: Request, look: Look | None = None) -> Part:
+        """Add up the slice."""
+        adder = Adder(request, "the data")
+        row = self.first_row
+        for batch in self.table.to_batches(max_chunksize=batch_rows(request)):
+            if look is not None:
+                look(batch)
+            adder.add(batch, row)
+            row += batch.num_rows
+        return adder.part()
+
+
+def plan_frame(frame: Any, request: Request) -> list[Slice]:
+    """Cut a frame into slices."""
+    table = as_arrow(frame, request)
+    return [Slice(table.slice(start, _SLICE_ROWS), start) for start in range(0, table.num_rows, _SLICE_ROWS)]
+
+
+def as_arrow(frame: Any, request: Request | None = None) -> Any:
+    """Return the requested columns of a frame, or all, as an Arrow table; no copy is made where none is needed."""
+    if isinstance(frame, dict):
+        frame = pa.table(frame)
+    if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
+        frame = frame.collect()
+    names = _names(frame)
+    if not all(isinstance(name, str) for name in names):
+        raise DataError(
+            f"the data: column names must be text, not {next(n for n in names if not isinstance(n, str))!r}"
+        )
+    columns = list(names)
+    if len(set(columns)) < len(columns) and request is None:
+        raise DataError("the data: two columns have the same name; rename one, or say which with columns=")
+    if request is not None:
+        request.refuse_missing(names, "the data")
+        if request.provider is None:
+            raise DataError("the data: say which column holds the providers' names: provider=")
+        columns = list(request.named)
+    if type(frame).__module__.split(".")[0] == "pandas":
+        return pa.table({name: _pandas_column(frame[name], name) for name in columns})
+    try:
+        return (frame if isinstance(frame, pa.Table) else pa.table(frame)).select(columns)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise DataError(f"the data cannot be read: {error}") from None
+
+
+def is_frame(data: Any) -> bool:
+    """Tell whether something can be read as a frame in memory."""
+    return isinstance(data, dict) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
+
+
+def _names(frame: Any) -> list[Any]:
+    if isinstance(frame, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return list(frame.schema.names)
+    if hasattr(frame, "columns"):
+        return list(frame.columns)
+    return list(pa.table(frame).schema.names)
+
+
+def _pandas_column(column: Any, name: str) -> Any:
+    try:
+        return pa.array(column, from_pandas=False)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        pass
+    entries = [None if _missing(entry) else entry for entry in column.tolist()]
+    if any(isinstance(entry, int) and abs(entry) >= 2**63 for entry in entries):
+        raise DataError(f"column {name!r}: a whole number is too large for 64 bits; store the column as text")
+    kinds = {type(entry) for entry in entries if entry is not None}
+    if kinds <= {int, str}:
+        return pa.array([None if entry is None else str(entry) for entry in entries])
+    odd = [(row, e) for row, e in enumerate(entries, 1) if isinstance(e, str) or not isinstance(e, int | float | None)]
+    row, entry = odd[0] if odd else (1, entries[0])
+    raise DataError(
+        f"column {name!r}: {len(odd):,} of {len(entries):,} values are of another type than the rest "
+        f"(first: row {row:,}: {entry!r}); give the column one type"
+    )
+
+
+def _missing(entry: Any) -> bool:
+    return entry is None or type(entry).__name__ == "NAType" or bool(entry != entry)

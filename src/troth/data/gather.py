@@ -1,0 +1,94 @@
+"""Rows gathered by provider and day, for models of one's own that declare no sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from troth.core.errors import DataError
+from troth.core.reductions import Moments
+from troth.data.files import find_files, format_of, plan
+from troth.data.frames import as_arrow
+from troth.data.kernel import as_numbers, encode
+from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
+from troth.data.request import Report, Request, day_order, parse_day
+
+if TYPE_CHECKING:
+    from troth.core.contract import Model
+
+
+def column_names(data: Any) -> list[str]:
+    """Return the columns of any table, of its first file if it has several."""
+    if is_paths(data):
+        root, path = next((pair for pair in find_files(data) if format_of(pair[1]) != "statistics"), (None, None))
+        if root is None or path is None:
+            raise DataError("there are no files of rows; name the columns")
+        fragments, _ = plan(str(path), Request(Moments(), ()))
+        for fragment in fragments:
+            return fragment.column_names()
+        return []
+    if is_pushed_down(data):
+        return list(data.columns)
+    return list(as_arrow(data).schema.names)
+
+
+def first_rows(
+    data: Any, column: str, provider: str | None, day: str | None, rows: int = 100_000
+) -> dict[str, list[Any]]:
+    """Return the first rows of a file or folder, as lists by column."""
+    request = Request(Moments(), (column,), provider, day)
+    found: dict[str, list[Any]] = {name: [] for name in request.named}
+    fragments, _ = plan(str(data), request)
+    for fragment in fragments:
+        for batch in fragment.batches(request):
+            for name in request.named:
+                found[name] += batch.column(name).to_pylist()
+            if len(found[column]) >= rows:
+                return found
+    return found
+
+
+def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
+    """Hand each provider's rows of each day to the model's own ``statistics``."""
+    table = _table(data, request)
+    columns = []
+    for name in request.columns:
+        array = table.column(str(name)).combine_chunks()
+        x = None if array.null_count else as_numbers(array)
+        if x is None:
+            raise DataError(f"column {name!r}: missing values, or values that are no numbers")
+        columns.append(np.asarray(x, dtype=np.float64))
+    values, codes = encode(table.column(str(request.provider)).combine_chunks())
+    names = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
+    refuse_alike({name: canonical_name(name) for name in names})
+    if (codes < 0).any() or any(not name.strip() for name in names):
+        raise DataError(f"column {request.provider!r}: a provider's name is missing")
+    days: list[Any] = [None] * len(codes)
+    if request.day is not None:
+        days = [parse_day(value) for value in table.column(request.day).to_pylist()]
+    places: dict[Any, list[int]] = {}
+    for row, (code, day) in enumerate(zip(codes.tolist(), days, strict=True)):
+        places.setdefault((canonical_name(names[code]), day), []).append(row)
+    reports = []
+    for (name, day), rows in sorted(places.items(), key=lambda item: (day_order(item[0][1]), item[0][0])):
+        part = [column[rows] for column in columns]
+        try:
+            statistics = model.statistics(part[0] if len(part) == 1 else np.column_stack(part))
+        except DataError as error:
+            raise DataError(f"provider {name!r}: {error}") from None
+        reports.append(Report(name, day, len(rows), np.asarray(statistics, dtype=np.float64)))
+    return reports
+
+
+def _table(data: Any, request: Request) -> Any:
+    if is_paths(data):
+        fragments, _ = plan(data, request)
+        batches = [batch for fragment in fragments for batch in fragment.batches(request)]
+        return pa.Table.from_batches(batches).select(list(request.named))
+    if is_pushed_down(data):
+        from troth.data.pushdown import as_ibis
+
+        return as_ibis(data).select(*request.named).to_pyarrow()
+    return as_arrow(data, request)

@@ -1,0 +1,417 @@
+"""One function from a batch of rows to sums by provider and day; every row file and frame goes through it.
+
+Values are checked in the same pass: whatever could spoil a sum shows in the sums or in the least and greatest value,
+and only a batch that is spoiled is searched for the rows at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from troth.core.errors import DataError
+from troth.core.reductions import Tally, add_by_code
+from troth.data.request import Day, Part, Problem, parse_day
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from troth.core.support import Array, Support
+    from troth.data.request import Key, Request
+
+    Codes: TypeAlias = NDArray[np.intp]
+
+_LARGEST = 1e290  # sums beyond this are no statistics
+_FEW = 64  # days that are spelled out whether they occur or not
+_DENSE = 1 << 20  # whole numbers in such a range are codes themselves
+MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
+
+
+class Adder:
+    """Adds batches of rows to sums by (provider, day), and collects problems."""
+
+    def __init__(self, request: Request, place: str, provider: str | None = None, *, text: bool = False) -> None:
+        self.request, self.place, self.provider, self.text = request, place, provider, text
+        self.places: dict[Key, int] = {}
+        self.total = np.zeros((16, request.sums.width))
+        self.problems: list[Problem] = []
+        self._names = _Spelled(str)
+        self._labels = _Spelled(lambda value: str(value).strip())
+        self._known: tuple[Any, Any, NDArray[np.intp]] = (None, None, np.zeros(0, dtype=np.intp))
+
+    def part(self) -> Part:
+        """Return what has been added up."""
+        keys = list(self.places)
+        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys))
+
+    def add(self, batch: Any, first_row: int = 0) -> None:
+        """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
+        rows = batch.num_rows
+        if rows == 0:
+            return
+        found = len(self.problems)
+        names, codes = self._providers(batch, first_row)
+        days, day_codes = self._days(batch, codes, names, first_row)
+        columns = [
+            np.ones(rows) if name is None else self._values(batch.column(name), name, codes, names, first_row)
+            for name in self.request.columns
+        ]
+        if len(self.problems) > found:
+            return
+        size = len(names) * len(days)
+        if len(days) > 1:
+            codes = codes * len(days) + day_codes
+        keys: NDArray[np.intp] | None = None
+        if size > max(rows, 1 << 12):
+            keys, codes = np.unique(codes, return_inverse=True)
+            size = len(keys)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = add_by_code(self.request.sums, columns, codes, size)
+        if not (np.abs(self.request.sums.telling(sums)) <= _LARGEST).all():
+            owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)]
+            self._search(columns, codes, owners, first_row, sums)
+            return
+        present = np.flatnonzero(self.request.sums.rows(sums))
+        where = self._places(names, days, present if keys is None else keys[present])
+        if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
+            self.total[where[0] : where[0] + size] += sums
+        else:
+            self.total[where] += sums[present]
+
+    def _places(self, names: Sequence[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
+        if len(names) * len(days) > 4 * _DENSE:
+            return np.array([self._place((names[k // len(days)], days[k % len(days)])) for k in keys.tolist()])
+        if self._known[0] is not names or self._known[1] != days:
+            self._known = names, days, np.full(len(names) * len(days), -1, dtype=np.intp)
+        known = self._known[2]
+        for key in keys[known[keys] < 0].tolist():
+            known[key] = self._place((names[key // len(days)], days[key % len(days)]))
+        return known[keys]
+
+    def _place(self, key: Key) -> int:
+        place = self.places.setdefault(key, len(self.places))
+        if place == len(self.total):
+            self.total = np.concatenate([self.total, np.zeros_like(self.total)])
+        return place
+
+    def _providers(self, batch: Any, first_row: int) -> tuple[Sequence[str], Codes]:
+        if self.request.provider is None:
+            return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
+        column = self.request.provider
+        try:
+            values, codes = encode(batch.column(column))
+        except TypeError as error:
+            raise DataError(
+                f"{self.place}: column {column!r} has {error}; providers' names are text or whole numbers"
+            ) from None
+        names = self._names(values)
+        missing = [place for place, name in enumerate(names) if not name.strip()] if _is_names(values) else []
+        if missing or (len(codes) and codes.min() < 0):
+            blank = np.isin(codes, [-1, *missing])
+            if blank.any():
+                self._report("without a provider's name", column, blank, None, None, first_row)
+        return names, codes
+
+    def _days(self, batch: Any, codes: Codes, names: Sequence[str], first_row: int) -> tuple[list[Day], Codes]:
+        column = self.request.day
+        if column is None:
+            return [None], codes
+        array = batch.column(column)
+        if pa.types.is_timestamp(array.type):
+            array = array.cast(pa.timestamp(array.type.unit))  # moments with a zone are dated in UTC
+        if pa.types.is_timestamp(array.type) or pa.types.is_date64(array.type):
+            array = pc.cast(array, pa.date32(), safe=False)
+        try:
+            values, day_codes = encode(array)
+        except TypeError as error:
+            raise DataError(
+                f"{self.place}: column {column!r} has {error}; days are dates (YYYY-MM-DD) or whole numbers"
+            ) from None
+        days: list[Day] = []
+        if len(values) > _FEW:
+            present, day_codes = np.unique(day_codes, return_inverse=True)
+            gone = int(present[0]) < 0
+            values = [values[int(place)] for place in present[gone:]]
+            day_codes = day_codes - gone
+        for value in _listed(values):
+            try:
+                days.append(parse_day(value))
+            except ValueError:
+                wrong = day_codes == len(days)
+                self._report("no date (YYYY-MM-DD) or whole number", column, wrong, codes, names, first_row, array)
+                days.append(None)
+        if len(day_codes) and day_codes.min() < 0:
+            self._report(MISSING, column, day_codes < 0, codes, names, first_row)
+        unique = list(dict.fromkeys(days))
+        if len(unique) < len(days):
+            day_codes = np.array([unique.index(day) for day in days], dtype=np.intp)[day_codes]
+        return unique, day_codes
+
+    def _values(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> NDArray[Any]:
+        request = self.request
+        if array.null_count:
+            self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False), codes, names, first_row)
+            return np.zeros(len(array))
+        if request.categories is not None:
+            return self._as_codes(array, name, codes, names, first_row)
+        x = as_numbers(array)
+        if x is None and self.text and not (wrong := _no_numbers(array)).any():
+            x = np.array([float(entry) for entry in array.to_pylist()])
+        elif x is None and self.text:
+            self._report("not a number", name, wrong, codes, names, first_row, array)
+            return np.zeros(len(array))
+        if x is None:
+            self._report_text(array, name, codes, names, first_row)
+            return np.zeros(len(array))
+        support, limits = request.sums.support, request.values
+        if x.size and not (_within(x, support) and (limits is None or (x.min() >= limits[0] and x.max() <= limits[1]))):
+            self._search([x], codes, names, first_row, None, name)
+        if isinstance(request.sums, Tally) and x.dtype.kind == "f":
+            return np.asarray(np.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0), dtype=np.intp)
+        return x
+
+    def _as_codes(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> Codes:
+        assert self.request.categories is not None  # noqa: S101 (the caller looked)
+        labels = {label: code for code, label in enumerate(self.request.categories)}
+        if pa.types.is_boolean(array.type):
+            array = array.cast(pa.string())
+        try:
+            values, label_codes = encode(array)
+        except TypeError as error:
+            raise DataError(f"{self.place}: column {name!r} has {error}, not labels") from None
+        known = np.array([*(labels.get(label, -1) for label in self._labels(values)), -1], dtype=np.intp)
+        found = known[label_codes]  # code −1, a missing label, is the last
+        if (found < 0).any():
+            among = ", ".join(repr(label) for label in self.request.categories[:8])
+            self._report(f"not among the categories {among}", name, found < 0, codes, names, first_row, array)
+            return np.zeros(len(array), dtype=np.intp)
+        return found
+
+    def _search(
+        self,
+        columns: Sequence[NDArray[Any]],
+        codes: Codes,
+        names: Sequence[str],
+        first_row: int,
+        sums: Array | None,
+        name: str | None = None,
+    ) -> None:
+        """Find the rows at fault in columns of which it is known that some value is."""
+        request, found = self.request, len(self.problems)
+        labels = [name] if name is not None else [column or "(intercept)" for column in request.columns]
+        for label, values in zip(labels, columns, strict=True):
+            x = values.astype(np.float64)
+            masks = {NOT_A_NUMBER: np.isnan(x), INFINITE: np.isinf(x)}
+            finite = np.isfinite(x)
+            if name is not None:
+                masks[f"not {request.sums.support}"] = finite & ~request.sums.support.contains(x)
+            if name is not None and request.values is not None:
+                low, high = request.values
+                outside = finite & request.sums.support.contains(x) & ((x < low) | (x > high))
+                masks[f"outside the declared values {low:g} to {high:g}"] = outside
+            for what, mask in masks.items():
+                if mask.any():
+                    self._report(what, label, mask, codes, names, first_row, x)
+        if sums is not None and len(self.problems) == found:
+            worst = int(np.argmax(~(np.abs(self.request.sums.telling(sums)) <= _LARGEST).all(axis=1)))
+            self._report("too large to add up; rescale them", labels[0], codes == worst, codes, names, first_row)
+
+    def _report_text(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> None:
+        """Report values that are no numbers: text that does not read as one, or a type that holds none."""
+        if not is_text(array.type):
+            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
+        wrong = _no_numbers(array)
+        if wrong.any():
+            self._report("not a number", name, wrong, codes, names, first_row, array)
+        else:
+            what = "text that reads as a number; store the column as numbers"
+            self._report(what, name, np.ones(len(wrong), dtype=bool), codes, names, first_row, array)
+
+    def _report(
+        self,
+        what: str,
+        column: str,
+        mask: NDArray[np.bool_],
+        codes: Codes | None,
+        names: Sequence[str] | None,
+        first_row: int,
+        values: Any = None,
+    ) -> None:
+        """Report the marked rows, one problem per provider."""
+        owners = np.zeros(len(mask), dtype=np.intp) if codes is None else codes
+        rows = np.flatnonzero(mask)
+        for owner in dict.fromkeys(owners[rows].tolist()):
+            of_owner = rows[owners[rows] == owner]
+            first = int(of_owner[0])
+            value: Any = None if values is None else values[first]
+            value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
+            provider = None if names is None or owner < 0 else names[owner].strip()
+            row = first_row + first + 1
+            self.problems.append(Problem(what, provider, column, len(of_owner), self.place, row, value))
+
+
+def _within(x: NDArray[Any], support: Support) -> bool:
+    """Tell fast whether all values may occur; where the support has no bounds, the sums will tell."""
+    if np.isinf(support.low) and np.isinf(support.high) and not support.integer:
+        return True
+    low, high = x.min(), x.max()
+    if not ((low > support.low if support.open else low >= support.low) and high <= support.high and high < np.inf):
+        return False
+    return not (support.integer and x.dtype.kind == "f") or bool((x == np.floor(x)).all())
+
+
+def as_numbers(array: Any) -> NDArray[Any] | None:
+    """Return a column without nulls as a NumPy array of numbers, or None if it holds something else."""
+    kind = array.type
+    if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if pa.types.is_boolean(kind):
+        return np.asarray(array.cast(pa.uint8()).to_numpy(zero_copy_only=False))
+    if pa.types.is_decimal(kind):
+        array, kind = array.cast(pa.float64()), pa.float64()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        x = np.asarray(array.to_numpy(zero_copy_only=False))
+        return x.astype(np.float64) if kind == pa.float16() or kind == pa.uint64() else x
+    return None
+
+
+def holds_numbers(kind: Any) -> bool:
+    """Tell whether a column of this type is one of numbers."""
+    if pa.types.is_dictionary(kind):
+        return holds_numbers(kind.value_type)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)
+
+
+def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
+    """Return the distinct values of a column of names and each row's place among them, −1 where it is missing.
+
+    The values are a range or an Arrow array. Raises `TypeError` with the column's type if that holds no names.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    kind = array.type
+    if pa.types.is_floating(kind):
+        x = array.to_numpy(zero_copy_only=False)
+        kept = x[np.isfinite(x)]
+        if kept.size and not ((kept == np.floor(kept)).all() and np.abs(kept).max() < 2**53):
+            raise TypeError(f"fractions (type {kind})")
+        array = pa.array(np.nan_to_num(x), type=pa.int64(), mask=~np.isfinite(x), safe=False)
+        kind = array.type
+    if pa.types.is_integer(kind):
+        dense = _dense(array)
+        if dense is not None:
+            return dense
+    elif pa.types.is_null(kind):
+        return range(0), np.full(len(array), -1, dtype=np.intp)
+    elif not (is_text(kind) or pa.types.is_date32(kind) or pa.types.is_dictionary(kind)):
+        raise TypeError(f"type {kind}")
+    if str(kind) == "string_view":
+        array = array.cast(pa.large_string())
+    if not pa.types.is_dictionary(kind):
+        array = array.dictionary_encode()
+    elif not (is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise TypeError(f"type {kind.value_type}")
+    if str(array.dictionary.type) == "string_view":
+        array = pa.DictionaryArray.from_arrays(array.indices, array.dictionary.cast(pa.large_string()))
+    if array.dictionary.null_count or pc.count_distinct(array.dictionary).as_py() < len(array.dictionary):
+        array = array.dictionary_decode().dictionary_encode()
+    codes = array.indices.fill_null(-1) if array.indices.null_count else array.indices
+    return array.dictionary, np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
+
+
+def _dense(array: Any) -> tuple[Any, NDArray[np.intp]] | None:
+    """Whole numbers in a short range are their own codes."""
+    if array.null_count or len(array) == 0:
+        return None
+    x = array.to_numpy(zero_copy_only=False)
+    low, high = int(x.min()), int(x.max())
+    if high - low >= _DENSE:
+        return None
+    if high < _DENSE:
+        low = min(low, 0)
+    if x.dtype == np.uint64:
+        return range(low, high + 1), (x - np.uint64(low)).astype(np.intp)
+    codes = x.astype(np.intp)
+    if low:
+        codes -= low
+    return range(low, high + 1), codes
+
+
+class _Spelled:
+    """Spells out distinct values, once for batches that share them."""
+
+    def __init__(self, spell: Callable[[Any], str]) -> None:
+        self.spell = spell
+        self.values: Any = None
+        self.names: Sequence[str] = ()
+
+    def __call__(self, values: Any) -> Sequence[str]:
+        if not _same(values, self.values):
+            numbers = isinstance(values, range)
+            self.values, self.names = (
+                values,
+                _Numbers(values) if numbers else [self.spell(v) for v in values.to_pylist()],
+            )
+        return self.names
+
+
+class _Numbers(Sequence[str]):
+    """Whole numbers as names, spelled only when they are asked for."""
+
+    def __init__(self, numbers: range) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return str(self.numbers[place])
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, range) or isinstance(two, range):
+        return bool(one == two) if isinstance(one, range) and isinstance(two, range) else False
+    return two is not None and one.type == two.type and bool(one.equals(two))
+
+
+def _listed(values: Any) -> list[Any]:
+    return (
+        values.to_pylist()
+        if isinstance(values, pa.Array)
+        else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
+    )
+
+
+def _is_names(values: Any) -> bool:
+    return not isinstance(values, range)
+
+
+def is_text(kind: Any) -> bool:
+    """Tell whether a column of this type is one of text."""
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or str(kind) == "string_view"
+        or (pa.types.is_dictionary(kind) and is_text(kind.value_type))
+    )
+
+
+def _no_numbers(array: Any) -> NDArray[np.bool_]:
+    entries = array.cast(pa.large_string()).to_pylist()
+    return np.array([not _reads_as_number(entry) for entry in entries], dtype=bool)
+
+
+def _reads_as_number(entry: str | None) -> bool:
+    try:
+        float(entry or "")
+    except ValueError:
+        return False
+    return True

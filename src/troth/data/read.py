@@ -1,0 +1,178 @@
+"""From any table to one report per provider and day."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError, ParameterError
+from troth.data.engines import ENGINES, Summarising, in_order
+from troth.data.files import plan
+from troth.data.frames import is_frame, plan_frame
+from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from troth.data.engines import Look
+
+
+def read_reports(
+    data: Any,
+    request: Request,
+    *,
+    engine: str = "threads",
+    format: str | None = None,  # noqa: A002
+    skip: Collection[Path] = (),
+    watch: Callable[[int, int], None] | None = None,
+    look: Look | None = None,
+    provider: str | None = None,
+) -> tuple[list[Report], list[Path]]:
+    """Reduce a table to reports sorted by day and name, and return files of statistics that it names beside them.
+
+    Parameters
+    ----------
+    data
+        A path, pattern or folder, or several; a pandas, Polars or Arrow frame; an Ibis table or a Spark frame.
+    engine
+        ``"threads"`` or ``"spark"``, for files.
+    skip
+        Files that are no data, such as the ledger that lies beside them.
+    watch
+        Called with the number of fragments done and in all.
+    look
+        Called with each batch of rows of files before it is added up; then they are read in order, in this thread.
+    provider
+        Whose rows files without a column of providers hold; by default they bear their providers' names.
+
+    Raises
+    ------
+    DataError
+        If something is missing, with file, provider, column, row and count.
+    """
+    if engine not in ENGINES:
+        raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
+    statistics: list[Path] = []
+    named: dict[str, str] = {}
+    if is_paths(data):
+        fragments, statistics = plan(data, request, format, skip)
+        if provider is not None:
+            fragments = [replace(fragment, provider=provider) for fragment in fragments]
+        if request.provider is None:
+            _refuse_shared_names(fragments)
+            named = {fragment.provider: fragment.path for fragment in fragments}
+        made = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
+        parts = _watched(made, len(fragments), watch)
+    elif is_pushed_down(data):
+        from troth.data.pushdown import push_down
+
+        parts = iter(push_down(data, request))
+    elif is_frame(data):
+        slices: Sequence[Summarising] = plan_frame(data, request)
+        parts = _watched(ENGINES["threads"](slices, request), len(slices), watch)
+    else:
+        raise DataError(
+            f"data of type {type(data).__name__} cannot be read; give a path, a pandas, Polars or Arrow frame, an Ibis "
+            "table or a Spark frame"
+        )
+    reports = _merge(parts, request)
+    for name in named.keys() - {raw for report in reports for raw in (report.provider,)}:
+        if canonical_name(name) not in {report.provider for report in reports}:
+            raise DataError(f"{Path(named[name]).name}: has no rows; send some, or remove the file")
+    return reports, statistics
+
+
+def is_pushed_down(data: Any) -> bool:
+    """Tell whether the data live in an engine: an Ibis table or a Spark frame."""
+    module = type(data).__module__
+    return module.startswith("pyspark.sql") or (module.startswith("ibis.") and hasattr(data, "aggregate"))
+
+
+def is_paths(data: Any) -> bool:
+    """Tell whether data are named by a path, or several."""
+    several = isinstance(data, list | tuple) and len(data) > 0
+    return isinstance(data, str | Path) or (several and all(isinstance(p, str | Path) for p in data))
+
+
+def _watched(parts: Iterable[Part], total: int, watch: Callable[[int, int], None] | None) -> Iterator[Part]:
+    for done, part in enumerate(parts, 1):
+        if watch is not None:
+            watch(done, total)
+        yield part
+
+
+def _refuse_shared_names(fragments: Sequence[Any]) -> None:
+    owners: dict[str, str] = {}
+    for fragment in fragments:
+        other = owners.setdefault(fragment.provider, fragment.path)
+        if other != fragment.path:
+            raise DataError(
+                f"two files are named after provider {fragment.provider!r}: {Path(other).name} and "
+                f"{Path(fragment.path).name}; rename one, or name a provider column"
+            )
+
+
+def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
+    places: dict[Key, int] = {}
+    sources: list[str] = []
+    total = np.zeros((0, request.sums.width))
+    problems: list[Problem] = []
+    for part in parts:
+        problems += part.problems
+        if problems or not part.keys:
+            continue
+        where = []
+        for key, source in zip(part.keys, part.places, strict=True):
+            place = places.setdefault(key, len(places))
+            if place == len(sources):
+                sources.append(source)
+            where.append(place)
+        if len(places) > len(total):
+            grown = np.zeros((max(16, 2 * len(places)), request.sums.width))
+            grown[: len(total)] = total
+            total = grown
+        total[where] += part.sums
+    refuse(problems)
+    return _named(places, total, sources, request)
+
+
+def _named(places: dict[Key, int], total: Any, sources: list[str], request: Request) -> list[Report]:
+    names = {raw: canonical_name(raw) for raw, _ in places}
+    if "" in names.values():
+        raise DataError("there are rows without a provider's name")
+    refuse_alike(names)
+    if len({type(day) for _, day in places}) > 1:
+        some = [next(day for _, day in places if isinstance(day, kind)) for kind in (int, str)]
+        raise DataError(
+            f"days are whole numbers in some rows ({some[0]}) and dates in others ({some[1]}); use one kind"
+        )
+    ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
+    return [
+        Report(names[raw], day, int(request.sums.rows(total[place])), total[place].copy(), sources[place])
+        for (raw, day), place in ordered
+    ]
+
+
+def canonical_name(raw: str) -> str:
+    """Return a provider's name without surrounding space, in one Unicode form."""
+    return unicodedata.normalize("NFC", raw.strip())
+
+
+def refuse_alike(names: dict[str, str]) -> None:
+    """Raise if two spellings are one name: money must not reach the wrong payee."""
+    seen: dict[str, str] = {}
+    for raw, name in names.items():
+        other = seen.setdefault(name, raw)
+        if other != raw:
+            raise DataError(
+                f"providers {other!r} and {raw!r} are one name after trimming spaces; give each provider one spelling"
+            )
+
+
+def days_of(reports: Sequence[Report]) -> list[Day]:
+    """Return the days of reports, in order."""
+    return sorted({report.day for report in reports}, key=day_order)

@@ -1,0 +1,193 @@
+"""What is asked of a table, and what comes back: sums by provider and day, or what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from troth.core.reductions import Sums
+    from troth.core.support import Array
+
+Day: TypeAlias = str | int | None
+"""An ISO date, a whole number, or None for a campaign without days."""
+
+Key: TypeAlias = tuple[str, Day]
+
+_SHOWN = 20  # problems that are spelled out
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which sums of which columns are wanted, by provider and day.
+
+    Attributes
+    ----------
+    sums
+        The family's declaration.
+    columns
+        Names of its columns, in order; None stands for a constant 1, the intercept of a regression.
+    provider
+        The column of providers' names, or None where each file is a provider's and bears its name.
+    day
+        The column of days, if there are any.
+    categories
+        Labels of the codes 0, 1, …, where the column holds labels.
+    values
+        Declared bounds on values.
+    """
+
+    sums: Sums
+    columns: tuple[str | None, ...]
+    provider: str | None = None
+    day: str | None = None
+    categories: tuple[str, ...] | None = None
+    values: tuple[float, float] | None = None
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The columns to read."""
+        keys = [name for name in (self.provider, self.day) if name is not None]
+        return tuple(dict.fromkeys([*keys, *(name for name in self.columns if name is not None)]))
+
+    def refuse_missing(self, available: Iterable[str], place: str) -> None:
+        """Raise if a column is missing, and name those that are there."""
+        have = list(available)
+        for name in self.named:
+            if name not in have:
+                shown = ", ".join(repr(column) for column in have[:12]) + (", …" if len(have) > 12 else "")
+                raise DataError(f"{place}: there is no column {name!r}; there are {shown or 'none at all'}")
+            if have.count(name) > 1:
+                raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Values that cannot be used: what is wrong, whose they are, how many, and one of them."""
+
+    what: str
+    provider: str | None
+    column: str
+    count: int
+    place: str
+    row: int | None
+    value: Any = None
+
+    def __str__(self) -> str:
+        who = f"provider {self.provider!r}, " if self.provider is not None else ""
+        times = f"{self.count:,} values" if self.count > 1 else "1 value"
+        row = f"row {self.row:,}" if self.row is not None else "a row"
+        where = f"{row} of {self.place}" if self.place else row
+        example = "" if self.value is None else f": {shown(self.value)}"
+        return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{example})"
+
+    def merged(self, other: Problem) -> Problem:
+        """Count two of the same kind together, with the first example."""
+        return replace(self, count=self.count + other.count)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What two problems must share to be counted together."""
+        return self.what, self.provider, self.column
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it, cut if it is long."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "…"
+
+
+def refuse(problems: Sequence[Problem]) -> None:
+    """Raise one error with all problems, if there are any; nothing is paid on data with holes."""
+    if not problems:
+        return
+    merged: dict[tuple[Any, ...], Problem] = {}
+    for problem in problems:
+        merged[problem.kind] = merged[problem.kind].merged(problem) if problem.kind in merged else problem
+    lines = [str(problem) for problem in list(merged.values())[:_SHOWN]]
+    if len(merged) > _SHOWN:
+        lines.append(f"… and {len(merged) - _SHOWN} more such lines")
+    head = "the data have values that cannot be used; correct or remove these rows, then run again:"
+    raise DataError("\n  ".join([head, *lines]))
+
+
+@dataclass
+class Part:
+    """Sums of one fragment by key, and its problems."""
+
+    keys: list[Key] = field(default_factory=list)
+    sums: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    problems: list[Problem] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What one provider reported, on one day: all that a payment depends on.
+
+    Attributes
+    ----------
+    sums
+        The declared sums over its rows.
+    source
+        Where it came from, for people.
+    data_digest
+        Digest of the provider's own file, if it sent statistics instead of rows.
+    """
+
+    provider: str
+    day: Day
+    rows: int
+    sums: Array
+    source: str = ""
+    data_digest: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """Whose, and of which day."""
+        return self.provider, self.day
+
+
+def parse_day(value: Any) -> Day:
+    """Return a day as an ISO date or a whole number; moments with a zone are dated in UTC, as engines date them.
+
+    Examples
+    --------
+    >>> parse_day("2026-05-04"), parse_day("2026-05-04T22:30-04:00"), parse_day(" 7 "), parse_day(7)
+    ('2026-05-04', '2026-05-05', 7, 7)
+    """
+    if isinstance(value, bool):
+        raise ValueError(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()[:10]
+    text = str(value).strip()
+    if re.fullmatch(r"-?[0-9]{1,15}", text):
+        return int(text)
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}($|[T ])", text):
+        raise ValueError(text)
+    moment = datetime.fromisoformat(text)
+    try:
+        return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date().isoformat()
+    except OverflowError:  # in UTC it is before the first year, or after the last
+        raise ValueError(text) from None
+
+
+def day_order(day: Day) -> tuple[int, Any]:
+    """Sort days: numbers as numbers, dates as dates."""
+    return (0, 0) if day is None else (1, day) if isinstance(day, int) else (2, day)
+
+
+def file_name(path: str | Path) -> str:
+    """Return a path as messages show it: short, and the same on every machine."""
+    return Path(path).name

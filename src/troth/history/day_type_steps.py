@@ -1,0 +1,385 @@
+"""What a fit needs to know of each law: likelihoods, steps that raise them, and scores.
+
+Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are pulled towards those of the population
+by ``pull`` rows' worth of Kullback-Leibler divergence, −pull·KL(population ‖ provider), and by ``_ANCHOR`` rows towards
+the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the geometric
+one of its providers (the arithmetic one of values).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, xlogy
+
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Moments, Tally
+from troth.models.numerics.dispersed import (
+    count_log_likelihood,
+    labels_log_likelihood,
+    real_log_likelihood,
+    real_weight,
+)
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.history.record import History
+
+_ANCHOR = 0.5
+_REACH = 1.0  # the longest step of a logarithm
+
+
+Who: TypeAlias = slice | NDArray[np.intp]
+"""Some of the providers."""
+
+
+_OF_THE_UNEXPLAINED = 3.0  # the share of it that is taken for spread, where one row a day does not tell
+
+
+class Steps(NamedTuple):
+    """Where to go: providers' means, and the derivative of each day's log-likelihood by the logarithm of dispersion."""
+
+    means: Array
+    slope: Array
+
+
+class Labels:
+    """Binary and categorical rows. The working dispersion is γ = ρ/(1 − ρ)."""
+
+    low, high, start = 1e-5, 20.0, 0.05
+
+    def __init__(self, history: History) -> None:
+        self.counts = history.sums
+        self.rows = history.rows
+        total = self.counts.sum(axis=(0, 1))
+        self.overall = (total + 0.5) / (total + 0.5).sum()
+        self.unit = 1.0
+
+    @property
+    def averages(self) -> Array:
+        """Share of each code but the last, by day and provider, ``(day, provider, feature)``."""
+        return (self.counts / np.maximum(self.rows, 1.0)[..., None])[..., :-1]
+
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+        """Log-likelihoods of some providers' days under each type."""
+        return labels_log_likelihood(self.counts[:, who], means[who], _rho(dispersion[who]))
+
+    def initial(self, weights: Array) -> Array:
+        """Return providers' shares by type, given how likely each day is of each type."""
+        totals = np.einsum("dk,dic->ikc", weights, self.counts) + 2.0 * self.overall
+        return np.asarray(totals / totals.sum(axis=-1, keepdims=True))
+
+    def _excess(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
+        """a·(ψ(a + n_c) − ψ(a)) by code for the Dirichlet's a = m/γ, and the same for their sum."""
+        a = means / dispersion[:, None, None]
+        by_code = a * (digamma(a + self.counts[:, :, None, :]) - digamma(a))
+        s = 1 / dispersion
+        return by_code, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
+
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+        """Raise a lower bound: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const, equal at a₀ (Minka)."""
+        by_code, in_all = self._excess(means, dispersion)
+        totals = np.einsum("dk,dikc->ikc", weights, by_code) + pull * population + _ANCHOR * self.overall
+        slope = np.einsum("dk,dik->di", weights, in_all - by_code.sum(axis=-1))
+        return Steps(totals / totals.sum(axis=-1, keepdims=True), slope)
+
+    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+        """Return what each provider pays for means unlike the population's."""
+        apart = xlogy(population, population) - population * np.log(means)
+        anchored = self.overall * np.log(self.overall / means)
+        return np.asarray(-pull * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
+
+    def population(self, means: Array) -> Array:
+        """Geometric mean over providers, by type."""
+        middle = np.exp(np.log(means).mean(axis=0))
+        return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
+
+    def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
+        """Return derivatives by free logits of the means and by γ, and the pull's information on a logit per row."""
+        by_code, in_all = self._excess(means, dispersion)
+        total = by_code.sum(axis=-1)
+        slope = (in_all - total) / dispersion[None, :, None]
+        return by_code[..., :-1] - means[..., :-1] * total[..., None], slope, means[..., :-1] * (1 - means[..., :-1])
+
+    def errors(self, means: Array, covariance: Array) -> Array:
+        """Return standard errors of means from the covariance of free logits, ``(..., logit, logit)``."""
+        free = means[..., :-1]
+        jacobian = -means[..., :, None] * free[..., None, :]
+        jacobian[..., :-1, :] += free[..., :, None] * np.eye(free.shape[-1])
+        return np.asarray(np.sqrt(np.einsum("...ca,...ab,...cb->...c", jacobian, covariance, jacobian)))
+
+    def unit_variance(self, population: Array) -> Array:
+        """Variance of a row's code indicators."""
+        return population * (1 - population)
+
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
+        """Variance that the law itself gives to an estimate of a mean."""
+        worth = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
+        days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
+        return np.asarray(means * (1 - means) / days[..., None])
+
+    def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
+        """Dispersion of somebody whose own means are unknown: a mean and an effect of a day are both drawn."""
+        rho = dispersion / (1 + dispersion)
+        return float(rho + (1 - rho) * between / (1 + between))
+
+    def natural(self, dispersion: Array) -> Array:
+        """Intra-class correlations."""
+        return _rho(dispersion)
+
+    def natural_errors(self, dispersion: Array, errors: Array) -> Array:
+        """Return standard errors of intra-class correlations."""
+        return errors / (1 + dispersion) ** 2
+
+
+class Counts:
+    """Counts whose rates share a gamma effect; the dispersion is the effect's variance δ."""
+
+    low, high, start = 1e-5, 100.0, 0.1
+
+    def __init__(self, history: History) -> None:
+        self.sums = history.sums
+        self.rows, self.total = history.sums[..., 0], history.sums[..., 1]
+        self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
+        self.unit = 1.0
+        seen = self.rows > 0
+        varied = float(np.var((self.total / np.maximum(self.rows, 1.0))[seen])) if seen.any() else 0.0
+        self.worth = float(1 / (1 + varied / self.overall))  # of a row, where days vary more than its own noise
+
+    @property
+    def averages(self) -> Array:
+        """Square root of the mean count, whose variance hardly depends on the mean."""
+        return np.sqrt(self.total / np.maximum(self.rows, 1.0))[..., None]
+
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+        """Log-likelihoods of some providers' days under each type."""
+        return count_log_likelihood(self.sums[:, who], means[who], dispersion[who], whole=True)
+
+    def initial(self, weights: Array) -> Array:
+        """Return providers' rates by type."""
+        total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
+        return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
+
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+        """Fisher scoring of ln λ, and the slope in ln δ."""
+        rate, slope = self._slopes(means, dispersion)
+        pull, anchor = pull * self.worth, _ANCHOR * self.worth
+        up = np.einsum("dk,dik->ik", weights, rate) + pull * (population - means) + anchor * (self.overall - means)
+        n = self.rows[..., None] * means
+        information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
+        step = np.clip(up / (information + (pull + anchor) * means), -_REACH, _REACH)
+        return Steps(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
+
+    def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
+        """Return derivatives of each day's log-likelihood by ln λ and by δ."""
+        delta, r = dispersion[:, None], 1 / dispersion
+        n, total = self.rows[..., None] * means, self.total[..., None]
+        spare = 1 + n * delta
+        shared = r * (self.total - r * (digamma(r + self.total) - digamma(r)))
+        slope = np.log1p(n * delta) / delta**2 - (total + 1 / delta) * n / spare + shared[..., None]
+        return (total - n) / spare, slope
+
+    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+        """Return what each provider pays for means unlike the population's."""
+        apart = population * np.log(population / means) - population + means
+        anchored = self.overall * np.log(self.overall / means) - self.overall + means
+        return np.asarray(-self.worth * (pull * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
+
+    def population(self, means: Array) -> Array:
+        """Geometric mean over providers, by type."""
+        return np.asarray(np.exp(np.log(means).mean(axis=0)))
+
+    def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
+        """Return derivatives by ln λ and by δ, and the pull's information on ln λ per row."""
+        rate, slope = self._slopes(means, dispersion)
+        return rate[..., None], slope, self.worth * means[..., None]
+
+    def errors(self, means: Array, covariance: Array) -> Array:
+        """Return standard errors of rates."""
+        return means * np.sqrt(covariance[..., 0, 0])
+
+    def unit_variance(self, population: Array) -> Array:
+        """Variance of a row, and of the days beside it."""
+        return population / self.worth
+
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
+        """Variance that the law itself gives to an estimate of a mean."""
+        n = self.rows[..., None]
+        worth = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
+        return np.asarray(means / np.maximum(worth, 1e-9))
+
+    def widened(self, dispersion: float, population: Array, between: float) -> float:
+        """Dispersion of somebody whose own rates are unknown: λ varies by between·λ."""
+        other = between * float((1 / population).mean()) / self.worth
+        return float(dispersion + other + dispersion * other)
+
+    def natural(self, dispersion: Array) -> Array:
+        """Return the variance of the effect itself."""
+        return dispersion
+
+    def natural_errors(self, dispersion: Array, errors: Array) -> Array:  # noqa: ARG002
+        """Return standard errors of the variance."""
+        return errors
+
+
+class Reals:
+    """Values with a normal effect; the working dispersion is its variance τ²."""
+
+    def __init__(self, history: History, spread: Array) -> None:
+        self.sums = history.sums[..., :2]
+        self.rows, self.total = self.sums[..., 0], self.sums[..., 1]
+        self.spread = spread
+        self.overall = np.asarray(self.total.sum() / np.maximum(self.rows.sum(), 1.0))
+        days = self.rows > 0
+        between = float(np.var(self.averages[..., 0][days])) if days.any() else 1.0
+        within = float(np.mean(spread**2))
+        self.unit = max(within, between)  # of a row, where days vary more than its own noise
+        size = max(between, within / max(float(self.rows.max(initial=1.0)), 1.0))
+        self.low, self.high, self.start = 1e-6 * size, 1e3 * size, 0.2 * size
+
+    @property
+    def averages(self) -> Array:
+        """Mean value by day and provider."""
+        return (self.total / np.maximum(self.rows, 1.0))[..., None]
+
+    def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
+        """Log-likelihoods of some providers' days under each type."""
+        return real_log_likelihood(
+            self.sums[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True
+        )
+
+    def initial(self, weights: Array) -> Array:
+        """Return providers' means by type."""
+        total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
+        return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
+
+    def _weight(self, dispersion: Array) -> Array:
+        return real_weight(self.rows, np.sqrt(dispersion), self.spread)
+
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+        """Weighted means, and the slope in ln τ²."""
+        w = self._weight(dispersion)
+        total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
+        total += (pull * population + _ANCHOR * self.overall) / self.unit
+        information = np.einsum("dk,di->ik", weights, w) + (pull + _ANCHOR) / self.unit
+        away = (self.averages - means) ** 2 * w[..., None]
+        slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
+        return Steps(total / information, slope)
+
+    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+        """Return what each provider pays for means unlike the population's."""
+        apart = pull * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
+        return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
+
+    def population(self, means: Array) -> Array:
+        """Mean over providers, by type."""
+        return np.asarray(means.mean(axis=0))
+
+    def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
+        """Return derivatives by means and by τ², and the pull's information on a mean per row."""
+        w = self._weight(dispersion)[..., None]
+        away = self.averages - means
+        slope = 0.5 * (away**2 * w - 1) * w
+        return (w * away)[..., None], slope, np.full((*means.shape, 1), 1 / self.unit)
+
+    def errors(self, means: Array, covariance: Array) -> Array:  # noqa: ARG002
+        """Return standard errors of means."""
+        return np.sqrt(covariance[..., 0, 0])
+
+    def unit_variance(self, population: Array) -> Array:
+        """Variance of a row."""
+        return np.full(population.shape, self.unit)
+
+    def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:  # noqa: ARG002
+        """Variance that the law itself gives to an estimate of a mean."""
+        precision = np.einsum("dk,di->ik", weights, self._weight(dispersion))
+        return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
+
+    def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
+        """Dispersion of somebody whose own means are unknown."""
+        return float(np.sqrt(dispersion + between * self.unit))
+
+    def natural(self, dispersion: Array) -> Array:
+        """Return the standard deviation of the effect."""
+        return np.sqrt(dispersion)
+
+    def natural_errors(self, dispersion: Array, errors: Array) -> Array:
+        """Return standard errors of the standard deviation."""
+        return root_error(dispersion, errors)
+
+
+AnyLaw = Labels | Counts | Reals
+
+
+def law_of(history: History, law: str, spread: float | None) -> AnyLaw:
+    """Return what a fit needs to know of a law, or say why the history's sums are not for it."""
+    declared = history.declared
+    if law in ("binary", "categorical"):
+        if not isinstance(declared, Tally) or (law == "binary" and declared.size != 2):
+            wanted = "zeros and ones" if law == "binary" else "codes"
+            raise DataError(f"the law {law!r} needs counts of {wanted}, not {declared!r}")
+        return Labels(history)
+    if not isinstance(declared, Moments) or declared.columns != 1 or not declared.linear:
+        raise DataError(f"the law {law!r} needs the number of rows and the sum of one column, not {declared!r}")
+    if law == "real":
+        return Reals(history, spreads(history, spread))
+    if any(declared.centre) or (history.sums[..., 1] < 0).any():
+        raise DataError('the law "count" needs sums of counts, which are not negative and not centred')
+    return Counts(history)
+
+
+def _unexplained(n: Array, total: Array) -> float:
+    """Return the standard deviation of single values around their provider's and their day's mean."""
+    present = n > 0
+    x = np.where(present, total, 0.0)
+    day, provider = np.zeros((len(x), 1)), np.zeros((1, x.shape[1]))
+    for _ in range(20):
+        day = np.where(present, x - provider, 0.0).sum(axis=1, keepdims=True) / np.maximum(
+            present.sum(1, keepdims=True), 1
+        )
+        provider = np.where(present, x - day, 0.0).sum(axis=0, keepdims=True) / np.maximum(
+            present.sum(0, keepdims=True), 1
+        )
+    left = np.where(present, x - day - provider, 0.0)
+    freedom = max(1, int(present.sum()) - sum(x.shape) + 1)
+    spread = float(np.sqrt((left**2).sum() / freedom))
+    if not spread > 0:
+        raise DataError("values do not vary beyond their day and provider: there is nothing to learn, or give spread=")
+    return spread
+
+
+def spreads(history: History, spread: float | None) -> Array:
+    """Return each provider's standard deviation of values within a day, a few degrees of freedom pooled.
+
+    One row a day does not tell it. Then a third of what day and provider leave unexplained is taken for it, and the
+    rest counts as dispersion: on one row only their sum matters, and who sends a row twice gains little.
+    """
+    if spread is not None:
+        if not (np.isfinite(spread) and spread > 0):
+            raise ParameterError(f"spread must be above 0, not {spread!r}")
+        return np.full(len(history.providers), float(spread))
+    if not (isinstance(history.declared, Moments) and history.declared.squares):
+        raise DataError(
+            "the spread of values within a day cannot be told from sums alone: give sums of squares "
+            "(Moments with squares=True), or spread="
+        )
+    n, total, squares = (history.sums[..., i] for i in range(3))
+    within = np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0).sum(axis=0)
+    freedom = np.maximum(n - 1, 0.0).sum(axis=0)
+    if not freedom.any():
+        return np.full(len(history.providers), _unexplained(n, total) / _OF_THE_UNEXPLAINED)
+    if not within.sum() > 0:
+        raise DataError("values do not vary within any day: give their spread (spread=, --spread)")
+    pooled = within.sum() / freedom.sum()
+    return np.asarray(np.sqrt((within + 3.0 * pooled) / (freedom + 3.0)))
+
+
+def root_error(variance: Array, error: Array) -> Array:
+    """Return the standard error of a root, which near 0 is how far one error of the square reaches."""
+    return np.sqrt(variance + error) - np.sqrt(variance)
+
+
+def _rho(gamma: Array) -> Array:
+    return np.asarray(gamma / (1 + gamma))

@@ -1,0 +1,1 @@
+"""What several families share: stable differences, extremes, collision probabilities, predictive sums."""

@@ -1,0 +1,152 @@
+"""How likely two datasets are to be the same, which is what the Brier rule needs to know of all that could happen.
+
+Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N: the entrywise power of a Gram matrix
+(errata E12 and E15). Their types, datasets up to the order of rows, are equal with probability
+
+    Σ_c (N!/Πc_k!)² Π (p_k p′_k)^{c_k} = (N!)² [x^N] Π_k I₀(2√(x p_k p′_k)),
+
+a coefficient that tilting and a convolution of short windows find at any N, without enumeration. Where rows share an
+effect, with Dirichlet parameters a = m(1 − ρ)/ρ, counts are independent negative binomial counts given their sum, so
+that of the types is again a convolution over symbols, of N + 1 terms each:
+
+    Σ_c Π_k NB(c_k; a_k) NB(c_k; a′_k) / (NB(N; Σa) NB(N; Σa′)).
+
+That of the sequences is N!/((Σa)_N (Σa′)_N) Σ_c Π_k (a_k)_{c_k} (a′_k)_{c_k}/c_k!, whose terms are too unlike for
+anything but logarithms.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.signal import fftconvolve
+from scipy.special import gammaln, ive, xlogy
+
+from troth.models.numerics.dispersed import log_rising, pseudo_counts
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+
+
+def log_same_sequence(table: Array, rows: int) -> Array:
+    """Log probability that datasets from two states are the same row by row, ``[state, state]``."""
+    with np.errstate(divide="ignore"):
+        return np.zeros((len(table), len(table))) if rows == 0 else rows * np.log(table @ table.T)
+
+
+def log_same_type(table: Array, rows: int) -> Array:
+    """Log probability that datasets from two states have the same counts, for ``table[state, symbol]``."""
+    states = len(table)
+    result = np.empty((states, states))
+    for i in range(states):
+        for j in range(i + 1):
+            result[i, j] = result[j, i] = _log_same_counts(table[i] * table[j], rows)
+    return result
+
+
+def _log_same_counts(products: Array, rows: int) -> float:
+    """Ln Σ_c (N!)² Π λ_k^{c_k}/(c_k!)² over counts that sum to N, for λ = p·p′."""
+    roots = np.sqrt(products[products > 0])
+    if rows == 0:
+        return 0.0
+    if len(roots) == 0:
+        return -np.inf
+    tilt = rows / roots.sum()  # makes N the most likely total
+    window, start = np.ones(1), 0
+    log_mass = 0.0
+    for root in roots:
+        centre = tilt * root
+        reach = 9 * np.sqrt(centre / 2) + 30
+        low, high = max(0, int(centre - reach)), min(rows, int(centre + reach) + 1)
+        counts = np.arange(low, high + 1)
+        log_weights = 2 * (counts * np.log(centre) - gammaln(counts + 1))
+        log_norm = _log_bessel(2 * centre)
+        log_mass += log_norm
+        weights = np.exp(log_weights - log_norm)
+        small = min(len(window), len(weights)) < 500
+        window = np.convolve(window, weights) if small else np.maximum(fftconvolve(window, weights), 0.0)
+        start += low
+    return float(2 * gammaln(rows + 1) - 2 * rows * np.log(tilt) + log_mass + np.log(window[rows - start]))
+
+
+def _log_bessel(z: float) -> float:
+    """Ln I₀(z), by its asymptotic series where the library's scaled function ends."""
+    if z < 1e6:
+        return float(np.log(ive(0, z)) + z)
+    return float(z - 0.5 * np.log(2 * np.pi * z) + np.log1p(1 / (8 * z) + 9 / (128 * z * z)))
+
+
+def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bool) -> Array:
+    """Log probability that one provider's labels are the same under two states, for each pair of ``triu_indices``.
+
+    Parameters
+    ----------
+    table
+        Mean probabilities ``[state, symbol]``, all above 0.
+    dispersion
+        Intra-class correlation of the rows; at 0 they are i.i.d.
+    unordered
+        Whether datasets in another order are the same.
+
+    Examples
+    --------
+    >>> np.exp(log_same_dispersed(np.array([[0.5, 0.5], [0.2, 0.8]]), 0.0, 1, True)).round(3)
+    array([0.5 , 0.5 , 0.68])
+    """
+    one, two = np.triu_indices(len(table))
+    if unordered:
+        laws, log_total = _negative_binomial(table, dispersion, rows)
+        found = [_same_counts(laws[i] * laws[j]) for i, j in zip(one, two, strict=True)]
+        with np.errstate(divide="ignore"):  # where it vanishes beside √(K_ii K_jj), it does in qᵀKq too
+            return np.asarray(np.log(found) - 2 * log_total)
+    if dispersion == 0:
+        return log_same_sequence(table, rows)[one, two]
+    counts = np.arange(rows + 1.0)
+    strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
+    log_laws = xlogy(counts, table[..., None]) + log_rising(table[..., None] * strength, counts)
+    log_pairs = log_laws[one] + log_laws[two] - gammaln(counts + 1)
+    window = log_pairs[:, 0]
+    for symbol in range(1, table.shape[1] - 1):
+        window = _log_convolved(window, log_pairs[:, symbol])
+    log_sum = _log_sum(window + log_pairs[:, -1, ::-1])
+    return np.asarray(log_sum + gammaln(rows + 1) - 2 * log_rising(strength, np.asarray(float(rows))))
+
+
+def _negative_binomial(table: Array, dispersion: float, rows: int) -> tuple[Array, float]:
+    """Probabilities ``[state, symbol, count]`` of counts with N as mean total, and the log of that total's.
+
+    NB(c; a) = (a)_c/c! x^c (1 − x)^a with x = N/(N + Σa); at dispersion 0 Poisson with mean N·m.
+    """
+    odds = dispersion / (1 - dispersion)
+    rate = rows / (1 + rows * odds)
+    mass = np.log1p(rows * odds) / odds if dispersion else float(rows)
+    strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
+
+    def log_law(mean: Array, counts: Array) -> Array:
+        rising = log_rising(mean * strength, counts)
+        return np.asarray(xlogy(counts, mean * rate) + rising - gammaln(counts + 1) - mean * mass)
+
+    laws = np.exp(log_law(table[..., None], np.arange(rows + 1.0)))
+    return laws, float(log_law(np.ones(()), np.asarray(float(rows))))
+
+
+def _same_counts(products: Array) -> float:
+    """Σ Π_k products[k, c_k] over counts that sum to the largest one."""
+    window = products[0]
+    for other in products[1:-1]:
+        small = len(window) < 500
+        window = np.convolve(window, other) if small else np.maximum(fftconvolve(window, other), 0.0)
+        window = window[: len(other)]
+    return float(window @ products[-1, ::-1])
+
+
+def _log_convolved(one: Array, two: Array) -> Array:
+    """Convolve logarithms along the last axis, as far as it goes."""
+    sums = [_log_sum(one[:, : total + 1] + two[:, total::-1]) for total in range(one.shape[1])]
+    return np.stack(sums, axis=-1)
+
+
+def _log_sum(x: Array) -> Array:
+    peak = x.max(axis=-1)
+    return np.asarray(peak + np.log(np.exp(x - peak[..., None]).sum(axis=-1)))

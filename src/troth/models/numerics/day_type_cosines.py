@@ -1,0 +1,56 @@
+"""How alike a provider's data are under two day types: cosines between the laws of all that it could report."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaln
+
+from troth.models.numerics.dispersed import LABELS, as_probabilities, count_log_likelihood, log_rising, real_weight
+from troth.models.numerics.extremes import datasets_by_type
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.models.latent_class import LatentClass
+
+_MOST_REPORTS = 200_000
+
+
+def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
+    """Return cosines ``[type, type]`` between the laws of a report of so many rows, and the logs of their lengths.
+
+    The law of any function of the report, and any part of its values, will do for a proof that laws are linearly
+    independent: labels are all listed, or those of a smaller report are if they are too many; counts are cut off.
+
+    Examples
+    --------
+    >>> from troth.models import LatentClass
+    >>> day_type_cosines(LatentClass([0.5, 0.5], "real", [0.0, 2.0], 0.0, 1.0), 1)[0].round(4)
+    array([[1.    , 0.3679],
+           [0.3679, 1.    ]])
+    """
+    means = np.array(model.means, dtype=np.float64) - model.centre
+    if model.law == "real":
+        weight = float(real_weight(np.asarray(float(rows)), np.asarray(model.dispersion), np.asarray(model.spread)))
+        return np.exp(-0.25 * weight * (means[:, None] - means[None]) ** 2), np.zeros(len(means))
+    if model.law in LABELS:
+        codes = as_probabilities(model.law, means).shape[1]
+        while comb(rows + codes - 1, rows) > _MOST_REPORTS:
+            rows //= 2
+        counts = datasets_by_type(rows, codes)
+        log = model.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
+    else:
+        most = min(float(rows * means.max() * 4 + 100), float(_MOST_REPORTS))
+        totals = np.arange(most)
+        sums = np.stack([np.full(len(totals), float(rows)), totals], axis=-1)
+        log = count_log_likelihood(sums, means, np.asarray(model.dispersion)) - gammaln(totals + 1)[:, None]
+        if model.dispersion:
+            log = log + log_rising(np.asarray(1 / model.dispersion), totals)[:, None]
+        log = log + totals[:, None] * np.log(rows)
+    peak = log.max(axis=0)
+    law = np.exp(log - peak)
+    lengths = np.linalg.norm(law, axis=0)
+    law /= lengths
+    return np.clip(law.T @ law, 0.0, 1.0), peak + np.log(lengths)

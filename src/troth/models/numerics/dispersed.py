@@ -1,0 +1,153 @@
+"""Laws of a provider's data on one day: rows are alike given the day's type and an effect of that provider and day.
+
+Each law has a mean per type and a dispersion, how much the effect moves all of a provider's rows together; at zero the
+rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
+
+- sums ``(..., sum)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading axes
+  broadcast, give log-likelihoods ``(..., type)``;
+- terms that do not depend on the type cancel in log PMI, and are left out unless a fit asks for the ``whole``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from troth.models.categorical import draw_codes, draw_counts
+from troth.models.numerics.second_difference import binet_remainder
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+
+LAWS = ("binary", "categorical", "count", "real")
+LABELS = ("binary", "categorical")
+
+_LARGEST_RATE = 1e15  # a Poisson draw beyond does not fit an integer
+
+
+def log_rising(x: Array, count: Array) -> Array:
+    """Σ_{i<count} log1p(i/x) = lnΓ(x + c) − lnΓ(x) − c ln x, for any x > 0, infinite included.
+
+    With u = c/x it is x((1 + u) log1p(u) − u) − ½ log1p(u) + R(x + c) − R(x), R the remainder of Stirling's formula:
+    its error is that of rounding c, however large x is, so that it tends to 0 as the dispersion 1/x does.
+
+    Examples
+    --------
+    >>> bool(np.isclose(log_rising(np.array(2.0), np.array(3.0)), np.log(1.5 * 2.0)))
+    True
+    """
+    shape = np.broadcast_shapes(np.shape(x), np.shape(count))
+    x, c = np.atleast_1d(np.asarray(x, dtype=np.float64)), np.atleast_1d(np.asarray(count, dtype=np.float64))
+    finite = np.where(np.isfinite(x), x, 1.0)
+    u = c / finite
+    log = np.log1p(u)
+    found = finite * ((1 + u) * log - u) - 0.5 * log + (binet_remainder(finite + c) - binet_remainder(finite))
+    return np.asarray(np.where(np.isfinite(x), found, 0.0)).reshape(shape)
+
+
+def pseudo_counts(means: Array, dispersion: Array) -> Array:
+    """Parameters a = m(1 − ρ)/ρ of the Dirichlet with means m and intra-class correlation ρ, infinite at 0."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(means * ((1 - dispersion) / dispersion))
+
+
+def labels_log_likelihood(counts: Array, means: Array, dispersion: Array) -> Array:
+    """Ln p(labels|type), Dirichlet-multinomial: Σ_c [n_c ln m_c + Σ_{i<n_c} log1p(i/a_c)] − Σ_{i<n} log1p(i/Σa)."""
+    c = np.asarray(counts, dtype=np.float64)[..., None, :]
+    found = xlogy(c, means).sum(axis=-1)
+    rho = np.asarray(dispersion, dtype=np.float64)
+    if not rho.any():
+        return np.asarray(found)
+    strength = pseudo_counts(np.ones(()), rho)[..., None]
+    rising = log_rising(means * strength[..., None], c).sum(axis=-1)
+    return np.asarray(found + rising - log_rising(strength, c.sum(axis=-1)))
+
+
+def count_log_likelihood(sums: Array, means: Array, dispersion: Array, whole: bool = False) -> Array:
+    """Ln p(counts|type), negative binomial: S ln λ − (S + 1/δ) log1p(nλδ), and S ln λ − nλ at δ = 0."""
+    n, total = sums[..., None, 0], sums[..., None, 1]
+    delta = np.asarray(dispersion, dtype=np.float64)[..., None]
+    u = n * means * delta
+    log = np.log1p(u)
+    share = np.divide(log, u, out=np.ones(np.shape(u)), where=u > 0)
+    found = total * (np.log(means) - log) - n * means * share
+    if whole:
+        with np.errstate(divide="ignore"):
+            found = found + log_rising(1 / delta, total)
+    return np.asarray(found)
+
+
+def real_weight(rows: Array, dispersion: Array, spread: Array) -> Array:
+    """Precision of the mean of so many rows: 1/(τ² + σ²/n), and 0 without rows."""
+    return np.asarray(rows / (rows * dispersion**2 + spread**2))
+
+
+def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Array, whole: bool = False) -> Array:
+    """Ln p(values|type) for ȳ ~ N(μ, τ² + σ²/n), less that of type 0: w(μ − μ₀)(ȳ − (μ + μ₀)/2), w = 1/(τ² + σ²/n).
+
+    The difference is formed without squares, so values far from every mean cost no digits.
+    """
+    n, total = sums[..., None, 0], sums[..., None, 1]
+    tau, sigma = (np.asarray(x, dtype=np.float64)[..., None] for x in (dispersion, spread))
+    weight = real_weight(n, tau, sigma)
+    average = total / np.maximum(n, 1.0)
+    first = means[..., :1]
+    found = weight * (means - first) * (average - 0.5 * (means + first))
+    if whole:
+        # the sum of squares around the mean, which says nothing of the effect, stays out
+        found = found + 0.5 * (np.log(np.where(n > 0, weight, 1.0)) - weight * (average - first) ** 2)
+    return np.asarray(found)
+
+
+def log_likelihood(law: str, sums: Array, means: Array, dispersion: Any, spread: Any, whole: bool = False) -> Array:
+    """Log-likelihoods per type of a provider's sums, ``(..., type)``; means of binary rows are rates of 1."""
+    if law == "real":
+        return real_log_likelihood(sums, means, dispersion, spread, whole)
+    if law == "count":
+        return count_log_likelihood(sums, means, dispersion, whole)
+    return labels_log_likelihood(sums, as_probabilities(law, means), dispersion)
+
+
+def as_probabilities(law: str, means: Array) -> Array:
+    """Probabilities of all codes: a rate is that of code 1."""
+    return np.stack([1 - means, means], axis=-1) if law == "binary" else means
+
+
+def draw_effect(law: str, rng: Generator, means: Array, dispersion: float) -> Array:
+    """Draw what a provider's rows have in common on a day: probabilities, a rate or a mean for each given mean."""
+    if law in LABELS:
+        p = as_probabilities(law, means)
+        return p if dispersion == 0 else _draw_dirichlet(rng, pseudo_counts(p, np.asarray(dispersion)))
+    if law == "count":
+        if dispersion == 0:
+            return means
+        return np.minimum(means * dispersion * rng.standard_gamma(1 / dispersion, size=means.shape), _LARGEST_RATE)
+    return np.asarray(means + dispersion * rng.standard_normal(means.shape))
+
+
+def draw_rows(law: str, rng: Generator, effect: Array, rows: int, spread: float) -> Array:
+    """Draw rows given the effect, shape ``(..., rows)``."""
+    if law in LABELS:
+        return draw_codes(rng, effect, rows)
+    if law == "count":
+        return rng.poisson(effect[..., None], size=(*effect.shape, rows)).astype(np.float64)
+    return np.asarray(effect[..., None] + spread * rng.standard_normal((*effect.shape, rows)))
+
+
+def draw_sums(law: str, rng: Generator, effect: Array, rows: Array, spread: float, centre: float) -> Array:
+    """Draw sums over rows given the effect; the leading axes of effects and rows are those of the result."""
+    if law in LABELS:
+        return draw_counts(rng, effect, rows)
+    if law == "count":
+        return np.stack([rows, rng.poisson(np.minimum(effect * rows, _LARGEST_RATE)).astype(np.float64)], axis=-1)
+    noise = spread * np.sqrt(rows) * rng.standard_normal(rows.shape)
+    return np.stack([rows, rows * (effect - centre) + noise], axis=-1)
+
+
+def _draw_dirichlet(rng: Generator, a: Array) -> Array:
+    """Draw probabilities by ln G(a) = ln G(a + 1) + ln(U)/a, which does not underflow however small a is."""
+    log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / a
+    weights = np.exp(log - log.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

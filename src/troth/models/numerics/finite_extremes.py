@@ -1,0 +1,137 @@
+"""The least and the greatest finite log PMI of finite models: every report if they are few, a climb if they are many.
+
+A block is one table of log-likelihoods ``[symbol, state]`` with a limit of rows: the own report is one, and all peers
+with the same table are another. A further symbol, no row at all, stands for shorter reports.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise, product
+from math import comb, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.models.numerics.extremes import datasets_by_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.core.contract import Array
+
+    Block = tuple[Array, int]
+
+_ALL_PAIRS = 3_000_000
+_BEAM = 40
+
+
+def finite_extremes(log_prior: Array, blocks: Sequence[Block], zeros: bool) -> tuple[float, float]:
+    """Return least and greatest finite log PMI between the first block and all others.
+
+    Without zeros in the tables full reports are extreme: adding a row changes log PMI by the log of a ratio of two
+    distributions over rows, so some row does not lower it and some row does not raise it.
+    """
+    padded = (
+        [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks] if zeros else list(blocks)
+    )
+    if prod(comb(limit + len(table) - 1, limit) for table, limit in padded) <= _ALL_PAIRS:
+        reports = [statistics_of(datasets_by_type(limit, len(table)), table) for table, limit in padded]
+        return finite_extremes_of(log_prior, reports[0], reports[1:])
+    return -_climb(log_prior, padded, -1.0), _climb(log_prior, padded, 1.0)
+
+
+def finite_extremes_of(log_prior: Array, own: Array, others: Sequence[Array]) -> tuple[float, float]:
+    """Return least and greatest finite log PMI over all combinations of given reports."""
+    pooled = reduce(lambda a, b: (a[:, None] + b[None]).reshape(-1, a.shape[1]), others, np.zeros((1, len(log_prior))))
+    low, high = 0.0, 0.0
+    step = max(1, 500_000 // len(pooled))
+    for start in range(0, len(own), step):
+        scores = _log_pmi(log_prior, own[start : start + step, None], pooled[None])
+        finite = scores[np.isfinite(scores)]
+        low, high = min(low, float(finite.min(initial=0.0))), max(high, float(finite.max(initial=0.0)))
+    return low, high
+
+
+def can_contradict(blocks: Sequence[Block]) -> bool:
+    """Tell whether two reports that are possible each can be impossible together, so that PMI = 0 occurs."""
+
+    def survivors(table: Array, limit: int) -> set[frozenset[int]]:
+        everything = frozenset(range(table.shape[1]))
+        alive = [frozenset(np.flatnonzero(np.isfinite(row)).tolist()) for row in table]
+        found, fresh = {everything}, {everything}
+        for _ in range(min(limit, table.shape[1])):
+            fresh = {old & new for old, new in product(fresh, alive)} - found
+            found |= fresh
+        return {states for states in found if states}
+
+    own, *others = (survivors(table, limit) for table, limit in blocks)
+    peers = {frozenset.intersection(*chosen) for chosen in product(*others)} if others else set()
+    return any(one and two and not one & two for one, two in product(own, peers))
+
+
+def statistics_of(counts: Array, table: Array) -> Array:
+    """Return log-likelihoods of counts, where a count of 0 outweighs a log-likelihood of −∞."""
+    impossible = np.isneginf(table)
+    t = counts @ np.where(impossible, 0.0, table)
+    return np.where(counts @ impossible.astype(np.float64) > 0, -np.inf, t)
+
+
+def _log_pmi(log_prior: Array, own: Array, peers: Array) -> Array:
+    """Log PMI, and −∞ where either side or both together are impossible."""
+
+    def evidence(t: Array) -> Array:
+        x = log_prior + t
+        peak = x.max(axis=-1, keepdims=True)
+        peak = np.where(np.isneginf(peak), 0.0, peak)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.exp(x - peak).sum(axis=-1)) + peak[..., 0])
+
+    joint = evidence(own + peers)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(joint), -np.inf, joint - evidence(own) - evidence(peers))
+
+
+def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
+    """Return the greatest finite sign·log PMI that moving rows between symbols reaches from one-sided reports."""
+    sizes = [len(table) for table, _ in blocks]
+    edges = np.cumsum([0, *sizes])
+
+    def value(counts: Array) -> Array:
+        parts = [statistics_of(counts[:, a:b], blocks[k][0]) for k, (a, b) in enumerate(pairwise(edges))]
+        score = sign * _log_pmi(log_prior, parts[0], sum(parts[1:], np.zeros_like(parts[0])))
+        return np.where(np.isfinite(score), score, -np.inf)
+
+    starts = _starts(blocks)
+    best = -np.inf
+    while True:
+        scores = value(starts)
+        order = np.argsort(scores)[-_BEAM:]
+        if not scores[order[-1]] > best + 1e-13:
+            return max(best, float(scores[order[-1]]), 0.0)
+        best = float(scores[order[-1]])
+        starts = _moved(starts[order], blocks, edges)
+
+
+def _starts(blocks: Sequence[Block]) -> Array:
+    """Return reports from which to climb: all combinations of one-sided ones, and many lopsided mixtures."""
+    rng = np.random.default_rng(20201206)
+    pure = list(product(*(range(len(table)) for table, _ in blocks)))[:5000]
+    one_sided = [
+        [limit * np.eye(len(table))[k] for k, (table, limit) in zip(chosen, blocks, strict=True)] for chosen in pure
+    ]
+    mixed = [rng.multinomial(limit, rng.dirichlet(np.full(len(table), 0.4), size=4000)) for table, limit in blocks]
+    return np.concatenate([np.array([np.concatenate(row) for row in one_sided]), np.hstack(mixed)]).astype(np.float64)
+
+
+def _moved(counts: Array, blocks: Sequence[Block], edges: Array) -> Array:
+    """Move 1, 2, 4, … rows from one symbol to another within each block."""
+    found = [counts]
+    for k, (table, limit) in enumerate(blocks):
+        unit = np.zeros((len(table), counts.shape[1]))
+        unit[:, edges[k] : edges[k + 1]] = np.eye(len(table))
+        moves = (unit[:, None] - unit[None]).reshape(-1, counts.shape[1])
+        steps = 2.0 ** np.arange(max(1, int(limit).bit_length()))
+        moved = (counts[:, None, None] + steps[:, None, None] * moves).reshape(-1, counts.shape[1])
+        found.append(moved[(moved >= 0).all(axis=1)])
+    return np.unique(np.concatenate(found), axis=0)

@@ -1,0 +1,1 @@
+"""What was paid and why: the result, explanations, findings, the HTML page and its pictures."""

@@ -1,0 +1,47 @@
+"""What the service refuses, as types that know their HTTP status."""
+
+from __future__ import annotations
+
+from troth.core.errors import TrothError
+
+
+class RefusedError(TrothError):
+    """A request that is understood and not granted."""
+
+    status = 400
+
+
+class SignInNeededError(RefusedError):
+    """Nobody is signed in, or the token is unknown, expired or revoked."""
+
+    status = 401
+
+
+class ForbiddenError(RefusedError):
+    """The account's role or the token's scope does not allow this."""
+
+    status = 403
+
+
+class NotFoundError(RefusedError):
+    """There is no such thing, or it is somebody else's: the two are not told apart."""
+
+    status = 404
+
+
+class ConflictError(RefusedError):
+    """What is asked does not fit the state that things are in."""
+
+    status = 409
+
+
+class InvalidError(RefusedError):
+    """What was sent cannot be used; the message names the field and the remedy."""
+
+    status = 422
+
+
+class TooManyError(RefusedError):
+    """Too many attempts; wait."""
+
+    status = 429

@@ -92,8 +92,8 @@ class Finite(Family):
         Examples
         --------
         >>> model = Finite.from_posteriors(prior=[0.5, 0.5], posteriors=[[0.75, 0.25], [0.25, 0.75]])
-        >>> model.likelihood
-        ((0.75, 0.25), (0.25, 0.75))
+        >>> np.array(model.likelihood).round(12).tolist()
+        [[0.75, 0.25], [0.25, 0.75]]
         """
         p, q = (np.asarray(a, dtype=np.float64) for a in (prior, posteriors))
         if p.ndim != 1 or q.ndim != 2 or q.shape[1] != len(p):

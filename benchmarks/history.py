@@ -11,8 +11,8 @@ from scipy.special import gammaln
 
 import troth
 from benchmarks.timing import best_time
-from troth.core.reductions import Tally
-from troth.history import History, fit_latent_class, from_sums
+from troth.core.reductions import Counts
+from troth.history import History, fit_latent_class, from_summaries
 
 
 def past(days: int, providers: int, types: int, seed: int = 1) -> History:
@@ -22,7 +22,7 @@ def past(days: int, providers: int, types: int, seed: int = 1) -> History:
     p = rates[rng.integers(types, size=days)]
     rows = rng.integers(40, 120, size=(days, providers))
     ones = rng.binomial(rows, rng.beta(30 * p, 30 * (1 - p)))
-    return from_sums(Tally(2), np.stack([rows - ones, ones], axis=-1))
+    return from_summaries(Counts(2), np.stack([rows - ones, ones], axis=-1))
 
 
 def bare(days: int, providers: int, types: int) -> float:

@@ -287,16 +287,16 @@ def fill(database: str, campaign: str, number: int, rng: np.random.Generator) ->
         ones = rng.binomial(ROWS, 0.3, len(people))
         keys = [schema.new_id() for _ in people]
         same = {"round": held.id, "name": "x.csv", "sha256": "0" * 64, "rows": ROWS, "shown": "{}", "created": now()}
-        sums = [json.dumps([float(ROWS - count), float(count)]) for count in ones]
+        summary = [json.dumps([float(ROWS - count), float(count)]) for count in ones]
         sent = [
             {
                 "id": key,
                 "member": one.id,
-                "sums": said,
+                "summary": said,
                 "data_digest": "sha256:" + sha256(key.encode()).hexdigest(),
                 **same,
             }
-            for key, one, said in zip(keys, people, sums, strict=True)
+            for key, one, said in zip(keys, people, summary, strict=True)
         ]
         tx.execute(insert(schema.uploads), sent)
         confirmed = {"campaign": campaign, "round": held.id, "confirmed": now()}

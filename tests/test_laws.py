@@ -43,7 +43,7 @@ def plus(term: Callable[[Any, Array], Array]) -> Callable[[Any], Callable[[Array
     return lambda model: lambda t: model.log_evidence(t) + term(model, t)
 
 
-def sums(m: Any, t: Array) -> Array:
+def summary(m: Any, t: Array) -> Array:
     """A posterior rate or shape that somebody may leave out: prior plus sum."""
     return np.asarray(m.rate + t[..., 1])
 
@@ -85,7 +85,7 @@ PLANTED: dict[str, dict[str, Callable[[Any], Callable[[Array], Array]]]] = {
     },
     "gamma": {
         "forgotten shape": lambda m: models.Gamma(1.0, m.shape, m.rate).log_evidence,
-        "dropped power": plus(lambda m, t: (m.shape + m.known_shape * t[..., 0]) * np.log(sums(m, t))),
+        "dropped power": plus(lambda m, t: (m.shape + m.known_shape * t[..., 0]) * np.log(summary(m, t))),
     },
     "normal": {
         "forgotten prior": other_prior(scale=100.0),

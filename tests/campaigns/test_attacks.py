@@ -61,7 +61,7 @@ ROUNDS = {
     "no versions": lambda e: [x | ({"versions": {}} if x["entry"] == "round" else {}) for x in e],
     "no time": lambda e: [x | ({"time": "soon"} if x["entry"] == "round" else {}) for x in e],
     "half a row": lambda e: [x | ({"rows": 6.0} if x["entry"] == "report" else {}) for x in e],
-    "a report of words": lambda e: [x | ({"statistics": ["many"]} if x["entry"] == "report" else {}) for x in e],
+    "a report of words": lambda e: [x | ({"summary": ["many"]} if x["entry"] == "report" else {}) for x in e],
     "a report without a day": lambda e: [
         {k: v for k, v in x.items() if k != "day"} if x["entry"] == "report" else x for x in e
     ],
@@ -89,7 +89,7 @@ def test_limits_hold_for_ledgers_too() -> None:
     def larger(entries: list[dict[str, Any]]) -> None:
         for entry in entries:
             if entry["entry"] == "report":
-                entry |= {"rows": 50, "statistics": [25.0, 25.0]}
+                entry |= {"rows": 50, "summary": [25.0, 25.0]}
 
     with pytest.raises(LedgerError, match="50 rows"):
         troth.verify(forged(paid, larger))
@@ -178,7 +178,7 @@ def test_a_late_mistake_in_a_long_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("".join(lines))
     model = troth.models.MultivariateNormal([0, 0], np.eye(2), np.eye(2))
     with pytest.raises(DataError) as caught:
-        read_reports(tmp_path / "t.csv", Request(model.sums, ("x", "y"), "p"))
+        read_reports(tmp_path / "t.csv", Request(model.reduction, ("x", "y"), "p"))
     assert f"provider 'a', column 'y': 1 value not a number (first: row {rows - 9:,} of t.csv: 'oops')" in str(
         caught.value
     )
@@ -205,15 +205,15 @@ def test_impossible_statistics_of_an_intercept_and_of_declared_values(tmp_path: 
     )
     text = text.replace("rows = 50", "values = [-2, 2]")
     plain = {
-        "kind": "troth statistics",
-        "format": 1,
+        "kind": "troth summary",
+        "format": 2,
         "provider": "Elm",
         "family": "LinearRegression",
         "digest": "sha256:" + "0" * 64,
     }
-    good = {**plain, "rows": 3, "statistics": [3, 1, 1, 2, 1, 0.5, 2, 3]}
-    bad = {**plain, "rows": 3, "statistics": [9, 1, 1, 2, 1, 0.5, 2, 3]}
-    wide = {**plain, "rows": 3, "statistics": [3, 1, 1, 50, 1, 0.5, 2, 3]}
+    good = {**plain, "rows": 3, "summary": [3, 3, 1, 1, 1, 2, 0.5, 1, 0.5, 2]}
+    bad = {**plain, "rows": 3, "summary": [3, 9, 1, 1, 1, 2, 0.5, 1, 0.5, 2]}
+    wide = {**plain, "rows": 3, "summary": [3, 3, 1, 1, 1, 50, 0.5, 1, 0.5, 2]}
     rows = "clinic,z,improved\nAsh,1,1\nAsh,0,1\nOak,1,0\n"
     for statistics, message in ((good, None), (bad, "intercept"), (wide, "values from -2 to 2")):
         path = write_campaign(tmp_path, text, {"clinics.csv": rows, "elm.json": json.dumps(statistics)})
@@ -234,7 +234,7 @@ def test_statistics_of_files_with_dots_do_not_collide(tmp_path: Path, monkeypatc
 
 
 def test_days_are_the_same_in_every_format(tmp_path: Path) -> None:
-    request = Request(B.sums, ("x",), "who", "day")
+    request = Request(B.reduction, ("x",), "who", "day")
     for values in ([20260504, 20260505], [1, 2]):
         frame = pd.DataFrame({"who": ["a", "b"], "day": values, "x": [1, 0]})
         frame.to_csv(tmp_path / "t.csv", index=False)

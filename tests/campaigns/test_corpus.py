@@ -26,12 +26,12 @@ def rows(*lines: str) -> Files:
 def told(**changes: object) -> Files:
     """Two honest files of statistics and one with changes."""
     plain: dict[str, object] = {
-        "kind": "troth statistics",
-        "format": 1,
+        "kind": "troth summary",
+        "format": 2,
         "provider": "Elm",
         "family": "Bernoulli",
         "rows": 4,
-        "statistics": [3, 1],
+        "summary": [1, 3],
         "digest": "sha256:" + "0" * 64,
     }
     plain |= changes
@@ -146,23 +146,23 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "unknown engine": (change('provider = "clinic"', 'provider = "clinic"\nengine = "abacus"'), None, "engine.*'abacus'"),
     # statistics
     "statistics are no JSON": (BOTH, {**told(), "elm.json": "{"}, "elm.json: not valid JSON"),
-    "statistics are something else": (BOTH, {**told(), "elm.json": "[]"}, "elm.json: this is no file of statistics"),
+    "statistics are something else": (BOTH, {**told(), "elm.json": "[]"}, "elm.json: this is no file as"),
     "statistics of another family": (BOTH, told(family="Poisson"), "family is 'Poisson'"),
     "statistics without a digest": (BOTH, told(digest=...), "digest"),
     "statistics with more": (BOTH, told(note="hello"), "no field 'note'"),
-    "negative counts": (BOTH, told(statistics=[5, -1]), "elm.json: impossible statistics: the count of code 0 is -1"),
-    "half a row": (BOTH, told(statistics=[2.5, 1.5]), "impossible statistics.*1.5"),
-    "wrong number of rows": (BOTH, told(rows=5), "rows is 5, but the statistics are of 4"),
+    "negative counts": (BOTH, told(summary=[-1, 5]), "elm.json: an impossible summary: the count of code 0 is -1"),
+    "half a row": (BOTH, told(summary=[1.5, 2.5]), "an impossible summary.*1.5"),
+    "wrong number of rows": (BOTH, told(rows=5), "rows is 5, but the summary is of 4"),
     "rows are text": (BOTH, told(rows="4"), "rows must be a whole number"),
-    "statistics are text": (BOTH, told(statistics=["3", "1"]), "list of numbers"),
-    "too few statistics": (BOTH, told(statistics=[3]), "1 statistics, but Bernoulli has 2"),
-    "infinite statistics": (BOTH, {**told(), "elm.json": told()["elm.json"].replace("[3, 1]", "[1e999, 1]")}, "not a finite number"),  # type: ignore[arg-type]
+    "statistics are text": (BOTH, told(summary=["3", "1"]), "list of numbers"),
+    "too few statistics": (BOTH, told(summary=[3]), "summary has 1 numbers, but that of Bernoulli has 2"),
+    "infinite statistics": (BOTH, {**told(), "elm.json": told()["elm.json"].replace("[1, 3]", "[1e999, 1]")}, "not a finite number"),  # type: ignore[arg-type]
     "statistics of nobody": (BOTH, told(provider=" "), "provider must be a name"),
     "reports twice": (BOTH, {**told(provider="Ash")}, "provider 'Ash'.*twice"),
-    "squares too small": (NORMAL, told(family="NormalUnknownVariance", statistics=[4, 10, 20]), "sum of squares is too small for the sum"),
-    "squares below zero": (NORMAL, told(family="NormalUnknownVariance", statistics=[4, 1, -1]), "below 0"),
-    "one row cannot scatter": (NORMAL, told(family="NormalUnknownVariance", rows=1, statistics=[1, 2, 9]), "rank 2"),
-    "no positive matrix": (REGRESSION, {**SIZES, "elm.json": told(family="LinearRegression", statistics=[1, 5, 2, 4])["elm.json"]}, "positive semi-definite"),
+    "squares too small": (NORMAL, told(family="NormalUnknownVariance", summary=[4, 10, 20]), "sum of squares is too small for the sum"),
+    "squares below zero": (NORMAL, told(family="NormalUnknownVariance", summary=[4, 1, -1]), "below 0"),
+    "one row cannot scatter": (NORMAL, told(family="NormalUnknownVariance", rows=1, summary=[1, 2, 9]), "rank 2"),
+    "no positive matrix": (REGRESSION, {**SIZES, "elm.json": told(family="LinearRegression", summary=[4, 1, 5, 5, 2])["elm.json"]}, "positive semi-definite"),
 }  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_the_corpus_is_large_and_its_root_is_good(
         lambda: run(
             monkeypatch,
             "pay",
-            write_campaign(tmp_path / "c", NORMAL, told(family="NormalUnknownVariance", statistics=[4, 10, 26])),
+            write_campaign(tmp_path / "c", NORMAL, told(family="NormalUnknownVariance", summary=[4, 10, 26])),
             "--no-report",
         ),
         lambda: run(
@@ -207,7 +207,7 @@ def test_the_corpus_is_large_and_its_root_is_good(
             write_campaign(
                 tmp_path / "d",
                 REGRESSION,
-                {**SIZES, "elm.json": told(family="LinearRegression", statistics=[5, 2, 4, 4])["elm.json"]},
+                {**SIZES, "elm.json": told(family="LinearRegression", summary=[4, 5, 2, 2, 4])["elm.json"]},
             ),
             "--no-report",
         ),

@@ -83,7 +83,7 @@ def test_a_statistics_file_is_small_and_tells_what_it_is(tmp_path: Path) -> None
     )
     made = make_statistics(campaign, tmp_path / "ash.csv")
     assert made["provider"] == "ash"
-    assert (made["family"], made["rows"], made["statistics"]) == ("Bernoulli", 3, [2.0, 1.0])
+    assert (made["family"], made["rows"], made["summary"]) == ("Bernoulli", 3, [1.0, 2.0])
     assert re.fullmatch("sha256:[0-9a-f]{64}", made["digest"])
     with pytest.raises(troth.DataError, match="3 providers"):
         make_statistics(campaign, tmp_path / "clinics.csv")

@@ -203,7 +203,7 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
         ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', and recomputed it is"),
         ("payment", "share", 0.999, "share"),
         ("payment", "provider", "Zoe", "provider"),
-        ("report", "statistics", [4.0, 0.0], "digest"),
+        ("report", "summary", [0.0, 4.0], "digest"),
         ("report", "rows", 5, "rows is 5"),
         ("round", "seed", "sha256:" + "1" * 64, "seed of round 1 is not the one that was committed to"),
         ("close", "paid", "1.00", "paid"),

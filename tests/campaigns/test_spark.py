@@ -46,11 +46,11 @@ def test_spark_gives_the_same_bits_and_cents(name: str, spark: Any, tmp_path: Pa
     table.repartition(3).write.parquet(str(tmp_path / "parts"))
     assert len(list((tmp_path / "parts").glob("*.parquet"))) >= 2
     model = EXAMPLES[name]
-    request = Request(model.sums, tuple(value_columns(frame)), "who", "day")
+    request = Request(model.reduction, tuple(value_columns(frame)), "who", "day")
     here, _ = read_reports(tmp_path / "parts", request)
     there, _ = read_reports(tmp_path / "parts", request, engine="spark")
     assert [r.key for r in here] == [r.key for r in there]
-    assert all(np.array_equal(a.sums, b.sums) for a, b in zip(here, there, strict=True))
+    assert all(np.array_equal(a.summary, b.summary) for a, b in zip(here, there, strict=True))
     text = toml_of(model, frame, "parts", extra='budget_per = "day"\n', data='day = "day"\n')
     campaign = write_campaign(tmp_path, text + 'engine = "spark"\n', {})
     by_spark = troth.pay(campaign, seed=1)
@@ -61,13 +61,13 @@ def test_spark_gives_the_same_bits_and_cents(name: str, spark: Any, tmp_path: Pa
 def test_a_table_that_lives_in_spark_is_reduced_there(name: str, spark: Any) -> None:
     frame = frame_of(name)
     table = spark.createDataFrame(frame).repartition(3)
-    request = Request(EXAMPLES[name].sums, tuple(value_columns(frame)), "who")
+    request = Request(EXAMPLES[name].reduction, tuple(value_columns(frame)), "who")
     here, _ = read_reports(frame, request)
     there, _ = read_reports(table, request)
     assert [(r.key, r.rows) for r in here] == [(r.key, r.rows) for r in there]
     for mine, theirs in zip(there, here, strict=True):
-        scale = np.abs(theirs.sums).max()
-        np.testing.assert_allclose(mine.sums, theirs.sums, rtol=1e-12, atol=1e-12 * scale)
+        scale = np.abs(theirs.summary).max()
+        np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale)
     columns = value_columns(frame)
     target = columns.pop() if hasattr(EXAMPLES[name], "precision") else None
     options: dict[str, Any] = {"provider": "who", "budget": "1000.00", "columns": columns, "target": target, "seed": 1}
@@ -83,7 +83,7 @@ def test_bad_values_are_found_in_spark_too(spark: Any, tmp_path: Path) -> None:
     frame.loc[frame.index[frame.who == "provider 1"][:2], "c0"] = -1
     table = spark.createDataFrame(frame)
     table.write.parquet(str(tmp_path / "parts"))
-    request = Request(EXAMPLES["poisson"].sums, ("c0",), "who")
+    request = Request(EXAMPLES["poisson"].reduction, ("c0",), "who")
     for data, engine in ((table, "threads"), (tmp_path / "parts", "spark")):
         with pytest.raises(
             DataError, match="provider 'provider 1', column 'c0': 2 values not a whole number of at least 0"

@@ -26,7 +26,7 @@ SEED = 20201206
 
 
 def request_of(name: str, frame: pd.DataFrame, day: bool = True) -> Request:
-    return Request(EXAMPLES[name].sums, tuple(value_columns(frame)), "who", "day" if day else None)
+    return Request(EXAMPLES[name].reduction, tuple(value_columns(frame)), "who", "day" if day else None)
 
 
 def every_table(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
@@ -84,8 +84,8 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
         found, _ = read_reports(table, request)
         assert [(r.key, r.rows) for r in found] == [(r.key, r.rows) for r in reference], kind
         for mine, theirs in zip(found, reference, strict=True):
-            scale = np.abs(theirs.sums).max()
-            np.testing.assert_allclose(mine.sums, theirs.sums, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
+            scale = np.abs(theirs.summary).max()
+            np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
         paid = troth.pay(
             table, model, rule, provider="who", day="day", budget="1000.00", columns=columns, target=target, seed=SEED
         )
@@ -109,7 +109,7 @@ def test_statistics_are_those_of_the_rows(tmp_path: Path) -> None:
                 else rows[:, 0]
             )
             np.testing.assert_allclose(
-                model.from_summary(model.from_sums(report.sums)), model.statistics(data), rtol=1e-12, atol=1e-10
+                model.from_summary(report.summary), model.statistics(data), rtol=1e-12, atol=1e-10
             )
 
 
@@ -120,7 +120,7 @@ def test_the_same_bits_every_time(tmp_path: Path) -> None:
     first, _ = read_reports(tmp_path / "a.parquet", request)
     for _ in range(5):
         again, _ = read_reports(tmp_path / "a.parquet", request)
-        assert all(np.array_equal(a.sums, b.sums) for a, b in zip(first, again, strict=True))
+        assert all(np.array_equal(a.summary, b.summary) for a, b in zip(first, again, strict=True))
 
 
 def test_wide_tables_in_an_engine_are_fetched(tmp_path: Path) -> None:
@@ -130,12 +130,12 @@ def test_wide_tables_in_an_engine_are_fetched(tmp_path: Path) -> None:
     frame["who"] = rng.integers(0, 4, 300)
     frame.to_parquet(tmp_path / "a.parquet")
     model = troth.models.LinearRegression([0.5] * d, np.eye(d), 1)
-    request = Request(model.sums, tuple(value_columns(frame)), "who")
-    assert model.sums.width > 100
+    request = Request(model.reduction, tuple(value_columns(frame)), "who")
+    assert model.reduction.width > 100
     pushed, _ = read_reports(ibis.duckdb.connect().read_parquet(tmp_path / "a.parquet"), request)
     here, _ = read_reports(tmp_path / "a.parquet", request)
     for one, two in zip(pushed, here, strict=True):
-        np.testing.assert_allclose(one.sums, two.sums, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(one.summary, two.summary, rtol=1e-12, atol=1e-10)
 
 
 def test_an_intercept_is_a_column_of_ones(tmp_path: Path) -> None:
@@ -219,23 +219,23 @@ def test_bad_values_are_found_with_their_place(
 def test_text_among_numbers_is_found(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,x\na,1\na,2\nb,oops\nb,3\nb,worse\n")
     with pytest.raises(DataError, match="provider 'b', column 'x': 2 values not a number .*row 3 of t.csv: 'oops'"):
-        read_reports(tmp_path / "t.csv", Request(EXAMPLES["normal"].sums, ("x",), "who"))
+        read_reports(tmp_path / "t.csv", Request(EXAMPLES["normal"].reduction, ("x",), "who"))
     with pytest.raises(DataError, match="of another type than the rest .*row 2.*'oops'"):
         read_reports(
-            pd.DataFrame({"who": ["a", "b"], "x": [1.0, "oops"]}), Request(EXAMPLES["normal"].sums, ("x",), "who")
+            pd.DataFrame({"who": ["a", "b"], "x": [1.0, "oops"]}), Request(EXAMPLES["normal"].reduction, ("x",), "who")
         )
 
 
 def test_sums_that_overflow_are_refused() -> None:
     frame = {"who": ["a", "b"], "x": [1e200, 1.0]}
     with pytest.raises(DataError, match="provider 'a'.*too large to add up"):
-        read_reports(frame, Request(EXAMPLES["normal, unknown variance"].sums, ("x",), "who"))
+        read_reports(frame, Request(EXAMPLES["normal, unknown variance"].reduction, ("x",), "who"))
 
 
 def test_days_of_every_kind() -> None:
     x = [1.0, 2.0, 3.0, 4.0]
     who = ["a", "b", "a", "b"]
-    request = Request(EXAMPLES["normal"].sums, ("x",), "who", "day")
+    request = Request(EXAMPLES["normal"].reduction, ("x",), "who", "day")
     stamps = pd.to_datetime(["2026-01-02", "2026-01-02", "2026-01-10 13:00", "2026-01-10"], format="ISO8601")
     for days in (
         stamps,
@@ -257,7 +257,7 @@ def test_many_providers_and_days_in_one_table() -> None:
     rng = np.random.default_rng(4)
     who, day = rng.integers(0, 5000, 20_000), rng.integers(0, 50, 20_000)
     x = rng.integers(0, 2, 20_000)
-    request = Request(EXAMPLES["bernoulli"].sums, ("x",), "who", "day")
+    request = Request(EXAMPLES["bernoulli"].reduction, ("x",), "who", "day")
     reports, _ = read_reports({"who": who, "day": day, "x": x}, request)
     counts = (
         pd.DataFrame({"who": who.astype(str), "day": day, "x": x}).groupby(["who", "day"])["x"].agg(["count", "sum"])
@@ -265,9 +265,9 @@ def test_many_providers_and_days_in_one_table() -> None:
     assert len(reports) == len(counts)
     for report in reports[::97]:
         n, ones = counts.loc[(report.provider, report.day)]
-        assert (report.rows, report.sums[1]) == (n, ones)
+        assert (report.rows, report.summary[1]) == (n, ones)
 
 
 def test_data_of_no_known_kind() -> None:
     with pytest.raises(DataError, match="data of type int cannot be read"):
-        read_reports(7, Request(EXAMPLES["normal"].sums, ("x",), "who"))
+        read_reports(7, Request(EXAMPLES["normal"].reduction, ("x",), "who"))

@@ -35,8 +35,8 @@ def day_types(
         means = np.linspace(0, 6, types) + rng.normal(0, 0.3, shape)
     spread = 1.5 if law == "real" else None
     laws = [models.LatentClass(prior, law, means[i], size, spread) for i in range(providers)]
-    declared = Moments(squares=True) if law == "real" else laws[0].sums
-    return _reported(laws, declared, rng, days), laws
+    reduction = Moments(squares=True) if law == "real" else laws[0].reduction
+    return _reported(laws, reduction, rng, days), laws
 
 
 def normals(seed: int, days: int = 150, providers: int = 5) -> tuple[History, list[models.ProviderNormal]]:
@@ -48,12 +48,12 @@ def normals(seed: int, days: int = 150, providers: int = 5) -> tuple[History, li
     return _reported(laws, Moments((48.0,), squares=True), rng, days), laws
 
 
-def _reported(laws: list[Any], declared: Any, rng: Any, days: int) -> History:
+def _reported(laws: list[Any], reduction: Any, rng: Any, days: int) -> History:
     theta = laws[0].draw_parameters(rng, (days,))
     reports = []
     for day in range(days):
         for i, law in enumerate(laws):
             if rng.random() < 0.9:
                 rows = law.draw_data(rng, theta[day], int(rng.integers(20, 90)))
-                reports.append((day, f"p{i}", declared.of_rows(np.asarray(rows)[:, None])))
-    return History.from_reports(reports, declared)
+                reports.append((day, f"p{i}", reduction.of_rows(np.asarray(rows)[:, None])))
+    return History.from_reports(reports, reduction)

@@ -20,9 +20,9 @@ from registry import EXAMPLES
 from troth import models
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import log_pmi
-from troth.core.reductions import Tally
+from troth.core.reductions import Counts
 from troth.history import lies
-from troth.history.arrange import from_sums
+from troth.history.arrange import from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
@@ -67,7 +67,7 @@ def test_gains_are_what_the_rule_pays() -> None:
     model = models.Bernoulli(2, 4)
     found = backtest(past, model, RULES["multi-day"], lies.Replicate(2), folds=3)
     f = troth.divergences.logistic
-    t = past.sums[..., ::-1]
+    t = past.summaries[..., ::-1]
     day, provider = 5, 1
     peers = t.sum(axis=1) - t[:, provider]
 
@@ -96,12 +96,12 @@ def test_models_never_see_the_days_they_pay() -> None:
 def test_missing_reports_are_neither_paid_nor_peers() -> None:
     """A provider who never comes changes nothing for the others."""
     past = binary_days(5, days=40, providers=4)
-    sums = past.sums.copy()
-    sums[::2, 3] = 0
-    found = backtest(from_sums(Tally(2), sums), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    summaries = past.summaries.copy()
+    summaries[::2, 3] = 0
+    found = backtest(from_summaries(Counts(2), summaries), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
     assert np.isnan(found.gains[::2, 3]).all()
     assert found.of("3", "report nothing").days == 20 - 2
-    three = backtest(from_sums(Tally(2), sums[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    three = backtest(from_summaries(Counts(2), summaries[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
     assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
 
 
@@ -109,7 +109,7 @@ def test_members_of_a_group_are_not_peers() -> None:
     """With the others of its group away, a provider is paid as if they had not come."""
     past = binary_days(6, days=12, providers=3)
     alone = backtest(past, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2, groups=["a", "a", "b"])
-    pair = from_sums(Tally(2), past.sums[:, [0, 2]])
+    pair = from_summaries(Counts(2), past.summaries[:, [0, 2]])
     two = backtest(pair, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2)
     assert np.allclose(alone.gains[:, 0], two.gains[:, 0], equal_nan=True)
 
@@ -140,7 +140,7 @@ def test_a_rule_may_depend_on_the_fitted_model() -> None:
 def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None:
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
     never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
-    past = from_sums(Tally(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
+    past = from_summaries(Counts(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
     found = backtest(past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), folds=2)
     assert found.of("1", "flip 40%").refused == 1.0
     assert found.of("1", "flip 40%").earned == 0.0
@@ -148,7 +148,9 @@ def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None
 
 
 def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
-    past = from_sums(Tally(2), binary_days(7, days=60, providers=3).sums, providers=["Ash", "Birch", "Cedar"])
+    past = from_summaries(
+        Counts(2), binary_days(7, days=60, providers=3).summaries, providers=["Ash", "Birch", "Cedar"]
+    )
     comparison = compare_models(past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], folds=3)
     for text in (str(comparison), str(comparison["right"])):
         assert HONEST_PAST in text
@@ -198,9 +200,9 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         backtest(past, model, RULES["multi-day"], folds=2, false_alarm=0.0)
     with pytest.raises(ParameterError, match="no models"):
         compare_models(past, {}, RULES["multi-day"])
-    gone = past.sums.copy()
+    gone = past.summaries.copy()
     gone[4:, 1] = 0
-    late = backtest(from_sums(Tally(2), gone), model, RULES["multi-day"], folds=3)
+    late = backtest(from_summaries(Counts(2), gone), model, RULES["multi-day"], folds=3)
     assert np.isnan(
         late.of(late.providers[1], "replicate 2 times").gain
     )  # nothing was known about it outside the only block it is in

@@ -12,7 +12,7 @@ import troth
 from history.drawn import day_types, normals
 from registry import SOAK, generator
 from troth import models
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
 from troth.history import History, LatentFit, fit_latent_class, fit_provider_normal
 from troth.history.day_type_steps import law_of
@@ -141,12 +141,12 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
     law = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
     theta = law.draw_parameters(rng, (100,))
     reports = [
-        (day, f"p{i}", Tally(2).of_rows(law.draw_data(rng, theta[day], 40)[:, None]))
+        (day, f"p{i}", Counts(2).of_rows(law.draw_data(rng, theta[day], 40)[:, None]))
         for day in range(100)
         for i in range(6)
         if i or day < 8
     ]
-    alike = fit_latent_class(History.from_reports(reports, Tally(2)), "binary", types=2)
+    alike = fit_latent_class(History.from_reports(reports, Counts(2)), "binary", types=2)
     assert alike.pull > 5 * fit_latent_class(strict, "binary", types=3).pull
     means = np.array([model.means for model in alike.models.values()])
     assert np.abs(means - [0.2, 0.6]).max() < 0.06
@@ -170,14 +170,14 @@ def test_a_provider_without_history_gets_the_population_law() -> None:
 def test_a_provider_with_too_little_is_noted() -> None:
     history, _ = day_types("binary", 11, days=60)
     reports = [
-        (day, name, history.sums[d, i])
+        (day, name, history.summaries[d, i])
         for d, day in enumerate(history.days)
         for i, name in enumerate(history.providers)
         if history.present[d, i]
     ]
     reports += [(day, "new", np.array([5.0, 3.0])) for day in history.days[:3]]
     reports += [(day, "steady", np.array([9.0, 0.0])) for day in history.days]
-    found = fit_latent_class(History.from_reports(reports, Tally(2)), "binary", types=3)
+    found = fit_latent_class(History.from_reports(reports, Counts(2)), "binary", types=3)
     assert found.models["new"] == found.population
     assert max(found.models["steady"].means) < 0.3
     assert "provider 'new' has 3 days of data, fewer than 5" in found.notes[0]
@@ -204,7 +204,7 @@ def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) 
 )
 def test_histories_that_teach_nothing_are_refused(reports: Any, law: str, options: Any, message: str) -> None:
     with pytest.raises(troth.TrothError, match=message):
-        fit_latent_class(History.from_reports(reports, Tally(2)), law, **options)
+        fit_latent_class(History.from_reports(reports, Counts(2)), law, **options)
 
 
 def test_values_need_a_spread() -> None:
@@ -249,8 +249,8 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     theta = laws[0].draw_parameters(rng)
     reports = []
     for i, law in enumerate(laws):
-        sums = law.sums.of_rows(law.draw_data(rng, theta, 50)[:, None])
-        reports.append(Report(f"p{i}", None, 50, sums))
+        summaries = law.reduction.of_rows(law.draw_data(rng, theta, 50)[:, None])
+        reports.append(Report(f"p{i}", None, 50, summaries))
     paid = settle(campaign, reports)
     assert 0 < sum(payment.payment for payment in paid) <= 10_000
 
@@ -283,7 +283,7 @@ def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
         for d in range(len(history.days)):
             who = np.flatnonzero(history.present[d])
             n = history.rows[d, who]
-            y = history.sums[d, who, 1] / n + 48.0
+            y = history.summaries[d, who, 1] / n + 48.0
             own = [laws[i] for i in who]
             noise = np.diag([m.dispersion**2 + m.noise**2 / k for m, k in zip(own, n, strict=True)])
             mean = [m.mean + m.offset for m in own]
@@ -315,8 +315,8 @@ def test_types_of_counts_do_not_depend_on_their_unit(scale: float) -> None:
         for day, kind in enumerate(kinds)
         for name in "abcdef"
     ]
-    declared = Moments(support=Support(0, integer=True))
-    found = fit_latent_class(History.from_reports(reports, declared), "count", types=3)
+    reduction = Moments(support=Support(0, integer=True))
+    found = fit_latent_class(History.from_reports(reports, reduction), "count", types=3)
     np.testing.assert_allclose(np.array(found.population.means) / (4 * scale), [1, 2, 3], rtol=0.1)
 
 
@@ -344,5 +344,5 @@ def test_short_histories_are_fitted_too(days: int) -> None:
         for name in "abcde":
             ones = rng.binomial(20, rate)
             reports.append((day, name, [20.0 - ones, float(ones)]))
-    found = fit_latent_class(History.from_reports(reports, Tally(2)), "binary")
+    found = fit_latent_class(History.from_reports(reports, Counts(2)), "binary")
     assert 1 <= found.types <= 8

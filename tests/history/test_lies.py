@@ -9,13 +9,13 @@ import pytest
 
 from registry import generator
 from troth.core.errors import ParameterError
-from troth.core.reductions import Moments, Sums, Tally
+from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.support import Support
 from troth.history import lies
 from troth.history.lies import Scene, check_lies, known_lies, rates, whole_counts
 
-KINDS: dict[str, Sums] = {
-    "codes": Tally(3),
+KINDS: dict[str, Reduction] = {
+    "codes": Counts(3),
     "counts": Moments(support=Support(0, integer=True)),
     "numbers": Moments((2.0,), squares=True),
     "waits": Moments(support=Support(0)),
@@ -25,30 +25,30 @@ KINDS: dict[str, Sums] = {
 }
 
 
-def scene(declared: Sums, seed: int = 1) -> Scene:
+def scene(reduction: Reduction, seed: int = 1) -> Scene:
     rng = generator(seed, 71)
 
     def report() -> Any:
         n = int(rng.integers(1, 20))
-        if isinstance(declared, Tally):
-            return declared.of_rows(rng.integers(0, declared.size, (n, 1)).astype(float))
-        table = rng.gamma(3.0, size=(n, declared.columns))
-        return declared.of_rows(np.round(table) if declared.support.integer else table)
+        if isinstance(reduction, Counts):
+            return reduction.of_rows(rng.integers(0, reduction.size, (n, 1)).astype(float))
+        table = rng.gamma(3.0, size=(n, reduction.columns))
+        return reduction.of_rows(np.round(table) if reduction.support.integer else table)
 
     own, yesterday, past, everyone = (np.array([report() for _ in range(k)]) for k in (6, 6, 30, 80))
-    return Scene(declared, own, yesterday, past, everyone, generator(seed, 72))
+    return Scene(reduction, own, yesterday, past, everyone, generator(seed, 72))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lies_are_sums_that_data_can_have(kind: str) -> None:
-    declared = KINDS[kind]
-    for lie in known_lies(declared):
-        here = scene(declared)
+    reduction = KINDS[kind]
+    for lie in known_lies(reduction):
+        here = scene(reduction)
         told = lie.tell(here)
         assert told.shape == here.own.shape
         for report in told:
-            declared.check(report)
-        assert np.array_equal(told, lie.tell(scene(declared)))  # deterministic given the seed
+            reduction.check(report)
+        assert np.array_equal(told, lie.tell(scene(reduction)))  # deterministic given the seed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,17 +61,17 @@ def test_the_truth_is_left_alone(kind: str) -> None:
 
 
 def test_each_lie_is_what_it_says() -> None:
-    for declared in (KINDS["codes"], KINDS["numbers"]):
-        here = scene(declared)
-        n, own = here.rows, rates(here.own, declared)
-        assert np.array_equal(declared.rows(lies.Replicate(3).tell(here)), 3 * n)
-        least = 0 if isinstance(declared, Tally) else np.minimum(n, 2)
-        assert np.array_equal(declared.rows(lies.Withhold(0.5).tell(here)), np.maximum(np.round(n / 2), least))
+    for reduction in (KINDS["codes"], KINDS["numbers"]):
+        here = scene(reduction)
+        n, own = here.rows, rates(here.own, reduction)
+        assert np.array_equal(reduction.rows(lies.Replicate(3).tell(here)), 3 * n)
+        least = 0 if isinstance(reduction, Counts) else np.minimum(n, 2)
+        assert np.array_equal(reduction.rows(lies.Withhold(0.5).tell(here)), np.maximum(np.round(n / 2), least))
         assert not lies.Nothing().tell(here).any()
         assert np.array_equal(lies.Yesterday().tell(here), here.yesterday)
-        usual = rates(lies.ShrinkToMean(1.0).tell(here), declared)
-        half = rates(lies.ShrinkToMean(0.5).tell(here), declared)
-        slack = 1 / n[:, None] if isinstance(declared, Tally) else 1e-9
+        usual = rates(lies.ShrinkToMean(1.0).tell(here), reduction)
+        half = rates(lies.ShrinkToMean(0.5).tell(here), reduction)
+        slack = 1 / n[:, None] if isinstance(reduction, Counts) else 1e-9
         assert (np.abs(usual - here.mean) <= slack).all()
         assert (np.abs(half - (own + here.mean) / 2) <= slack).all()
         fabricated = lies.Fabricate().tell(here)
@@ -79,7 +79,7 @@ def test_each_lie_is_what_it_says() -> None:
 
 
 def test_withheld_rows_are_rows() -> None:
-    here = scene(Tally(3))
+    here = scene(Counts(3))
     kept = lies.Withhold(0.5).tell(here)
     assert (kept <= here.own).all()
     flipped = lies.Flip(0.3).tell(here)
@@ -88,13 +88,13 @@ def test_withheld_rows_are_rows() -> None:
 
 
 def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
-    declared = KINDS["numbers"]
-    here = scene(declared)
+    reduction = KINDS["numbers"]
+    here = scene(reduction)
     told = lies.Shift(1.0).tell(here)
-    assert np.allclose(rates(told, declared) - rates(here.own, declared), here.spread)
+    assert np.allclose(rates(told, reduction) - rates(here.own, reduction), here.spread)
 
-    def scatter(sums: Any) -> Any:
-        return sums[:, 2] - sums[:, 1] ** 2 / sums[:, 0]
+    def scatter(summaries: Any) -> Any:
+        return summaries[:, 2] - summaries[:, 1] ** 2 / summaries[:, 0]
 
     assert np.allclose(scatter(told), scatter(here.own))
 
@@ -111,6 +111,6 @@ def test_lies_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ParameterError, match="'flip 10%' cannot be told in sums of Moments"):
         check_lies(lies.Flip(), Moments())
     with pytest.raises(ParameterError, match="no lie"):
-        check_lies(["replicate"], Tally(2))
+        check_lies(["replicate"], Counts(2))
     with pytest.raises(ParameterError, match="no lies"):
-        check_lies([], Tally(2))
+        check_lies([], Counts(2))

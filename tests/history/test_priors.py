@@ -17,8 +17,8 @@ from history.worlds import past_of
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments, Tally
-from troth.history.arrange import from_sums
+from troth.core.reductions import Counts, Moments
+from troth.history.arrange import from_summaries
 from troth.history.likelihood import log_marginal
 from troth.history.priors import fit_prior
 from troth.history.record import History
@@ -83,7 +83,7 @@ def test_standard_errors_are_the_spread_of_fits() -> None:
     standardised = []
     for _ in range(60):
         ones = rng.binomial(20, rng.beta(2, 5, size=(80, 1)), size=(80, 3))
-        found = fit_prior("Bernoulli", from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1)))
+        found = fit_prior("Bernoulli", from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
         fitted: Any = found.model
         standardised.append(np.log(fitted.alpha / 2) / (found.errors["alpha"] / fitted.alpha))
     assert 0.7 < np.std(standardised) < 1.4
@@ -93,8 +93,8 @@ def test_the_noise_of_a_normal_needs_no_squares() -> None:
     """Without squares, providers' means tell the noise, by how much they differ on the same day."""
     model = models.Normal(3, 2, 1.5)
     past = past_of(model, 5, days=120, providers=4)
-    assert isinstance(past.declared, Moments)
-    thin = from_sums(Moments(past.declared.centre), past.sums[..., :2])
+    assert isinstance(past.reduction, Moments)
+    thin = from_summaries(Moments(past.reduction.centre), past.summaries[..., :2])
     found = fit_prior("Normal", thin)
     fitted: Any = found.model
     assert abs(fitted.noise - 1.5) < 5 * found.errors["noise"] < 0.5
@@ -109,8 +109,8 @@ def test_the_likelihood_of_a_normal_is_that_of_its_rows(squares: bool) -> None:
     """Against quadrature over θ: nothing that depends on a parameter is left out."""
     model = models.Normal(0.5, 1.2, 0.8)
     rows = [np.array([0.1, 1.3]), np.array([0.7])]
-    declared = Moments((0.3,), squares=squares)
-    past = from_sums(declared, np.array([[declared.of_rows(x[:, None]) for x in rows]]))
+    reduction = Moments((0.3,), squares=squares)
+    past = from_summaries(reduction, np.array([[reduction.of_rows(x[:, None]) for x in rows]]))
 
     def density(theta: float) -> float:
         reports = rows if squares else [np.array([x.mean()]) for x in rows]
@@ -128,8 +128,8 @@ def test_the_likelihood_of_a_normal_is_that_of_its_rows(squares: bool) -> None:
 def test_laws_of_values_that_differ_by_provider_have_the_likelihood_of_their_rows(squares: bool) -> None:
     """Against the density of all rows together, a mixture over day types or one normal."""
     rows = [np.array([0.1, 1.3]), np.array([0.7])]
-    declared = Moments((0.3,), squares=squares)
-    past = from_sums(declared, np.array([[declared.of_rows(x[:, None]) for x in rows]]))
+    reduction = Moments((0.3,), squares=squares)
+    past = from_summaries(reduction, np.array([[reduction.of_rows(x[:, None]) for x in rows]]))
     sizes = np.array([1, 1, 1]) if squares else np.array([2, 1])
     values = np.concatenate(rows) if squares else np.array([x.mean() for x in rows])
     owner = np.array([0, 0, 1]) if squares else np.array([0, 1])
@@ -152,7 +152,7 @@ def test_laws_of_values_that_differ_by_provider_have_the_likelihood_of_their_row
 
 def test_dispersed_counts_have_the_likelihood_of_their_rows() -> None:
     """A negative binomial total, up to how it is spread over rows, which no parameter changes."""
-    past = from_sums(Moments(), np.array([[[1.0, 4.0]], [[1.0, 0.0]]]))
+    past = from_summaries(Moments(), np.array([[[1.0, 4.0]], [[1.0, 0.0]]]))
     model = models.LatentClass([0.4, 0.6], "count", [1.5, 5.0], dispersion=0.3)
     x = np.array([4, 0])
     shape = 1 / 0.3
@@ -165,8 +165,8 @@ def test_a_regression_has_the_likelihood_of_its_answers() -> None:
     rng = generator(7)
     z, y = rng.normal(size=(5, 2)), rng.normal(size=5)
     model = models.LinearRegression([0.5, -1.0], [[2.0, 0.3], [0.3, 1.0]], 0.7)
-    declared = Moments((0.0,) * 3, linear=False, squares=True)
-    past = from_sums(declared, np.array([[declared.of_rows(np.column_stack([z, y]))]]))
+    reduction = Moments((0.0,) * 3, linear=False, squares=True)
+    past = from_summaries(reduction, np.array([[reduction.of_rows(np.column_stack([z, y]))]]))
     covariance = 0.49 * np.eye(5) + z @ np.linalg.inv(np.array(model.precision)) @ z.T
     expected = stats.multivariate_normal(z @ np.array(model.mean), covariance).logpdf(y)
     assert log_marginal(model, past)[0] == pytest.approx(expected, abs=1e-9)
@@ -174,18 +174,18 @@ def test_a_regression_has_the_likelihood_of_its_answers() -> None:
 
 def test_missing_reports_are_left_out() -> None:
     past = past_of(models.Bernoulli(2, 5), 3, days=40)
-    sums = past.sums.copy()
-    gone = generator(8).random(sums.shape[:2]) < 0.3
-    sums[gone] = 0
-    some = fit_prior("Bernoulli", from_sums(past.declared, sums))
+    summaries = past.summaries.copy()
+    gone = generator(8).random(summaries.shape[:2]) < 0.3
+    summaries[gone] = 0
+    some = fit_prior("Bernoulli", from_summaries(past.reduction, summaries))
     assert some.days == int((~gone).any(axis=1).sum())
-    assert fit_prior("Bernoulli", from_sums(past.declared, sums)) == some  # deterministic
+    assert fit_prior("Bernoulli", from_summaries(past.reduction, summaries)) == some  # deterministic
 
 
 def test_days_that_do_not_differ_are_said_to() -> None:
     rng = generator(9)
     ones = rng.binomial(20, 0.3, size=(60, 3))
-    found = fit_prior("Bernoulli", from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1)))
+    found = fit_prior("Bernoulli", from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
     fitted: Any = found.model
     assert fitted.alpha + fitted.beta > 200
     assert fitted.alpha / (fitted.alpha + fitted.beta) == pytest.approx(0.3, abs=0.05)
@@ -198,20 +198,25 @@ NUMBERS = Moments((0.0,), squares=True)
 @pytest.mark.parametrize(
     ("family", "past", "fixed", "message"),
     [
-        ("Bernoulli", from_sums(Tally(2), COINS[:3]), {}, "3 days with reports: a prior is fitted to at least 5"),
-        ("Bernoulli", from_sums(Tally(2), COINS * [1, 0]), {}, "code 1 never occurs"),
-        ("Bernoulli", from_sums(Tally(3), np.ones((9, 2, 3))), {}, "needs two codes, but the history has 3"),
-        ("Poisson", from_sums(Tally(2), COINS), {}, "Poisson needs numbers"),
-        ("Categorical", from_sums(NUMBERS, np.ones((9, 2, 3))), {}, "Categorical needs codes"),
-        ("Normal", from_sums(NUMBERS, np.tile([2.0, 6.0, 18.0], (9, 2, 1))), {}, "column 0: every value is the same"),
-        ("NormalUnknownVariance", from_sums(Moments(), generator(1).random((9, 2, 2)) + 1), {}, "squares"),
-        ("NegativeBinomial", from_sums(Moments(), np.ones((9, 2, 2))), {}, "give r="),
-        ("Gamma", from_sums(Moments(), np.ones((9, 2, 2))), {}, "give known_shape="),
-        ("Finite", from_sums(Tally(2), COINS), {}, "give the table likelihood="),
-        ("Finite", from_sums(Tally(2), COINS), {"likelihood": [[1.0, 0.0], [0.0, 1.0]]}, "day 0: no state"),
-        ("Bernoulli", from_sums(Tally(2), COINS), {"gamma": 1}, "no parameter 'gamma'"),
-        ("Bernoulli", from_sums(Tally(2), COINS), {"alpha": 1, "beta": 1}, "nothing to fit"),
-        ("Cauchy", from_sums(Tally(2), COINS), {}, "no family 'Cauchy'"),
+        ("Bernoulli", from_summaries(Counts(2), COINS[:3]), {}, "3 days with reports: a prior is fitted to at least 5"),
+        ("Bernoulli", from_summaries(Counts(2), COINS * [1, 0]), {}, "code 1 never occurs"),
+        ("Bernoulli", from_summaries(Counts(3), np.ones((9, 2, 3))), {}, "needs two codes, but the history has 3"),
+        ("Poisson", from_summaries(Counts(2), COINS), {}, "Poisson needs numbers"),
+        ("Categorical", from_summaries(NUMBERS, np.ones((9, 2, 3))), {}, "Categorical needs codes"),
+        (
+            "Normal",
+            from_summaries(NUMBERS, np.tile([2.0, 6.0, 18.0], (9, 2, 1))),
+            {},
+            "column 0: every value is the same",
+        ),
+        ("NormalUnknownVariance", from_summaries(Moments(), generator(1).random((9, 2, 2)) + 1), {}, "squares"),
+        ("NegativeBinomial", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give r="),
+        ("Gamma", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give known_shape="),
+        ("Finite", from_summaries(Counts(2), COINS), {}, "give the table likelihood="),
+        ("Finite", from_summaries(Counts(2), COINS), {"likelihood": [[1.0, 0.0], [0.0, 1.0]]}, "day 0: no state"),
+        ("Bernoulli", from_summaries(Counts(2), COINS), {"gamma": 1}, "no parameter 'gamma'"),
+        ("Bernoulli", from_summaries(Counts(2), COINS), {"alpha": 1, "beta": 1}, "nothing to fit"),
+        ("Cauchy", from_summaries(Counts(2), COINS), {}, "no family 'Cauchy'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(family: str, past: History, fixed: dict[str, Any], message: str) -> None:

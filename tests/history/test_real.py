@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 def compared(name: str, **options: Any) -> troth.ModelComparison:
     past = import_module("backtest_real").HISTORIES[name]()
-    return troth.compare_models(past, candidates_for(past.declared, **options), troth.SyntheticPeers(draws=16), folds=4)
+    return troth.compare_models(
+        past, candidates_for(past.reduction, **options), troth.SyntheticPeers(draws=16), folds=4
+    )
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import troth
-from troth.core.reductions import Tally
+from troth.core.reductions import Counts
 from troth.history import History
 
 REPORTS: list[tuple[Any, str, Any]] = [
@@ -20,16 +20,16 @@ REPORTS: list[tuple[Any, str, Any]] = [
 
 
 def test_reports_are_sorted_and_added() -> None:
-    past = History.from_reports(REPORTS, Tally(2))
+    past = History.from_reports(REPORTS, Counts(2))
     assert past.days == ("2026-05-01", "2026-05-02")
     assert past.providers == ("a", "b")
-    assert past.sums[0, 0].tolist() == [3, 2]
+    assert past.summaries[0, 0].tolist() == [3, 2]
     assert past.present.tolist() == [[True, True], [False, True]]
     assert past.rows.tolist() == [[5, 4], [0, 4]]
 
 
 def test_some_days_and_providers_are_selected_in_order() -> None:
-    past = History.from_reports(REPORTS, Tally(2))
+    past = History.from_reports(REPORTS, Counts(2))
     later = past.select(days=["2026-05-02"], providers=["b", "a"])
     assert (later.days, later.providers) == (("2026-05-02",), ("a", "b"))
     assert later.rows.tolist() == [[0, 4]]
@@ -41,11 +41,11 @@ def test_some_days_and_providers_are_selected_in_order() -> None:
 
 def test_what_is_no_history_is_refused() -> None:
     with pytest.raises(troth.DataError, match="provider 'a': there must be 2 sums"):
-        History.from_reports([(1, "a", [1, 2, 3])], Tally(2))
+        History.from_reports([(1, "a", [1, 2, 3])], Counts(2))
     ones = np.ones((1, 2, 2))
     with pytest.raises(troth.DataError, match="provider 'a' occurs twice"):
-        History((1,), ("a", "a"), ones, np.ones((1, 2), dtype=bool), Tally(2))
+        History((1,), ("a", "a"), ones, np.ones((1, 2), dtype=bool), Counts(2))
     with pytest.raises(troth.DataError, match="must have shape"):
-        History((1, 2), ("a", "b"), ones, np.ones((1, 2), dtype=bool), Tally(2))
+        History((1, 2), ("a", "b"), ones, np.ones((1, 2), dtype=bool), Counts(2))
     with pytest.raises(troth.DataError, match="day 1, provider 'b': a sum is not finite"):
-        History((1,), ("a", "b"), ones * [[[1], [np.nan]]], np.ones((1, 2), dtype=bool), Tally(2))
+        History((1,), ("a", "b"), ones * [[[1], [np.nan]]], np.ones((1, 2), dtype=bool), Counts(2))

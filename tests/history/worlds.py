@@ -8,8 +8,8 @@ import numpy as np
 
 from registry import generator
 from troth import models
-from troth.core.reductions import Moments, Tally
-from troth.history.arrange import from_sums
+from troth.core.reductions import Counts, Moments
+from troth.history.arrange import from_summaries
 from troth.history.record import History
 
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -28,7 +28,7 @@ def binary_days(seed: int, days: int, providers: int = 5, sizes: tuple[int, int]
     types = rng.choice(3, p=PRIOR, size=days)
     rows = rng.integers(*sizes, size=(days, providers))
     ones = rng.binomial(rows, rates(providers)[types])
-    return from_sums(Tally(2), np.stack([rows - ones, ones], axis=-1))
+    return from_summaries(Counts(2), np.stack([rows - ones, ones], axis=-1))
 
 
 def right_models(providers: int = 5) -> list[Any]:
@@ -42,20 +42,20 @@ def past_of(model: Any, seed: int, days: int, providers: int = 3, rows: int = 12
     theta = model.draw_parameters(rng, (days,))
     regression = hasattr(model, "precision")
     if regression:
-        declared: Any = Moments((0.0,) * (len(model.mean) + 1), linear=False, squares=True)
-    elif isinstance(model.sums, Tally):
-        declared = model.sums
+        reduction: Any = Moments((0.0,) * (len(model.mean) + 1), linear=False, squares=True)
+    elif isinstance(model.reduction, Counts):
+        reduction = model.reduction
     else:
         integer = model.support.integer
-        centre = (0.0 if integer else 1.0,) * model.sums.columns
-        declared = Moments(centre, squares=not integer, support=model.support)
-    sums = np.zeros((days, providers, declared.width))
+        centre = (0.0 if integer else 1.0,) * model.reduction.columns
+        reduction = Moments(centre, squares=not integer, support=model.support)
+    summaries = np.zeros((days, providers, reduction.width))
     for day in range(days):
         for provider in range(providers):
             data = model.draw_data(rng, theta[day], rows)
             table = np.column_stack([data[0], data[1]]) if regression else np.asarray(data).reshape(rows, -1)
-            sums[day, provider] = declared.of_rows(table)
-    return from_sums(declared, sums)
+            summaries[day, provider] = reduction.of_rows(table)
+    return from_summaries(reduction, summaries)
 
 
 PROVIDERS = 4
@@ -87,9 +87,9 @@ def dispersed_days(law: str, seed: int, days: int) -> History:
     own = laws(law)
     types = own[0].draw_parameters(rng, (days,))
     rows = rng.integers(8, 30, size=(days, PROVIDERS))
-    declared: Any = Moments((0.0,), squares=True) if law == "real" else own[0].sums
-    sums = np.zeros((days, PROVIDERS, declared.width))
+    reduction: Any = Moments((0.0,), squares=True) if law == "real" else own[0].reduction
+    summaries = np.zeros((days, PROVIDERS, reduction.width))
     for day, provider in np.ndindex(days, PROVIDERS):
         data = own[provider].draw_data(rng, types[day], int(rows[day, provider]))
-        sums[day, provider] = declared.of_rows(data[:, None])
-    return from_sums(declared, sums)
+        summaries[day, provider] = reduction.of_rows(data[:, None])
+    return from_summaries(reduction, summaries)

@@ -43,7 +43,7 @@ def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
 
 def datasets(law: Any, rows: int, unordered: bool) -> Any:
     """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
-    codes = law.sums.width
+    codes = law.reduction.width
     if unordered:
         counts = datasets_by_type(rows, codes)
         return law.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
@@ -123,7 +123,7 @@ def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
     total = sum(n for j, n in enumerate(world.rows) if j != provider)
     types = datasets(law, total, True)
     others = [world.models[j] for j in range(len(world.models)) if j != provider]
-    lists = [datasets_by_type(n, law.sums.width) for j, n in enumerate(world.rows) if j != provider]
+    lists = [datasets_by_type(n, law.reduction.width) for j, n in enumerate(world.rows) if j != provider]
     assert all(other == law for other in others)
     counts = np.array([np.sum(c, axis=0) for c in product(*lists)])
     assert len(counts) == len(peers)

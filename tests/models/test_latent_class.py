@@ -13,7 +13,7 @@ from scipy import special, stats
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.models import latent_class
 from troth.models.numerics.dispersed import log_likelihood, log_rising
 
@@ -230,10 +230,10 @@ def test_ignoring_dispersion_makes_a_lie_pay() -> None:
 
 
 def test_sums_are_declared() -> None:
-    assert EXAMPLES["day types, binary"].sums == Tally(2)
-    assert EXAMPLES["day types, categorical"].sums == Tally(3)
-    assert EXAMPLES["day types, real"].sums == Moments((3.0,))
-    assert EXAMPLES["day types, count"].sums.support.integer
+    assert EXAMPLES["day types, binary"].reduction == Counts(2)
+    assert EXAMPLES["day types, categorical"].reduction == Counts(3)
+    assert EXAMPLES["day types, real"].reduction == Moments((3.0,))
+    assert EXAMPLES["day types, count"].reduction.support.integer
     assert np.array_equal(log_likelihood("count", np.zeros((4, 2)), np.ones(3), 0.2, 0.0), np.zeros((4, 3)))
 
 

@@ -117,12 +117,12 @@ def binary(rows: int = 400, seed: int = 0) -> Any:
 
 def statistics(**changes: Any) -> bytes:
     plain: dict[str, Any] = {
-        "kind": "troth statistics",
-        "format": 1,
+        "kind": "troth summary",
+        "format": 2,
         "provider": "Ash",
         "family": "Bernoulli",
         "rows": 4,
-        "statistics": [3, 1],
+        "summary": [1, 3],
         "digest": DIGEST,
     }
     plain |= changes
@@ -490,9 +490,9 @@ def _statistics() -> Iterator[Case]:
 
     for name, changes, says in (
         ("no kind", {"kind": ...}, '"kind" is missing'),
-        ("other kind", {"kind": "statistics"}, "kind"),
-        ("format 2", {"format": 2}, "kind"),
-        ("format true", {"format": True}, "kind"),
+        ("other kind", {"kind": "summary"}, "kind"),
+        ("format 1", {"format": 1}, "format 1"),
+        ("format true", {"format": True}, "format True"),
         ("no provider", {"provider": ...}, "provider must be a name"),
         ("provider is a number", {"provider": 7}, "provider must be a name"),
         ("blank provider", {"provider": " "}, "provider must be a name"),
@@ -507,21 +507,21 @@ def _statistics() -> Iterator[Case]:
         ("rows half", {"rows": 4.5}, "rows must be"),
         ("rows whole but a fraction", {"rows": 4.0}, "rows must be"),
         ("rows negative", {"rows": -4}, "rows must be"),
-        ("rows zero", {"rows": 0, "statistics": [0, 0]}, "no rows"),
+        ("rows zero", {"rows": 0, "summary": [0, 0]}, "no rows"),
         ("rows wrong", {"rows": 5}, "rows is 5"),
         ("rows huge", {"rows": 10**30}, "rows"),
-        ("no statistics", {"statistics": ...}, "list of numbers"),
-        ("statistics none", {"statistics": None}, "list of numbers"),
-        ("one statistic", {"statistics": [4]}, "there are 1 statistics"),
-        ("three statistics", {"statistics": [2, 1, 1]}, "there are 3 statistics"),
-        ("bools", {"statistics": [True, False]}, "list of numbers"),
-        ("texts", {"statistics": ["3", "1"]}, "list of numbers"),
-        ("nested", {"statistics": [[3], [1]]}, "list of numbers"),
-        ("negative", {"statistics": [5, -1]}, "impossible statistics"),
-        ("fractions", {"statistics": [2.5, 1.5]}, "impossible statistics"),
-        ("NaN", {"statistics": [float("nan"), 1]}, "not a finite number"),
-        ("infinite", {"statistics": [float("inf"), 1]}, "not a finite number"),
-        ("huge whole number", {"statistics": [10**400, 1]}, "too large"),
+        ("no statistics", {"summary": ...}, "list of numbers"),
+        ("statistics none", {"summary": None}, "list of numbers"),
+        ("one statistic", {"summary": [4]}, "the summary has 1 numbers"),
+        ("three statistics", {"summary": [2, 1, 1]}, "the summary has 3 numbers"),
+        ("bools", {"summary": [True, False]}, "list of numbers"),
+        ("texts", {"summary": ["3", "1"]}, "list of numbers"),
+        ("nested", {"summary": [[3], [1]]}, "list of numbers"),
+        ("negative", {"summary": [5, -1]}, "an impossible summary"),
+        ("fractions", {"summary": [2.5, 1.5]}, "an impossible summary"),
+        ("NaN", {"summary": [float("nan"), 1]}, "not a finite number"),
+        ("infinite", {"summary": [float("inf"), 1]}, "not a finite number"),
+        ("huge whole number", {"summary": [10**400, 1]}, "too large"),
         ("unknown field", {"weight": 2}, "no field 'weight'"),
         ("days", {"days": []}, "no field 'days'"),
     ):
@@ -547,7 +547,7 @@ def _statistics() -> Iterator[Case]:
         ("huge", 2, [1e291, 0.0]),
     ):
         yield bad(name, statistics(rows=rows, statistics=values, **spread), "statistic", "normal")
-    day = {"day": "2026-05-04", "rows": 4, "statistics": [3, 1]}
+    day = {"day": "2026-05-04", "rows": 4, "summary": [1, 3]}
     for name, data, says in (
         ("no days", statistics(), "no field"),
         ("empty days", daily(), "days must be a list"),
@@ -556,7 +556,7 @@ def _statistics() -> Iterator[Case]:
         ("day twice", daily(day, day), "alone"),
         ("day true", daily({**day, "day": True}), "no date"),
         ("day words", daily({**day, "day": "Monday"}), "no date"),
-        ("day missing", daily({"rows": 4, "statistics": [3, 1]}), "no date"),
+        ("day missing", daily({"rows": 4, "summary": [1, 3]}), "no date"),
         ("entry a list", daily([4, 3, 1]), "must be an object"),  # type: ignore[arg-type]
         ("days an object", statistics(rows=..., statistics=..., days=day), "days must be a list"),
     ):

@@ -205,7 +205,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     birch = people["Birch"].json("submit", "clinics", _rows(tmp_path / "b.csv", 20, 11), "--yes", "--statistics")
     assert birch["file"] == "b.statistics.json"
     assert birch["data_digest"] == "sha256:" + sha256((tmp_path / "b.csv").read_bytes()).hexdigest()
-    assert birch["statistics"] == [20.0, 11.0]
+    assert birch["summary"] == [11.0, 20.0]
 
     elm = people["Elm"]
     elm.run("submit", campaign, _rows(tmp_path / "c.csv", 1, 9), "--yes")
@@ -233,7 +233,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert sorted(written) == ["campaign.toml", "ledger.jsonl", "payments.csv", "report.html"]
     assert "whole and right" in analyst.run("verify", folder / "ledger.jsonl", "--head", closed["head"])
     own = analyst.json("statistics", folder / "campaign.toml", tmp_path / "b.csv", "--provider", "Birch")
-    assert own["statistics"] == [20.0, 11.0]
+    assert own["summary"] == [11.0, 20.0]
     assert "Elm" in (folder / "payments.csv").read_text()
     told = elm.done("export", campaign, tmp_path / "elm")
     assert "does not share" in told.stderr

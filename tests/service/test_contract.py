@@ -221,7 +221,7 @@ NASTY = {
     "long number": b"1" * 5000,
     "deep": b"[" * 50_000,
 }
-STATISTICS = b'{"kind":"troth statistics","format":1,"family":"Bernoulli","rows":1,"statistics":[1,0],'
+STATISTICS = b'{"kind":"troth summary","format":2,"family":"Bernoulli","rows":1,"summary":[0,1],'
 
 
 @pytest.mark.parametrize("what", NASTY)

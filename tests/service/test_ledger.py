@@ -14,7 +14,7 @@ from service.databases import opened
 from service.world import World, make_world
 from troth.campaigns.canonical_json import canonical
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.rounds import payment_entry, recorded_reports
+from troth.campaigns.ledger_entries import payment_entry, recorded_reports
 from troth.campaigns.settle import settle
 from troth.campaigns.verify import campaign_of
 from troth.results.pay import verify
@@ -160,7 +160,7 @@ def test_a_payment_can_be_recomputed_from_the_export(paid: World) -> None:
     ledger = Ledger.from_bytes(raw)
     campaign = campaign_of(ledger)
     (round_entry,) = ledger.of("round")
-    again = settle(campaign, recorded_reports(campaign, ledger), seed=round_entry["seed"])
+    again = settle(campaign, recorded_reports(ledger), seed=round_entry["seed"])
     mine = [payment_entry(campaign, None, payment) for payment in again]
     theirs = [{k: v for k, v in entry.items() if k not in ("previous", "hash")} for entry in ledger.of("payment")]
     assert [canonical(entry) for entry in mine] == [canonical(entry) for entry in theirs]

@@ -87,7 +87,7 @@ def paid(folder: Path, campaign: Campaign, name: str, data: bytes) -> list[Repor
 
 def same(one: Report, other: Report) -> None:
     assert (one.provider, one.day, one.rows) == (other.provider, other.day, other.rows)
-    assert one.sums.tobytes() == other.sums.tobytes()
+    assert one.summary.tobytes() == other.summary.tobytes()
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -130,7 +130,7 @@ def test_many_batches_are_added_in_the_same_order(tmp_path: Path, name: str) -> 
 def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
     data = b"improved\n1\n0\n1\n"
     found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
-    assert (found.provider, found.day, found.rows, found.sums.tolist()) == ("Ash", DAY, 3, [1.0, 2.0])
+    assert (found.provider, found.day, found.rows, found.summary.tolist()) == ("Ash", DAY, 3, [1.0, 2.0])
     data = b"clinic,day,improved\n Ash,2026-05-04,1\n Ash,2026-05-04T12:30Z,0\n"
     found = upload(tmp_path, campaigns()["daily"], "rows.csv", data, DAY).report
     assert (found.provider, found.day, found.rows) == ("Ash", DAY, 2)
@@ -144,7 +144,7 @@ def test_labels_are_counted(tmp_path: Path) -> None:
     assert found.columns == (ColumnSummary("label", labels=(("cat", 2), ("dog", 1), ("other", 0))),)
     assert found.preview == (("clinic", "label"), ("Ash", "cat"), ("Ash", " dog "), ("Ash", "cat"))
     data = parquet(pa.table({"label": pa.array(["dog"] * 5).dictionary_encode()}))
-    assert upload(tmp_path, campaigns()["labels"], "pets.parquet", data).report.sums.tolist() == [0.0, 5.0, 0.0]
+    assert upload(tmp_path, campaigns()["labels"], "pets.parquet", data).report.summary.tolist() == [0.0, 5.0, 0.0]
 
 
 def test_statistics_are_read(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_threads_share_the_warm_process(tmp_path: Path) -> None:
         if number % 4 == 3:
             with pytest.raises(UploadError, match=CANNOT):
                 upload(folder, campaign, "rows.parquet", b"PAR1" * 5)
-        return float(upload(folder, campaign, "rows.csv", b"improved\n" + b"1\n" * number + b"0\n").report.sums[1])
+        return float(upload(folder, campaign, "rows.csv", b"improved\n" + b"1\n" * number + b"0\n").report.summary[1])
 
     with ThreadPoolExecutor(12) as pool:
         assert list(pool.map(one, range(40))) == [float(number) for number in range(40)]

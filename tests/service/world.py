@@ -32,11 +32,11 @@ NAMES = ("Ash", "Birch", "Elm")
 def statistics(provider: str, ones: int, zeros: int, day: Any = None) -> dict[str, Any]:
     """Return what a provider submits instead of rows."""
     digest = "sha256:" + sha256(f"{provider} {ones} {zeros}".encode()).hexdigest()
-    core = {"rows": ones + zeros, "statistics": [ones, zeros]}
+    core = {"rows": ones + zeros, "summary": [zeros, ones]}
     body = core if day is None else {"days": [{"day": day, **core}]}
     return {
-        "kind": "troth statistics",
-        "format": 1,
+        "kind": "troth summary",
+        "format": 2,
         "provider": provider,
         "family": "Bernoulli",
         "digest": digest,

@@ -21,7 +21,6 @@ from troth.core.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FORMAT = 1
 _START = "0" * 64
 
 

@@ -11,9 +11,9 @@ from troth.campaigns.canonical_json import canonical
 from troth.campaigns.settings import closest, plain_copy
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
-from troth.core.contract import Model, Summable, combine
+from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
@@ -23,23 +23,23 @@ from troth.models.numerics.dispersed import LABELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.mechanisms import Rule
 
 _KEPT = ("columns", "column", "target", "intercept", "categories")
 
 
-def history_sums(campaign: Campaign) -> Sums:
+def history_sums(campaign: Campaign) -> Reduction:
     """Return the sums that a history is read as: the model's own, with squares for single real values."""
     model = campaign.model
-    if not isinstance(model, Summable):
+    if not isinstance(model, HasReduction):
         raise DataError(f"{type(model).__name__} does not declare its sums over rows, so no history can be read for it")
-    declared = model.sums
-    if isinstance(declared, Moments) and declared.columns == 1 and not declared.support.integer:
-        return dataclasses.replace(declared, linear=True, squares=True)
-    if isinstance(declared, Moments) and not declared.linear:
-        return dataclasses.replace(declared, linear=True, prediction=())
-    return declared
+    reduction = model.reduction
+    if isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer:
+        return dataclasses.replace(reduction, linear=True, squares=True)
+    if isinstance(reduction, Moments) and not reduction.linear:
+        return dataclasses.replace(reduction, linear=True, prediction=())
+    return reduction
 
 
 def read_history(
@@ -76,12 +76,14 @@ def read_history(
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
         raise DataError("the history has no rows")
-    return History.from_reports([(report.day, report.provider, report.sums) for report in reports], request.sums)
+    return History.from_reports(
+        [(report.day, report.provider, report.summary) for report in reports], request.reduction
+    )
 
 
 def history_digest(history: History) -> str:
     """Return the digest of a history: of everybody's sums on every day."""
-    plain = [list(history.days), list(history.providers), history.sums.tolist(), history.present.tolist()]
+    plain = [list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()]
     return "sha256:" + sha256(canonical(plain)).hexdigest()
 
 
@@ -156,7 +158,7 @@ def backtest_campaign(
     Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
     not learnt from a history is a candidate as it stands.
     """
-    declared = history.declared
+    reduction = history.reduction
     found: dict[str, Any] = {}
     if campaign.history is None:
         found["as declared"] = _fixed(campaign, history)
@@ -165,7 +167,7 @@ def backtest_campaign(
         types = len(campaign.model.prior)
     if types is not None:
         settings["types"] = types
-    found |= candidates_for(declared, spread=spread, **settings)
+    found |= candidates_for(reduction, spread=spread, **settings)
     own = type(campaign.model).__name__
     if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in found:
         found[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
@@ -203,8 +205,8 @@ def _fixed(campaign: Campaign, history: History) -> Any:
 
 def _family(campaign: Campaign, family: str | None) -> str:
     if family is None:
-        declared = history_sums(campaign)
-        single = isinstance(declared, Tally) or declared.columns == 1
+        reduction = history_sums(campaign)
+        single = isinstance(reduction, Counts) or reduction.columns == 1
         return "LatentClass" if single else type(campaign.model).__name__
     chosen = closest(family, tuple(FAMILIES))
     if chosen is None:

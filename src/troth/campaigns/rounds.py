@@ -9,19 +9,17 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from datetime import UTC, datetime
-from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import as_number, canonical
-from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
-from troth.campaigns.money import to_minor
+from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.ledger_entries import FORMAT, payment_entry, recorded_reports, report_entry
 from troth.campaigns.seed import Secret, draw_secret
-from troth.campaigns.settle import Payment, is_summable, settle, summary_of, sums_of
+from troth.campaigns.settle import settle
+from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
 from troth.data.read import days_of
 from troth.data.request import Day, Report, day_order
 
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 
 
 SAME = 1e-9  # how far sums of the same data may differ between engines
-_MONEY = ("cap", "payment", "deposit")
 
 
 def pay_rounds(
@@ -60,7 +57,7 @@ def pay_rounds(
     if not reports and not ledger.entries:
         raise DataError("there are no reports: the data have no rows")
     begin(campaign, ledger)
-    known = {report.key: report for report in recorded_reports(campaign, ledger)}
+    known = {report.key: report for report in recorded_reports(ledger)}
     paid = [entry["day"] for entry in ledger.of("close")]
     _refuse_changes(reports, known, paid)
     every = list({**{report.key: report for report in reports}, **known}.values())
@@ -122,7 +119,7 @@ def write_round(
     for report in [*reports, *(following or ())]:
         if report.key not in known:
             known[report.key] = report
-            ledger.append(report_entry(campaign, report))
+            ledger.append(report_entry(report))
     payments = settle(campaign, reports, following, seed)
     day, number = reports[0].day, len(ledger.of("round")) + 1
     budget = campaign.round_budget
@@ -146,41 +143,6 @@ def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
     return secret.seed(number)
 
 
-def report_entry(campaign: Campaign, report: Report) -> dict[str, Any]:
-    """Return a report as the ledger has it: the summary that its provider's model makes of its rows, and a digest."""
-    model = campaign.model_of(report.provider)
-    core = {
-        "provider": report.provider,
-        "day": report.day,
-        "rows": report.rows,
-        "statistics": [float(value) for value in summary_of(model, report.sums)],
-    }
-    entry = {"entry": "report", **core, "digest": "sha256:" + sha256(canonical(core)).hexdigest()}
-    entry["source"] = report.source
-    if report.data_digest is not None:
-        entry["data_digest"] = report.data_digest
-    return entry
-
-
-def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
-    """Return a payment as the ledger has it, money as decimal strings."""
-    plain = dict(vars(payment))
-    for key in _MONEY:
-        plain[key] = campaign.text(plain[key])
-    if not payment.deposit:
-        del plain["deposit"]
-    return {"entry": "payment", "day": day, **plain}
-
-
-def _recorded(campaign: Campaign, entry: dict[str, Any]) -> Report:
-    """Return the report that an entry of the ledger records: payments are made of what was recorded."""
-    model = campaign.model_of(entry["provider"])
-    sums = sums_of(model, np.array([float(value) for value in entry["statistics"]]))
-    return Report(
-        entry["provider"], entry["day"], entry["rows"], sums, entry.get("source", ""), entry.get("data_digest")
-    )
-
-
 def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
     """Refuse data that differ from what was recorded: what was used once stands, and need not be sent again."""
     days = {day for _, day in known}
@@ -194,8 +156,8 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
             )
         if old is None:
             continue
-        scale = np.maximum(np.abs(old.sums), np.abs(new.sums)).max(initial=0.0)
-        if old.rows != new.rows or not np.allclose(old.sums, new.sums, rtol=SAME, atol=SAME * scale):
+        scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
+        if old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale):
             raise DataError(
                 f"{who}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
                 "restore them, or start a new campaign"
@@ -265,54 +227,19 @@ def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final
     return [day for day in ready if day not in paid]
 
 
-def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
-    """Read a payment back from the ledger."""
-
-    def minor(text: str) -> int:
-        sign = -1 if text.startswith("-") else 1
-        return sign * to_minor(text.lstrip("-"), campaign.decimals)
-
-    return Payment(
-        provider=entry["provider"],
-        rows=entry["rows"],
-        log_pmi=as_number(entry["log_pmi"]),
-        score=as_number(entry["score"]),
-        low=as_number(entry["low"]),
-        high=as_number(entry["high"]),
-        terms={term: float(value) for term, value in entry["terms"].items()},
-        share=float(entry["share"]),
-        nothing=float(entry["nothing"]),
-        cap=minor(entry["cap"]),
-        payment=minor(entry["payment"]),
-        deposit=minor(entry.get("deposit", "0")),
-        note=entry["note"],
-    )
-
-
-def recorded_reports(campaign: Campaign, ledger: Ledger) -> list[Report]:
-    """Read all reports back from the ledger."""
-    return [_recorded(campaign, entry) for entry in ledger.of("report")]
-
-
 def check_possible(campaign: Campaign, report: Report) -> None:
     """Refuse a report that no data can have."""
     model = campaign.model_of(report.provider)
     if isinstance(report.rows, bool) or not isinstance(report.rows, int):
         raise DataError(f"rows must be a whole number, not {report.rows!r}")
-    if not is_summable(model):
+    if not isinstance(model, HasReduction):
         return
-    declared = model.sums  # type: ignore[attr-defined]
-    constant = [place for place, column in enumerate(campaign.columns) if column is None]
-    declared.check(report.sums, campaign.values, constant)
-    for place in constant:
-        if isinstance(declared, Moments) and declared.squares:
-            square = float(declared.telling(report.sums)[place])
-            if square != float(report.sums[0]):
-                raise DataError(
-                    f"the intercept, a constant 1, has a sum of squares of {square:g} over {report.rows} rows"
-                )
-    if float(declared.rows(report.sums)) != report.rows:
-        raise DataError(f"rows is {report.rows}, but the statistics are of {float(declared.rows(report.sums)):g} rows")
+    model.reduction.check(
+        report.summary, campaign.values, [place for place, column in enumerate(campaign.columns) if column is None]
+    )
+    rows = float(model.reduction.rows(report.summary))
+    if rows != report.rows:
+        raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
 
 
 def versions() -> dict[str, str]:

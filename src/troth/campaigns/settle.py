@@ -12,10 +12,9 @@ import numpy as np
 
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
-from troth.core.contract import Model, Summable
+from troth.core.contract import Model
 from troth.core.errors import DataError, TrothError
 from troth.mechanisms import Bonded, MultiDay, Round, SyntheticPeers
-from troth.models import Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +159,7 @@ def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
 
     model: Any = campaign.model
     seed = "sha256:" + "0" * 64 if campaign.draws else None
-    today = [Report(name, None, 0, np.zeros(model.sums.width)) for name in providers]
+    today = [Report(name, None, 0, np.zeros(model.reduction.width)) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
         _drawing_once(stage.rule).evaluate(stage.fresh(seed))
@@ -176,33 +175,17 @@ def _drawing_once(rule: Rule) -> Rule:
     return rule
 
 
-def is_summable(model: Model) -> bool:
-    """Tell whether a model declares its sums, without the cost of asking a Protocol for every report."""
-    return isinstance(model, Family | Summable)
-
-
-def summary_of(model: Any, sums: Array) -> Array:
-    """Return the summary that a model makes of sums; a model of one's own hands its statistics around as they are."""
-    return np.asarray(model.from_sums(sums)) if is_summable(model) else sums
-
-
-def sums_of(model: Any, summary: Array) -> Array:
-    """Return the sums behind a summary."""
-    return np.asarray(model.to_sums(summary)) if is_summable(model) else summary
-
-
-def statistics_of(model: Any, sums: Array) -> Array:
-    """Return the statistics that a model makes of sums."""
-    found = model.from_summary(model.from_sums(sums)) if is_summable(model) else sums
-    return np.asarray(found, dtype=np.float64)
+def statistics_of(model: Any, summary: Array) -> Array:
+    """Return the statistics that a model makes of a summary; a custom model without one reports its statistics."""
+    return np.asarray(model.from_summary(summary) if hasattr(model, "from_summary") else summary, dtype=np.float64)
 
 
 def _statistics(model: Model | list[Model], names: list[str], reports: dict[str, Report]) -> Array:
-    empty = np.zeros_like(next(iter(reports.values())).sums)
-    sums = [reports[name].sums if name in reports else empty for name in names]
+    empty = np.zeros_like(next(iter(reports.values())).summary)
+    summaries = [reports[name].summary if name in reports else empty for name in names]
     if isinstance(model, Model):
-        return statistics_of(model, np.array(sums))
-    return np.array([statistics_of(own, each) for own, each in zip(model, sums, strict=True)])
+        return statistics_of(model, np.array(summaries))
+    return np.array([statistics_of(own, each) for own, each in zip(model, summaries, strict=True)])
 
 
 def _deposits(stage: Scene, caps: list[Fraction]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Statistics instead of rows: a small file that a provider makes of its data and sends in their place.
+"""A summary instead of rows: a small file that a provider makes of its data and sends in their place.
 
 It has all that a payment depends on, and a digest of the data for later disputes. What no data can have is refused.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from hashlib import sha256
+from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.campaigns.rounds import check_possible
-from troth.core.contract import Summable
+from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
+from troth.core.reductions import LARGEST_SUM
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
 from troth.data.single_provider import read_own
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from troth.campaigns.terms import Campaign
 
-KIND = "troth statistics"
+KIND = "troth summary"
+FORMAT = 2
 _LARGEST_FILE = 1 << 28
 _KEYS = {"kind", "format", "provider", "family", "digest"}
 
@@ -45,27 +47,24 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
         raise DataError(f"{path.name}: statistics are made of one file of rows")
     reports = read_own(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
-    model: Any = campaign.model_of(name)
-    days = [
-        {"day": report.day, "rows": report.rows, "statistics": [float(x) for x in model.from_sums(report.sums)]}
-        for report in reports
-    ]
-    head = {"kind": KIND, "format": 1, "provider": name, "family": type(model).__name__}
-    body: dict[str, Any] = (
-        {"days": days} if campaign.daily else {"rows": days[0]["rows"], "statistics": days[0]["statistics"]}
-    )
-    return {**head, **body, "digest": "sha256:" + _digest(path)}
+    days = [{"day": report.day, "rows": report.rows, "summary": report.summary.tolist()} for report in reports]
+    head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
+    body: dict[str, Any] = {"days": days}
+    if not campaign.daily:
+        body = {"rows": days[0]["rows"], "summary": days[0]["summary"]}
+    with path.open("rb") as rows:
+        return {**head, **body, "digest": "sha256:" + file_digest(rows, "sha256").hexdigest()}
 
 
 def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:
     """Read files of statistics and refuse what no data of the campaign's model can have."""
-    found = []
+    reports = []
     for path in paths:
         try:
-            found += _read(campaign, path)
+            reports += _read(campaign, path)
         except DataError as error:
             raise DataError(f"{path.name}: {error}") from None
-    return found
+    return reports
 
 
 def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[Report]:
@@ -83,14 +82,11 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
 
 def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[Report]:
     """Check the plain data of a file of statistics."""
-    if (
-        not isinstance(plain, dict)
-        or plain.get("kind") != KIND
-        or plain.get("format") != 1
-        or plain.get("format") is True
-    ):
-        raise DataError('this is no file of statistics as `troth statistics` writes it ("kind" is missing)')
-    body = {"days"} if campaign.daily else {"rows", "statistics"}
+    if not isinstance(plain, dict) or plain.get("kind") != KIND:
+        raise DataError('this is no file as `troth statistics` writes it ("kind" is missing)')
+    if plain.get("format") != FORMAT:
+        raise DataError(f"this file has format {plain.get('format')!r}, not {FORMAT}: make it again")
+    body = {"days"} if campaign.daily else {"rows", "summary"}
     unknown = sorted(set(plain) - _KEYS - body)
     if unknown:
         raise DataError(f"there is no field {unknown[0]!r}")
@@ -99,10 +95,8 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
         raise DataError(f"provider must be a name, not {name!r}")
     name = canonical_name(name)
     model = campaign.model_of(name)
-    if not isinstance(model, Summable):
-        raise MissingCapabilityError(
-            f"{type(model).__name__} does not declare its sums, so statistics cannot be checked"
-        )
+    if not isinstance(model, HasReduction):
+        raise MissingCapabilityError(f"{type(model).__name__} has no reduction, so summaries cannot be checked")
     if plain.get("family") != type(model).__name__:
         raise DataError(f"family is {plain.get('family')!r}, but the campaign's is {type(model).__name__}")
     digest = plain.get("digest")
@@ -134,31 +128,24 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
         except ValueError:
             raise DataError(f"day {entry.get('day')!r} is no date (YYYY-MM-DD) or whole number") from None
     at = "" if day is None else f"day {day}: "
-    rows, values = entry.get("rows"), entry.get("statistics")
+    rows, values = entry.get("rows"), entry.get("summary")
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise DataError(f"{at}rows must be a whole number of at least 0, not {rows!r}")
     if not isinstance(values, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
-        raise DataError(f"{at}statistics must be a list of numbers, not {str(values)[:60]}")
-    width = len(model.from_sums(np.zeros(model.sums.width)))
+        raise DataError(f"{at}summary must be a list of numbers, not {str(values)[:60]}")
+    width = model.reduction.width
     if len(values) != width:
-        raise DataError(f"{at}there are {len(values)} statistics, but {type(model).__name__} has {width}")
+        raise DataError(f"{at}the summary has {len(values)} numbers, but that of {type(model).__name__} has {width}")
     try:
         summary = np.array(values, dtype=np.float64)
     except OverflowError:
-        raise DataError(f"{at}a statistic is too large") from None
-    if not (np.abs(summary) <= 1e290).all():
-        raise DataError(f"{at}statistic {int(np.argmax(~(np.abs(summary) <= 1e290)))} is not a finite number")
-    report = Report(name, day, rows, model.to_sums(summary), source, digest)
+        raise DataError(f"{at}a number of the summary is too large") from None
+    beyond = ~(np.abs(summary) <= LARGEST_SUM)
+    if beyond.any():
+        raise DataError(f"{at}number {int(np.argmax(beyond))} of the summary is not a finite number")
+    report = Report(name, day, rows, summary, source, digest)
     try:
         check_possible(campaign, report)
     except DataError as error:
-        raise DataError(f"{at}impossible statistics: {error}") from None
+        raise DataError(f"{at}an impossible summary: {error}") from None
     return report
-
-
-def _digest(path: Path) -> str:
-    total = sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()

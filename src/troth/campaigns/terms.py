@@ -19,9 +19,8 @@ from troth.campaigns.mechanism import Mechanism
 from troth.campaigns.money import to_minor, to_text
 from troth.campaigns.seed import check_commitment
 from troth.campaigns.settings import CampaignError, Section, numbers, plain_copy
-from troth.core.contract import Model, Summable, combine
+from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
-from troth.core.reductions import Tally
 from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
 from troth.data.read import canonical_name
@@ -159,11 +158,11 @@ class Campaign:
     @property
     def request(self) -> Request:
         """What is asked of a table."""
-        if not isinstance(self.model, Summable):
+        if not isinstance(self.model, HasReduction):
             raise MissingCapabilityError(
-                f"{type(self.model).__name__} does not declare its sums over rows: it needs sums, from_sums and to_sums"
+                f"{type(self.model).__name__} does not say how to reduce rows: it needs a reduction"
             )
-        return Request(self.model.sums, self.columns, self.provider, self.day, self.categories, self.values)
+        return Request(self.model.reduction, self.columns, self.provider, self.day, self.categories, self.values)
 
     def model_of(self, provider: str) -> Model:
         """Return a provider's own model."""
@@ -268,7 +267,11 @@ class Campaign:
         except IncompatibleModelsError as error:
             raise CampaignError(f"{place}[model.providers]: {error}") from None
         for name, model in self.provider_models.items():
-            if isinstance(model, Summable) and isinstance(self.model, Summable) and model.sums != self.model.sums:
+            if (
+                isinstance(model, HasReduction)
+                and isinstance(self.model, HasReduction)
+                and model.reduction != self.model.reduction
+            ):
                 raise CampaignError(f"{place}[model.providers] {name!r}: must have as many symbols as [model]")
 
 
@@ -358,12 +361,12 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     else:
         section.left.clear()
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
-    if isinstance(model, Summable) and own is None:
+    if isinstance(model, HasReduction) and own is None:
         _check_columns(section, model, columns, target, intercept, every)
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
             raise section.fail("categories", "has a label twice, but for spaces around it")
-        size = model.sums.size if isinstance(model, Summable) and isinstance(model.sums, Tally) else None
+        size = model.reduction.labels if isinstance(model, HasReduction) else None
         if size is None:
             raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
         if size != len(categories):
@@ -377,7 +380,12 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
 
 
 def _check_columns(
-    section: Section, model: Summable, columns: tuple[str, ...], target: str | None, intercept: bool, every: list[Any]
+    section: Section,
+    model: HasReduction,
+    columns: tuple[str, ...],
+    target: str | None,
+    intercept: bool,
+    every: list[Any],
 ) -> None:
     regression = isinstance(model, models.LinearRegression | models.LinearRegressionUnknownNoise)
     if regression and target is None:
@@ -388,7 +396,7 @@ def _check_columns(
         raise section.fail("target", f"{target!r} is among the columns that explain it")
     if not columns and not intercept:
         raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
-    needed = model.sums.columns
+    needed = model.reduction.columns
     if len(every) != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if regression else needed

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.ledger import FORMAT, Ledger, LedgerError
+from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.ledger_entries import reader_of, recorded_reports
 from troth.campaigns.rounds import (
     SAME,
     check_kinds,
     check_limits,
     check_possible,
-    recorded_reports,
     versions,
     write_round,
 )
@@ -31,9 +31,8 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    first = ledger.entries[0] if ledger.entries else {}
-    if first.get("entry") != "campaign" or first.get("format") != FORMAT:
-        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign in format {FORMAT}")
+    reader_of(ledger, place)
+    first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
     except (TrothError, KeyError) as error:
@@ -70,7 +69,7 @@ def check_ledger(
 def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[int, int], None] | None) -> Campaign:
     fresh = Ledger([ledger.entries[0]])
     _check_stamp(ledger.entries[0], place)
-    reports = recorded_reports(campaign, ledger)
+    reports = recorded_reports(ledger)
     campaign.check_providers(sorted({report.provider for report in reports}))
     check_limits(campaign, reports)
     for report in reports:

@@ -244,7 +244,7 @@ def _latent_class(model: models.LatentClass, rows: int, peers: Sequence[tuple[An
         return Sensitivity("proved", "peers' data have linearly independent laws under the day types", least)
     if model.law not in ("binary", "categorical"):
         return Sensitivity("undecided", "peers' laws may be linearly dependent, and reports cannot be listed", least)
-    return _compared(model, rows, model.sums.width, cosines, np.exp(log_norms - log_norms.max()), least)
+    return _compared(model, rows, model.reduction.width, cosines, np.exp(log_norms - log_norms.max()), least)
 
 
 def _compared(model: Any, rows: int, labels: int, cosines: Array, norms: Array, least: float) -> Sensitivity:

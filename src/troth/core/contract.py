@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 import numpy as np
 
 from troth.core.errors import IncompatibleModelsError
-from troth.core.reductions import Sums  # noqa: TC001
+from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
 from troth.core.support import Support  # noqa: TC001
 
@@ -58,20 +58,12 @@ class HasSummary(Model, Protocol):
 
 
 @runtime_checkable
-class Summable(HasSummary, Protocol):
-    """A summarised model that declares its sums over rows, so that any engine can reduce its data."""
+class HasReduction(HasSummary, Protocol):
+    """A model that says how rows become its summary, so that any engine can reduce its data."""
 
     @property
-    def sums(self) -> Sums:
-        """Which sums over rows the summary is made of."""
-        ...
-
-    def from_sums(self, sums: Array, /) -> Array:
-        """Map declared sums to the summary."""
-        ...
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Map a summary back to the declared sums."""
+    def reduction(self) -> Reduction:
+        """How rows become the summary."""
         ...
 
 

@@ -9,17 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
-from troth.core.reductions import Moments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from troth.core.reductions import Sums
-    from troth.core.support import Array
     from troth.data.request import Part, Request
 
     Look = Callable[[Any], None]
@@ -65,29 +61,8 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     for part in found:
         if isinstance(part, TrothError):
             raise part
-        part.sums = whole(request.sums, part.sums)
+        part.summaries = request.reduction.unpack(part.summaries)
         yield part
-
-
-def halved(declared: Sums, sums: Array) -> Array:
-    """Return sums without the lower half of symmetric products, which need not travel."""
-    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
-        return sums
-    d = declared.columns
-    upper = declared.width - d * d + np.flatnonzero(np.triu(np.ones((d, d), dtype=bool)).ravel())
-    return sums[:, np.concatenate([np.arange(declared.width - d * d), upper])]
-
-
-def whole(declared: Sums, sums: Array) -> Array:
-    """Return sums with the lower half of symmetric products put back."""
-    if not (isinstance(declared, Moments) and declared.squares) or not len(sums):
-        return sums
-    d = declared.columns
-    place = np.zeros((d, d), dtype=np.intp)
-    rows, columns = np.triu_indices(d)
-    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-    head = declared.width - d * d
-    return sums[:, np.concatenate([np.arange(head), head + place.ravel()])]
 
 
 class _Task:
@@ -98,7 +73,7 @@ class _Task:
         try:
             with threadpool_limits(1):
                 part = fragment.summarise(self.request)
-            part.sums = halved(self.request.sums, part.sums)
+            part.summaries = self.request.reduction.pack(part.summaries)
             return part
         except TrothError as error:
             return error  # as data: it shall reach the buyer without a Java traceback

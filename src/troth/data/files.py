@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from troth.core.errors import DataError
-from troth.core.reductions import Moments
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
 
@@ -254,8 +253,8 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
 
 def batch_rows(request: Request) -> int:
     """How many rows are looked at together: few for counts and sums, many where each provider's part is multiplied."""
-    squares = isinstance(request.sums, Moments) and request.sums.squares
-    return _BATCH_VALUES // max(16, len(request.columns)) if squares else _BATCH_ROWS
+    multiplied = request.reduction.batch_columns
+    return _BATCH_VALUES // max(16, multiplied) if multiplied > 1 else _BATCH_ROWS
 
 
 def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:

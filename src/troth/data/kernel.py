@@ -1,4 +1,4 @@
-"""One function from a batch of rows to sums by provider and day; every row file and frame goes through it.
+"""One function from a batch of rows to summaries by provider and day; every row file and frame goes through it.
 
 Values are checked in the same pass: whatever could spoil a sum shows in the sums or in the least and greatest value,
 and only a batch that is spoiled is searched for the rows at fault.
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from troth.core.errors import DataError
-from troth.core.reductions import Tally, add_by_code
+from troth.core.reductions import LARGEST_SUM
 from troth.data.request import Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
@@ -27,19 +27,18 @@ if TYPE_CHECKING:
 
     Codes: TypeAlias = NDArray[np.intp]
 
-_LARGEST = 1e290  # sums beyond this are no statistics
 _FEW = 64  # days that are spelled out whether they occur or not
 _DENSE = 1 << 20  # whole numbers in such a range are codes themselves
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 
 
 class Adder:
-    """Adds batches of rows to sums by (provider, day), and collects problems."""
+    """Adds batches of rows to summaries by (provider, day), and collects problems."""
 
     def __init__(self, request: Request, place: str, provider: str | None = None, *, text: bool = False) -> None:
         self.request, self.place, self.provider, self.text = request, place, provider, text
         self.places: dict[Key, int] = {}
-        self.total = np.zeros((16, request.sums.width))
+        self.total = np.zeros((16, request.reduction.width))
         self.problems: list[Problem] = []
         self._names = _Spelled(str)
         self._labels = _Spelled(lambda value: str(value).strip())
@@ -72,17 +71,17 @@ class Adder:
             keys, codes = np.unique(codes, return_inverse=True)
             size = len(keys)
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = add_by_code(self.request.sums, columns, codes, size)
-        if not (np.abs(self.request.sums.telling(sums)) <= _LARGEST).all():
+            summaries = self.request.reduction.add(columns, codes, size)
+        if not (np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM).all():
             owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)]
-            self._search(columns, codes, owners, first_row, sums)
+            self._search(columns, codes, owners, first_row, summaries)
             return
-        present = np.flatnonzero(self.request.sums.rows(sums))
+        present = np.flatnonzero(self.request.reduction.rows(summaries))
         where = self._places(names, days, present if keys is None else keys[present])
         if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
-            self.total[where[0] : where[0] + size] += sums
+            self.total[where[0] : where[0] + size] += summaries
         else:
-            self.total[where] += sums[present]
+            self.total[where] += summaries[present]
 
     def _places(self, names: Sequence[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
@@ -170,11 +169,9 @@ class Adder:
         if x is None:
             self._report_text(array, name, codes, names, first_row)
             return np.zeros(len(array))
-        support, limits = request.sums.support, request.values
+        support, limits = request.reduction.support, request.values
         if x.size and not (_within(x, support) and (limits is None or (x.min() >= limits[0] and x.max() <= limits[1]))):
             self._search([x], codes, names, first_row, None, name)
-        if isinstance(request.sums, Tally) and x.dtype.kind == "f":
-            return np.asarray(np.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0), dtype=np.intp)
         return x
 
     def _as_codes(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> Codes:
@@ -200,7 +197,7 @@ class Adder:
         codes: Codes,
         names: Sequence[str],
         first_row: int,
-        sums: Array | None,
+        summaries: Array | None,
         name: str | None = None,
     ) -> None:
         """Find the rows at fault in columns of which it is known that some value is."""
@@ -211,16 +208,16 @@ class Adder:
             masks = {NOT_A_NUMBER: np.isnan(x), INFINITE: np.isinf(x)}
             finite = np.isfinite(x)
             if name is not None:
-                masks[f"not {request.sums.support}"] = finite & ~request.sums.support.contains(x)
+                masks[f"not {request.reduction.support}"] = finite & ~request.reduction.support.contains(x)
             if name is not None and request.values is not None:
                 low, high = request.values
-                outside = finite & request.sums.support.contains(x) & ((x < low) | (x > high))
+                outside = finite & request.reduction.support.contains(x) & ((x < low) | (x > high))
                 masks[f"outside the declared values {low:g} to {high:g}"] = outside
             for what, mask in masks.items():
                 if mask.any():
                     self._report(what, label, mask, codes, names, first_row, x)
-        if sums is not None and len(self.problems) == found:
-            worst = int(np.argmax(~(np.abs(self.request.sums.telling(sums)) <= _LARGEST).all(axis=1)))
+        if summaries is not None and len(self.problems) == found:
+            worst = int(np.argmax(~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM).all(axis=1)))
             self._report("too large to add up; rescale them", labels[0], codes == worst, codes, names, first_row)
 
     def _report_text(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> None:

@@ -6,13 +6,11 @@ about a hundred sums, fetching the columns and multiplying here is faster than a
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
-from troth.core.reductions import Tally
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.request import Day, Part, Problem, Request, parse_day
@@ -35,7 +33,7 @@ def push_down(data: Any, request: Request) -> list[Part]:
     try:
         if _untyped(table):
             return [_fetch(_typed(table, request), request)]
-        if request.sums.width > _MOST_SUMS:
+        if request.reduction.width > _MOST_SUMS:
             return [_fetch(table, request)]
         try:
             return [_aggregate(table, request, finite=False)]
@@ -93,14 +91,16 @@ def _fetch(table: Any, request: Request) -> Part:
         row += batch.num_rows
     part = adder.part()
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    return Part([part.keys[i] for i in order], part.sums[order], part.problems, [part.places[i] for i in order])
+    return Part([part.keys[i] for i in order], part.summaries[order], part.problems, [part.places[i] for i in order])
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     measures = {"troth_rows": table.count()}
     faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
-    measures |= _sums(table, request)
+    measures |= request.reduction.expressions(
+        [_column(table, request, name) for name in request.columns], request.categories
+    )
     grouped = {"troth_provider": _text(table, str(request.provider))}
     if request.day is not None:
         grouped["troth_day"] = _day(table, request.day)
@@ -108,14 +108,17 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     problems = _problems(table, request, found, faults)
     if problems:
         return Part(problems=problems)
-    keys, sums = [], []
+    keys, summaries = [], []
     for row in sorted(found, key=lambda row: (str(row["troth_provider"]), str(row.get("troth_day")))):
         keys.append((str(row["troth_provider"]), _parsed(row.get("troth_day"), request)))
-        sums.append(_collect(row, request))
+        try:
+            summaries.append(request.reduction.collect(float(row["troth_rows"]), row))
+        except DataError as error:
+            raise DataError(f"{_PLACE}, provider {row['troth_provider']!r}: {error}") from None
     merged: dict[tuple[str, Day], Array] = {}
-    for key, total in zip(keys, sums, strict=True):
+    for key, total in zip(keys, summaries, strict=True):
         merged[key] = merged[key] + total if key in merged else total
-    width = request.sums.width
+    width = request.reduction.width
     return Part(list(merged), np.array(list(merged.values())).reshape(-1, width), places=[_PLACE] * len(merged))
 
 
@@ -162,50 +165,9 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     return table[name]
 
 
-def _sums(table: Any, request: Request) -> dict[str, Any]:
-    declared = request.sums
-    columns = [_column(table, request, name) for name in request.columns]
-    if isinstance(declared, Tally):
-        labels: Any = request.categories if request.categories is not None else range(declared.size)
-        return {f"sum_{k}": (columns[0] == label).sum().cast("float64") for k, label in enumerate(labels)}
-    raw = [column.cast("float64") for column in columns]
-    z = [x - centre if centre else x for x, centre in zip(raw, declared.centre, strict=True)]
-    if declared.residual:
-        for weight, x in zip(declared.prediction, raw, strict=False):
-            z[-1] = z[-1] - weight * x if weight else z[-1]
-    measures = {f"sum_{i}": x.sum() for i, x in enumerate(z)} if declared.linear else {}
-    if declared.squares:
-        pairs = combinations_with_replacement(range(len(z)), 2)
-        measures |= {f"product_{i}_{j}": (z[i] * z[j]).sum() for i, j in pairs}
-    return measures
-
-
-def _collect(row: dict[str, Any], request: Request) -> Array:
-    declared = request.sums
-    if isinstance(declared, Tally):
-        counts = np.array([float(row[f"sum_{k}"] or 0) for k in range(declared.size)])
-        if counts.sum() != float(row["troth_rows"]):
-            raise DataError(f"{_PLACE}: some values of provider {row['troth_provider']!r} are no codes of the model")
-        return counts
-    d = declared.columns
-    parts = [np.array([float(row["troth_rows"])])]
-    if declared.linear:
-        parts.append(np.array([_number(row[f"sum_{i}"]) for i in range(d)]))
-    if declared.squares:
-        parts.append(np.array([_number(row[f"product_{min(i, j)}_{max(i, j)}"]) for i in range(d) for j in range(d)]))
-    return np.concatenate(parts)
-
-
-def _number(value: Any) -> float:
-    number = float(value)
-    if not abs(number) <= 1e290:
-        raise DataError(f"{_PLACE}: the values are too large to add up; rescale them")
-    return number
-
-
 def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, Any]]:
     """Return what may be wrong with which column, and a condition that says where."""
-    support = request.sums.support
+    support = request.reduction.support
     found: list[tuple[str, str, Any]] = []
     provider = table[str(request.provider)]
     blank = provider.isnull()

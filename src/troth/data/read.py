@@ -119,7 +119,7 @@ def _refuse_shared_names(fragments: Sequence[Any]) -> None:
 def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     places: dict[Key, int] = {}
     sources: list[str] = []
-    total = np.zeros((0, request.sums.width))
+    total = np.zeros((0, request.reduction.width))
     problems: list[Problem] = []
     for part in parts:
         problems += part.problems
@@ -132,10 +132,10 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
                 sources.append(source)
             where.append(place)
         if len(places) > len(total):
-            grown = np.zeros((max(16, 2 * len(places)), request.sums.width))
+            grown = np.zeros((max(16, 2 * len(places)), request.reduction.width))
             grown[: len(total)] = total
             total = grown
-        total[where] += part.sums
+        total[where] += part.summaries
     refuse(problems)
     return _named(places, total, sources, request)
 
@@ -152,7 +152,7 @@ def _named(places: dict[Key, int], total: Any, sources: list[str], request: Requ
         )
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     return [
-        Report(names[raw], day, int(request.sums.rows(total[place])), total[place].copy(), sources[place])
+        Report(names[raw], day, int(request.reduction.rows(total[place])), total[place].copy(), sources[place])
         for (raw, day), place in ordered
     ]
 

@@ -1,4 +1,4 @@
-"""What is asked of a table, and what comes back: sums by provider and day, or what is wrong with it."""
+"""What is asked of a table, and what comes back: summaries by provider and day, or what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from troth.core.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.core.support import Array
 
 Day: TypeAlias = str | int | None
@@ -28,12 +28,12 @@ _SHOWN = 20  # problems that are spelled out
 
 @dataclass(frozen=True)
 class Request:
-    """Which sums of which columns are wanted, by provider and day.
+    """Which summary of which columns is wanted, by provider and day.
 
     Attributes
     ----------
-    sums
-        The family's declaration.
+    reduction
+        How rows become a summary, as the family says.
     columns
         Names of its columns, in order; None stands for a constant 1, the intercept of a regression.
     provider
@@ -46,7 +46,7 @@ class Request:
         Declared bounds on values.
     """
 
-    sums: Sums
+    reduction: Reduction
     columns: tuple[str | None, ...]
     provider: str | None = None
     day: str | None = None
@@ -122,10 +122,10 @@ def refuse(problems: Sequence[Problem]) -> None:
 
 @dataclass
 class Part:
-    """Sums of one fragment by key, and its problems."""
+    """Summaries of one fragment by key, and its problems."""
 
     keys: list[Key] = field(default_factory=list)
-    sums: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    summaries: Array = field(default_factory=lambda: np.zeros((0, 0)))
     problems: list[Problem] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
 
@@ -136,8 +136,8 @@ class Report:
 
     Attributes
     ----------
-    sums
-        The declared sums over its rows.
+    summary
+        What its rows add up to.
     source
         Where it came from, for people.
     data_digest
@@ -147,7 +147,7 @@ class Report:
     provider: str
     day: Day
     rows: int
-    sums: Array
+    summary: Array
     source: str = ""
     data_digest: str | None = None
 

@@ -1,7 +1,7 @@
 """Learn a model from past days, and try the known lies on them before a cent is spent."""
 
 from troth.history import lies
-from troth.history.arrange import from_rows, from_sums
+from troth.history.arrange import from_rows, from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import ModelComparison, compare_models
 from troth.history.findings import Backtest, PastFinding
@@ -25,7 +25,7 @@ __all__ = [
     "fit_prior",
     "fit_provider_normal",
     "from_rows",
-    "from_sums",
+    "from_summaries",
     "lies",
     "log_marginal",
 ]

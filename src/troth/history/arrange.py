@@ -7,41 +7,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.history.record import History
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
 
 
-def from_sums(declared: Sums, sums: Any, providers: Sequence[Any] = (), days: Sequence[Any] = ()) -> History:
+def from_summaries(
+    reduction: Reduction, summaries: Any, providers: Sequence[Any] = (), days: Sequence[Any] = ()
+) -> History:
     """Return the history of an array of sums ``(day, provider, sum)``; a report without rows counts as missing.
 
     Parameters
     ----------
     declared
-        What the sums are: `troth.core.reductions.Tally` or `troth.core.reductions.Moments`.
+        What the sums are: `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
     providers, days
         Their names; numbers by default.
 
     Examples
     --------
-    >>> past = from_sums(Tally(2), [[[3, 1], [2, 2]], [[0, 0], [1, 4]]], providers=["A", "B"])
+    >>> past = from_summaries(Counts(2), [[[3, 1], [2, 2]], [[0, 0], [1, 4]]], providers=["A", "B"])
     >>> past.present.tolist()
     [[True, True], [False, True]]
     """
-    array = np.array(sums, dtype=np.float64)
-    if array.ndim != 3 or array.shape[-1] != declared.width:
-        raise DataError(f"sums must have shape (day, provider, {declared.width}) for {declared!r}, not {array.shape}")
+    array = np.array(summaries, dtype=np.float64)
+    if array.ndim != 3 or array.shape[-1] != reduction.width:
+        raise DataError(f"sums must have shape (day, provider, {reduction.width}) for {reduction!r}, not {array.shape}")
     names = tuple(str(name) for name in providers) or tuple(str(i) for i in range(array.shape[1]))
     labels = tuple(days) or tuple(range(array.shape[0]))
-    present = declared.rows(np.nan_to_num(array, nan=1.0)) > 0
-    return History(labels, names, array, np.asarray(present), declared)
+    present = reduction.rows(np.nan_to_num(array, nan=1.0)) > 0
+    return History(labels, names, array, np.asarray(present), reduction)
 
 
-def from_rows(provider: Any, day: Any, values: Any, declared: Sums | None = None) -> History:
+def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None = None) -> History:
     """Add up rows: one provider, one day and one value, or several columns, per row.
 
     Parameters
@@ -53,7 +55,7 @@ def from_rows(provider: Any, day: Any, values: Any, declared: Sums | None = None
     Examples
     --------
     >>> past = from_rows(["A", "B", "A"], [1, 1, 2], [0, 1, 1])
-    >>> past.sums.tolist()
+    >>> past.summaries.tolist()
     [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 0.0]]]
     """
     table = np.asarray(values, dtype=np.float64)
@@ -62,14 +64,14 @@ def from_rows(provider: Any, day: Any, values: Any, declared: Sums | None = None
     days, when = np.unique(np.asarray(day), return_inverse=True)
     if not len(table) == len(who) == len(when):
         raise DataError(f"{len(who)} providers, {len(when)} days and {len(table)} values: one of each per row")
-    if declared is None:
+    if reduction is None:
         whole = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
         centre = tuple(float(x) for x in table.mean(axis=0))
-        declared = Tally(max(2, int(table.max()) + 1)) if whole else Moments(centre, squares=True)
-    sums = np.zeros((len(days), len(providers), declared.width))
+        reduction = Counts(max(2, int(table.max()) + 1)) if whole else Moments(centre, squares=True)
+    summaries = np.zeros((len(days), len(providers), reduction.width))
     cell = when * len(providers) + who
     order = np.argsort(cell, kind="stable")
     edges = np.flatnonzero(np.diff(cell[order], prepend=-1))
     for part in np.split(order, edges[1:]):
-        sums[when[part[0]], who[part[0]]] = declared.of_rows(table[part])
-    return from_sums(declared, sums, providers.tolist(), days.tolist())
+        summaries[when[part[0]], who[part[0]]] = reduction.of_rows(table[part])
+    return from_summaries(reduction, summaries, providers.tolist(), days.tolist())

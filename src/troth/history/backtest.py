@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from troth.core.contract import Array, Model, Summable, shared_evidence
+from troth.core.contract import Array, HasReduction, Model, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
@@ -82,17 +82,17 @@ def backtest(
     Examples
     --------
     >>> import troth
-    >>> from troth.history.arrange import from_sums
-    >>> from troth.core.reductions import Tally
+    >>> from troth.history.arrange import from_summaries
+    >>> from troth.core.reductions import Counts
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
-    >>> past = from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1))
+    >>> past = from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
     >>> found = backtest(past, troth.models.Bernoulli(2, 6), troth.MultiDay())
     >>> found.gaining(), found["report the usual mean"].verdict
     ([], 'loses')
     """
-    days, providers = history.sums.shape[:2]
-    told = check_lies(lies, history.declared)
+    days, providers = history.summaries.shape[:2]
+    told = check_lies(lies, history.reduction)
     blocks = _blocks(days, folds, gap)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
@@ -160,12 +160,12 @@ class _Replay:
     ) -> None:
         self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
         self.model, self.groups = model, groups
-        self.models: list[Any] = [model] * history.sums.shape[1] if isinstance(model, Model) else list(model)
+        self.models: list[Any] = [model] * history.summaries.shape[1] if isinstance(model, Model) else list(model)
         self.evidence = shared_evidence(model)
-        self.sums = np.asarray(history.sums, dtype=np.float64)
+        self.summaries = np.asarray(history.summaries, dtype=np.float64)
         self.present = np.asarray(history.present, dtype=bool)[block]
-        self.reported = self._statistics(self.sums[block])
-        self.rows = history.declared.rows(self.sums[block])
+        self.reported = self._statistics(self.summaries[block])
+        self.rows = history.reduction.rows(self.summaries[block])
 
     def honest(self) -> tuple[Array, NDArray[np.bool_]]:
         """Return what was earned by what was reported, and where anything was to be earned."""
@@ -183,12 +183,12 @@ class _Replay:
 
     def lying(self, lie: PastLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
         """Return what everybody would have earned by a lie, and where it would have been refused."""
-        told = np.empty_like(self.sums[self.block])
+        told = np.empty_like(self.summaries[self.block])
         unknown = np.zeros(told.shape[1], dtype=bool)
         for provider in range(told.shape[1]):
             scene = self._scene(provider, number)
             unknown[provider] = scene is None
-            told[:, provider] = self.sums[self.block, provider] if scene is None else lie.tell(scene)
+            told[:, provider] = self.summaries[self.block, provider] if scene is None else lie.tell(scene)
         own = self._statistics(told, np.ones_like(self.present))
         impossible = (
             np.isneginf(self.evidence.log_evidence(own)) if np.isneginf(own).any() else np.zeros_like(self.present)
@@ -199,26 +199,26 @@ class _Replay:
 
     def _scene(self, provider: int, number: int) -> Scene | None:
         """Return what a provider knows when it lies, or None if it reported nothing outside the block."""
-        declared, sums = self.history.declared, self.sums
-        own = sums[:, provider]
-        reported = declared.rows(own) > 0
+        reduction, summaries = self.history.reduction, self.summaries
+        own = summaries[:, provider]
+        reported = reduction.rows(own) > 0
         past = own[self.others][reported[self.others]]
-        everyone = sums[self.others].reshape(-1, sums.shape[-1])
+        everyone = summaries[self.others].reshape(-1, summaries.shape[-1])
         if not len(past):
             return None
         numbers = np.where(reported, np.arange(len(own)), -1)
         latest = np.concatenate([[-1], np.maximum.accumulate(numbers)[:-1]])[self.block]
         yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
         rng = np.random.default_rng([*self.seed, provider, number])
-        return Scene(declared, own[self.block], yesterday, past, everyone[declared.rows(everyone) > 0], rng)
+        return Scene(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
 
-    def _statistics(self, sums: Array, present: NDArray[np.bool_] | None = None) -> Array:
+    def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
         """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
         here = self.present if present is None else present
         if isinstance(self.model, Model):
-            t = statistics_of(self.model, sums, self.history.declared)  # type: ignore[arg-type]
+            t = statistics_of(self.model, summaries, self.history.reduction)  # type: ignore[arg-type]
         else:
-            parts = [statistics_of(m, sums[:, i], self.history.declared) for i, m in enumerate(self.models)]
+            parts = [statistics_of(m, summaries[:, i], self.history.reduction) for i, m in enumerate(self.models)]
             t = np.stack(parts, axis=1)
         return np.where(here[..., None], t, 0.0)
 
@@ -259,7 +259,7 @@ def _models(candidate: Candidate, past: History, providers: int) -> Any:
     if not isinstance(fitted, Model) and len(models) != providers:
         raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
     for each in models:
-        if not isinstance(each, Summable):
+        if not isinstance(each, HasReduction):
             raise MissingCapabilityError(
                 f"{type(each).__name__} does not declare its sums, so past sums cannot be mapped to its statistics"
             )

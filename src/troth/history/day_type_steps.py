@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, xlogy
 
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.models.numerics.dispersed import (
     count_log_likelihood,
     labels_log_likelihood,
@@ -45,13 +45,13 @@ class Steps(NamedTuple):
     slope: Array
 
 
-class Labels:
+class LabelSteps:
     """Binary and categorical rows. The working dispersion is γ = ρ/(1 − ρ)."""
 
     low, high, start = 1e-5, 20.0, 0.05
 
     def __init__(self, history: History) -> None:
-        self.counts = history.sums
+        self.counts = history.summaries
         self.rows = history.rows
         total = self.counts.sum(axis=(0, 1))
         self.overall = (total + 0.5) / (total + 0.5).sum()
@@ -134,14 +134,14 @@ class Labels:
         return errors / (1 + dispersion) ** 2
 
 
-class Counts:
-    """Counts whose rates share a gamma effect; the dispersion is the effect's variance δ."""
+class CountSteps:
+    """CountSteps whose rates share a gamma effect; the dispersion is the effect's variance δ."""
 
     low, high, start = 1e-5, 100.0, 0.1
 
     def __init__(self, history: History) -> None:
-        self.sums = history.sums
-        self.rows, self.total = history.sums[..., 0], history.sums[..., 1]
+        self.summaries = history.summaries
+        self.rows, self.total = history.summaries[..., 0], history.summaries[..., 1]
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
         self.unit = 1.0
         seen = self.rows > 0
@@ -155,7 +155,7 @@ class Counts:
 
     def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return count_log_likelihood(self.sums[:, who], means[who], dispersion[who], whole=True)
+        return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], whole=True)
 
     def initial(self, weights: Array) -> Array:
         """Return providers' rates by type."""
@@ -224,12 +224,12 @@ class Counts:
         return errors
 
 
-class Reals:
+class ValueSteps:
     """Values with a normal effect; the working dispersion is its variance τ²."""
 
     def __init__(self, history: History, spread: Array) -> None:
-        self.sums = history.sums[..., :2]
-        self.rows, self.total = self.sums[..., 0], self.sums[..., 1]
+        self.summaries = history.summaries[..., :2]
+        self.rows, self.total = self.summaries[..., 0], self.summaries[..., 1]
         self.spread = spread
         self.overall = np.asarray(self.total.sum() / np.maximum(self.rows.sum(), 1.0))
         days = self.rows > 0
@@ -247,7 +247,7 @@ class Reals:
     def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return real_log_likelihood(
-            self.sums[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True
+            self.summaries[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True
         )
 
     def initial(self, weights: Array) -> Array:
@@ -310,24 +310,24 @@ class Reals:
         return root_error(dispersion, errors)
 
 
-AnyLaw = Labels | Counts | Reals
+AnyLaw = LabelSteps | CountSteps | ValueSteps
 
 
 def law_of(history: History, law: str, spread: float | None) -> AnyLaw:
     """Return what a fit needs to know of a law, or say why the history's sums are not for it."""
-    declared = history.declared
+    reduction = history.reduction
     if law in ("binary", "categorical"):
-        if not isinstance(declared, Tally) or (law == "binary" and declared.size != 2):
+        if not isinstance(reduction, Counts) or (law == "binary" and reduction.size != 2):
             wanted = "zeros and ones" if law == "binary" else "codes"
-            raise DataError(f"the law {law!r} needs counts of {wanted}, not {declared!r}")
-        return Labels(history)
-    if not isinstance(declared, Moments) or declared.columns != 1 or not declared.linear:
-        raise DataError(f"the law {law!r} needs the number of rows and the sum of one column, not {declared!r}")
+            raise DataError(f"the law {law!r} needs counts of {wanted}, not {reduction!r}")
+        return LabelSteps(history)
+    if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
+        raise DataError(f"the law {law!r} needs the number of rows and the sum of one column, not {reduction!r}")
     if law == "real":
-        return Reals(history, spreads(history, spread))
-    if any(declared.centre) or (history.sums[..., 1] < 0).any():
+        return ValueSteps(history, spreads(history, spread))
+    if any(reduction.centre) or (history.summaries[..., 1] < 0).any():
         raise DataError('the law "count" needs sums of counts, which are not negative and not centred')
-    return Counts(history)
+    return CountSteps(history)
 
 
 def _unexplained(n: Array, total: Array) -> float:
@@ -360,12 +360,12 @@ def spreads(history: History, spread: float | None) -> Array:
         if not (np.isfinite(spread) and spread > 0):
             raise ParameterError(f"spread must be above 0, not {spread!r}")
         return np.full(len(history.providers), float(spread))
-    if not (isinstance(history.declared, Moments) and history.declared.squares):
+    if not (isinstance(history.reduction, Moments) and history.reduction.squares):
         raise DataError(
             "the spread of values within a day cannot be told from sums alone: give sums of squares "
             "(Moments with squares=True), or spread="
         )
-    n, total, squares = (history.sums[..., i] for i in range(3))
+    n, total, squares = (history.summaries[..., i] for i in range(3))
     within = np.maximum(squares - total * total / np.maximum(n, 1.0), 0.0).sum(axis=0)
     freedom = np.maximum(n - 1, 0.0).sum(axis=0)
     if not freedom.any():

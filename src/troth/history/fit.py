@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError, ParameterError
-from troth.history.day_type_steps import AnyLaw, Labels, Reals, law_of
+from troth.core.reductions import Moments
+from troth.history.day_type_steps import AnyLaw, LabelSteps, ValueSteps, law_of
 from troth.history.em import State, day_log_likelihoods, maximise
 from troth.history.standard_errors import Errors, standard_errors
 from troth.history.starts import climb
@@ -138,9 +139,9 @@ def fit_latent_class(
     Examples
     --------
     >>> from troth.history.record import History
-    >>> from troth.core.reductions import Tally
+    >>> from troth.core.reductions import Counts
     >>> days = [(d, name, [20 - k, k]) for d in range(40) for name, k in (("a", 4 + d % 2 * 9), ("b", 6 + d % 2 * 8))]
-    >>> found = fit_latent_class(History.from_reports(days, Tally(2)), "binary", types=2)
+    >>> found = fit_latent_class(History.from_reports(days, Counts(2)), "binary", types=2)
     >>> [round(p, 1) for p in found.population.prior], [round(p, 2) for p in found.models["a"].means]
     ([0.5, 0.5], [0.21, 0.65])
     """
@@ -195,7 +196,7 @@ def usable_providers(history: History, law: str) -> tuple[list[str], list[str]]:
     if not days.any():
         raise DataError("the history has no rows")
     labels = law in ("binary", "categorical")
-    values = history.sums if labels else history.sums[..., 1:2]
+    values = history.summaries if labels else history.summaries[..., 1:2]
     average = values / np.maximum(rows, 1.0)[..., None]
     own, notes, steady, varied = [], [], 0, 0
     for place, name in enumerate(history.providers):
@@ -244,7 +245,7 @@ def choose_types(
             data = law_of(train, law, spread)
             state = climb(data, types, np.random.default_rng([seed, types, fold]), 1, _LONGEST // 4, 10 * _TOLERANCE)
             unseen = law_of(test, law, 1.0)
-            if isinstance(data, Reals) and isinstance(unseen, Reals):
+            if isinstance(data, ValueSteps) and isinstance(unseen, ValueSteps):
                 unseen.spread = data.spread  # learnt without these days
             found[block] = day_log_likelihoods(unseen, state)[0]
         scores[types] = found
@@ -279,7 +280,7 @@ def _pull(law: AnyLaw, state: State) -> float:
 def _order(law: AnyLaw, state: State) -> NDArray[np.intp]:
     """Sort types by the population's mean."""
     p = state.population
-    value = p @ np.arange(p.shape[-1]) if isinstance(law, Labels) else p
+    value = p @ np.arange(p.shape[-1]) if isinstance(law, LabelSteps) else p
     return np.argsort(value, kind="stable")
 
 
@@ -293,7 +294,7 @@ def _models(
     dispersion = np.where(gain > 0, data.natural(state.dispersion), 0.0)
     prior = np.exp(state.log_prior)
     prior /= prior.sum()
-    centre = history.declared.centre[0] if law == "real" else 0.0  # type: ignore[union-attr]
+    centre = history.reduction.centre[0] if isinstance(history.reduction, Moments) else 0.0
 
     def made(means: Array, size: float, spread: float | None) -> LatentClass:
         shown = means[..., 1] if law == "binary" else means + centre

@@ -9,7 +9,7 @@ import numpy as np
 from troth.core.contract import combine
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.history.convert import statistics_of
 from troth.history.fit import LatentFit
 from troth.history.offsets import NormalFit
@@ -125,7 +125,7 @@ def foretell(learned: Learned, history: History) -> tuple[Array, Array, Array]:
     if not isinstance(learned, LatentFit):
         return nothing, nothing, nothing
     models = combine([learned.model_of(name) for name in history.providers])
-    parts = [statistics_of(model, history.sums[:, i], history.declared) for i, model in enumerate(models)]  # type: ignore[arg-type]
+    parts = [statistics_of(model, history.summaries[:, i], history.reduction) for i, model in enumerate(models)]  # type: ignore[arg-type]
     t = np.where(history.present[..., None], np.stack(parts, axis=1), 0.0)
     log = np.log(np.array(learned.population.prior)) + leave_one_out(t)
     posterior = np.exp(log - log.max(axis=-1, keepdims=True))
@@ -140,10 +140,10 @@ def foretell(learned: Learned, history: History) -> tuple[Array, Array, Array]:
 def _means(history: History) -> Array:
     """Return each report's mean; of labels, the share of the last one."""
     rows = np.maximum(history.rows, 1)
-    if isinstance(history.declared, Tally):
-        return np.asarray(history.sums[..., -1] / rows)
-    assert isinstance(history.declared, Moments)  # noqa: S101 (the other kind)
-    return np.asarray(history.sums[..., 1] / rows + history.declared.centre[0])
+    if isinstance(history.reduction, Counts):
+        return np.asarray(history.summaries[..., -1] / rows)
+    assert isinstance(history.reduction, Moments)  # noqa: S101 (the other kind)
+    return np.asarray(history.summaries[..., 1] / rows + history.reduction.centre[0])
 
 
 def _day_means(history: History) -> Array:

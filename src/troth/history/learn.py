@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from troth.core.errors import ParameterError
-from troth.core.reductions import Moments, Tally
+from troth.core.reductions import Counts, Moments
 from troth.history.fit import LatentFit, fit_latent_class
 from troth.history.offsets import NormalFit, fit_provider_normal
 from troth.history.priors import FittedPrior, fit_prior
@@ -14,7 +14,7 @@ from troth.models import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.history.record import History
 
 Learned: TypeAlias = LatentFit | NormalFit | FittedPrior
@@ -38,14 +38,14 @@ def fit(history: History, family: str = "LatentClass", **options: Any) -> Learne
     --------
     >>> from troth.history.record import History
     >>> days = [(d, name, [20 - k, k]) for d in range(40) for name, k in (("a", 4 + d % 2 * 9), ("b", 6 + d % 2 * 8))]
-    >>> print(fit(History.from_reports(days, Tally(2)), "LatentClass", types=2))
+    >>> print(fit(History.from_reports(days, Counts(2)), "LatentClass", types=2))
     2 day types of 2 providers...
     """
     if family not in FAMILIES:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
     given = {key: value for key, value in options.items() if value is not None}
     if family == "LatentClass":
-        return fit_latent_class(history, given.pop("law", None) or law_for(history.declared), **given)
+        return fit_latent_class(history, given.pop("law", None) or law_for(history.reduction), **given)
     given.pop("seed", None)  # nothing is drawn
     if "types" in given:
         raise ParameterError(f"types are for LatentClass, not for {family}")
@@ -57,32 +57,32 @@ def fit(history: History, family: str = "LatentClass", **options: Any) -> Learne
     return fit_prior(family, history, **given)
 
 
-def law_for(declared: Sums) -> str:
+def law_for(reduction: Reduction) -> str:
     """Return the law of day types that suits such sums.
 
     Examples
     --------
-    >>> law_for(Tally(2)), law_for(Tally(5)), law_for(Moments())
+    >>> law_for(Counts(2)), law_for(Counts(5)), law_for(Moments())
     ('binary', 'categorical', 'real')
     """
-    if isinstance(declared, Tally):
-        return "binary" if declared.size == 2 else "categorical"
-    if declared.columns != 1:
+    if isinstance(reduction, Counts):
+        return "binary" if reduction.size == 2 else "categorical"
+    if reduction.columns != 1:
         raise ParameterError("day types are learnt from one column; fit the prior of a family for several")
-    return "count" if declared.support.integer else "real"
+    return "count" if reduction.support.integer else "real"
 
 
-def textbook_for(declared: Sums) -> str | None:
+def textbook_for(reduction: Reduction) -> str | None:
     """Return the conjugate family that people would take for such sums, if there is one to compare with."""
-    if isinstance(declared, Tally):
-        return "Bernoulli" if declared.size == 2 else "Categorical"
-    if declared.columns != 1:
+    if isinstance(reduction, Counts):
+        return "Bernoulli" if reduction.size == 2 else "Categorical"
+    if reduction.columns != 1:
         return None
-    return "Poisson" if declared.support.integer else "Normal"
+    return "Poisson" if reduction.support.integer else "Normal"
 
 
 def candidates_for(
-    declared: Sums, spread: float | None = None, **options: Any
+    reduction: Reduction, spread: float | None = None, **options: Any
 ) -> dict[str, Callable[[History], Learned]]:
     """Return ways to learn a model from such sums: the textbook's, day types, and offsets for real values.
 
@@ -94,12 +94,12 @@ def candidates_for(
         Of `fit_latent_class`, for the day types.
     """
     found: dict[str, Callable[[History], Learned]] = {}
-    textbook = textbook_for(declared)
+    textbook = textbook_for(reduction)
     if textbook is not None:
         found[f"textbook {textbook}"] = lambda past: fit(past, textbook)
-        real = law_for(declared) == "real"
+        real = law_for(reduction) == "real"
         found["day types"] = lambda past: fit(past, "LatentClass", spread=spread if real else None, **options)
-    if isinstance(declared, Moments) and textbook == "Normal":
+    if isinstance(reduction, Moments) and textbook == "Normal":
         found["offsets"] = lambda past: fit(past, "ProviderNormal", spread=spread)
     return found
 

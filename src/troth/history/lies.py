@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import ParameterError
-from troth.core.reductions import Moments, Sums, Tally
+from troth.core.reductions import Counts, Moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Scene:
         For lies that draw.
     """
 
-    declared: Sums
+    reduction: Any
     own: Array
     yesterday: Array
     past: Array
@@ -53,17 +53,17 @@ class Scene:
     @property
     def rows(self) -> Array:
         """Rows of its own reports, ``(day,)``."""
-        return self.declared.rows(self.own)
+        return np.asarray(self.reduction.rows(self.own))
 
     @cached_property
     def mean(self) -> Array:
         """Frequencies of codes, or means of the columns, over its own past, ``(code or column,)``."""
-        return np.asarray(rates(self.past.sum(axis=0)[None], self.declared)[0])
+        return np.asarray(rates(self.past.sum(axis=0)[None], self.reduction)[0])
 
     @cached_property
     def spread(self) -> Array:
         """Standard deviation of its own daily means, ``(code or column,)``."""
-        return np.asarray(rates(self.past, self.declared).std(axis=0))
+        return np.asarray(rates(self.past, self.reduction).std(axis=0))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PastLie:
         """Return the sums to report instead of ``scene.own``."""
         raise NotImplementedError
 
-    def suits(self, declared: Sums) -> bool:  # noqa: ARG002
+    def suits(self, reduction: Any) -> bool:  # noqa: ARG002
         """Tell whether the lie makes sense for such sums."""
         return True
 
@@ -114,13 +114,13 @@ class Withhold(PastLie):
     def tell(self, scene: Scene) -> Array:
         """Thin the sums."""
         kept = np.round(scene.rows * (1 - self.share))
-        if isinstance(scene.declared, Tally):
+        if isinstance(scene.reduction, Counts):
             return _draw_rows(scene.rng, scene.own, kept)
-        if scene.declared.squares:  # fewer rows than columns cannot have such products
-            kept = np.maximum(kept, np.minimum(scene.rows, scene.declared.columns + 1))
+        if scene.reduction.squares:  # fewer rows than columns cannot have such products
+            kept = np.maximum(kept, np.minimum(scene.rows, scene.reduction.columns + 1))
         ratio = np.divide(kept, scene.rows, out=np.zeros_like(kept), where=scene.rows > 0)
         reported = scene.own * ratio[:, None]
-        if scene.declared.support.integer and not any(scene.declared.centre) and scene.declared.columns == 1:
+        if scene.reduction.support.integer and not any(scene.reduction.centre) and scene.reduction.columns == 1:
             reported[:, 1] = scene.rng.binomial(scene.own[:, 1].astype(np.int64), ratio)
         return reported
 
@@ -148,14 +148,14 @@ class ShrinkToMean(PastLie):
             return "report the usual mean"
         return f"shrink {self.amount:.0%} to the mean" if self.amount > 0 else f"exaggerate by {-self.amount:.0%}"
 
-    def suits(self, declared: Sums) -> bool:
+    def suits(self, reduction: Any) -> bool:
         """Tell regressions apart, which have no mean to move to."""
-        return isinstance(declared, Tally) or declared.linear
+        return isinstance(reduction, Counts) or reduction.linear
 
     def tell(self, scene: Scene) -> Array:
         """Keep the number of rows, and change their mean."""
-        rate = rates(scene.own, scene.declared)
-        return with_rates(scene.own, rate + self.amount * (scene.mean - rate), scene.declared)
+        rate = rates(scene.own, scene.reduction)
+        return with_rates(scene.own, rate + self.amount * (scene.mean - rate), scene.reduction)
 
 
 @dataclass(frozen=True)
@@ -194,9 +194,9 @@ class Flip(PastLie):
     def __str__(self) -> str:
         return f"flip {self.share:.0%}"
 
-    def suits(self, declared: Sums) -> bool:
+    def suits(self, reduction: Any) -> bool:
         """Only codes can be flipped."""
-        return isinstance(declared, Tally)
+        return isinstance(reduction, Counts)
 
     def tell(self, scene: Scene) -> Array:
         """Move rows that are drawn without replacement to the next code, around the corner."""
@@ -213,14 +213,14 @@ class Shift(PastLie):
     def __str__(self) -> str:
         return f"shift by {self.by:g} sd"
 
-    def suits(self, declared: Sums) -> bool:
+    def suits(self, reduction: Any) -> bool:
         """Only numbers can be shifted."""
-        return isinstance(declared, Moments) and declared.linear
+        return isinstance(reduction, Moments) and reduction.linear
 
     def tell(self, scene: Scene) -> Array:
         """Add a constant to every value."""
-        rate = rates(scene.own, scene.declared)
-        return with_rates(scene.own, rate + self.by * scene.spread, scene.declared)
+        rate = rates(scene.own, scene.reduction)
+        return with_rates(scene.own, rate + self.by * scene.spread, scene.reduction)
 
 
 @dataclass(frozen=True)
@@ -232,27 +232,27 @@ class ScaleAnswers(PastLie):
     def __str__(self) -> str:
         return f"multiply answers by {self.factor:g}"
 
-    def suits(self, declared: Sums) -> bool:
+    def suits(self, reduction: Any) -> bool:
         """Tell whether there are products of several columns, around zero."""
-        several = isinstance(declared, Moments) and declared.columns > 1 and declared.squares
-        return several and not any(declared.centre)  # type: ignore[union-attr]
+        several = isinstance(reduction, Moments) and reduction.columns > 1 and reduction.squares
+        return several and not any(reduction.centre)
 
     def tell(self, scene: Scene) -> Array:
         """Multiply the last sum, and the last row and column of the products."""
-        assert isinstance(scene.declared, Moments)  # noqa: S101 (it suits)
-        d = scene.declared.columns
+        assert isinstance(scene.reduction, Moments)  # noqa: S101 (it suits)
+        d = scene.reduction.columns
         column = np.ones(d)
         column[-1] = self.factor
-        sums = [column] if scene.declared.linear else []
-        return np.asarray(scene.own * np.concatenate([np.ones(1), *sums, np.outer(column, column).ravel()]))
+        summaries = [column] if scene.reduction.linear else []
+        return np.asarray(scene.own * np.concatenate([np.ones(1), *summaries, np.outer(column, column).ravel()]))
 
 
-def known_lies(declared: Sums) -> list[PastLie]:
+def known_lies(reduction: Any) -> list[PastLie]:
     """Return the known lies of one provider that can be told in such sums.
 
     Examples
     --------
-    >>> [lie.name for lie in known_lies(Tally(2))][:4]
+    >>> [lie.name for lie in known_lies(Counts(2))][:4]
     ['replicate 2 times', 'withhold 50%', 'report nothing', 'shrink 50% to the mean']
     """
     every: Sequence[PastLie] = (
@@ -269,53 +269,53 @@ def known_lies(declared: Sums) -> list[PastLie]:
         Shift(),
         ScaleAnswers(),
     )
-    return [lie for lie in every if lie.suits(declared)]
+    return [lie for lie in every if lie.suits(reduction)]
 
 
-def check_lies(lies: Any, declared: Sums) -> list[PastLie]:
+def check_lies(lies: Any, reduction: Any) -> list[PastLie]:
     """Return lies that can be told in such sums, or say which cannot."""
     if lies is None:
-        return known_lies(declared)
+        return known_lies(reduction)
     chosen = [lies] if isinstance(lies, PastLie) else list(lies)
     for lie in chosen:
         if not isinstance(lie, PastLie):
             raise ParameterError(f"{lie!r} is no lie that can be told in sums: use those of troth.history.lies")
-        if not lie.suits(declared):
-            raise ParameterError(f"{lie.name!r} cannot be told in sums of {type(declared).__name__}")
+        if not lie.suits(reduction):
+            raise ParameterError(f"{lie.name!r} cannot be told in sums of {type(reduction).__name__}")
     if not chosen:
         raise ParameterError("there are no lies to replay")
     return chosen
 
 
-def rates(sums: Array, declared: Sums) -> Array:
+def rates(summaries: Array, reduction: Any) -> Array:
     """Frequencies of codes, or means of columns, ``(..., code or column)``; those of an empty report are 0."""
-    n = declared.rows(sums)[..., None]
-    part = sums if isinstance(declared, Tally) else sums[..., 1 : declared.columns + 1]
+    n = reduction.rows(summaries)[..., None]
+    part = summaries if isinstance(reduction, Counts) else summaries[..., 1 : reduction.columns + 1]
     mean = np.divide(part, n, out=np.zeros_like(part), where=n > 0)
-    return mean if isinstance(declared, Tally) else np.asarray(mean + np.array(declared.centre))
+    return mean if isinstance(reduction, Counts) else np.asarray(mean + np.array(reduction.centre))
 
 
-def with_rates(sums: Array, wanted: Array, declared: Sums) -> Array:
+def with_rates(summaries: Array, wanted: Array, reduction: Any) -> Array:
     """Return sums of as many rows with other frequencies or means, as close as the support allows.
 
     Codes stay whole numbers. Numbers move by one constant per day, so that their scatter stays as it is.
     """
-    n = declared.rows(sums)
-    if isinstance(declared, Tally):
+    n = reduction.rows(summaries)
+    if isinstance(reduction, Counts):
         return whole_counts(np.maximum(wanted, 0.0), n)
-    d, centre = declared.columns, np.array(declared.centre)
-    target = np.clip(wanted, declared.support.low, declared.support.high)
+    d, centre = reduction.columns, np.array(reduction.centre)
+    target = np.clip(wanted, reduction.support.low, reduction.support.high)
     total = n[:, None] * target
-    if declared.support.integer:
+    if reduction.support.integer:
         total = np.round(total)
-    move = np.where(n[:, None] > 0, total - n[:, None] * rates(sums, declared), 0.0)
-    reported = sums.copy()
+    move = np.where(n[:, None] > 0, total - n[:, None] * rates(summaries, reduction), 0.0)
+    reported = summaries.copy()
     reported[:, 1 : d + 1] = np.where(n[:, None] > 0, total - n[:, None] * centre, 0.0)
-    if declared.squares:
+    if reduction.squares:
         delta = np.divide(move, n[:, None], out=np.zeros_like(move), where=n[:, None] > 0)
-        cross = sums[:, 1 : d + 1, None] * delta[:, None, :]
+        cross = summaries[:, 1 : d + 1, None] * delta[:, None, :]
         added = cross + np.swapaxes(cross, -1, -2) + n[:, None, None] * delta[:, :, None] * delta[:, None, :]
-        reported[:, d + 1 :] += added.reshape(len(sums), d * d)
+        reported[:, d + 1 :] += added.reshape(len(summaries), d * d)
     return reported
 
 

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.history.convert import convert, statistics_of
+from troth.history.convert import statistics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.history.record import History
 
 
@@ -37,27 +37,27 @@ def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = N
     days
         Numbers of the days; all by default.
     """
-    sums = history.sums if days is None else history.sums[days]
-    models = list(model) if isinstance(model, list | tuple) else [model] * sums.shape[1]
-    parts = [statistics_of(each, sums[:, i], history.declared) for i, each in enumerate(models)]
-    here = history.declared.rows(sums) > 0
+    summaries = history.summaries if days is None else history.summaries[days]
+    models = list(model) if isinstance(model, list | tuple) else [model] * summaries.shape[1]
+    parts = [statistics_of(each, summaries[:, i], history.reduction) for i, each in enumerate(models)]
+    here = history.reduction.rows(summaries) > 0
     total = np.where(here[..., None], np.stack(parts, axis=1), 0.0).sum(axis=1)
     evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
     for provider, each in enumerate(models):
-        rest = left_out(each, sums[:, provider], history.declared)
+        rest = left_out(each, summaries[:, provider], history.reduction)
         evidence = evidence + np.where(here[:, provider], rest, 0.0)
     return np.asarray(evidence)
 
 
-def left_out(model: Any, sums: Array, declared: Sums) -> Array:
+def left_out(model: Any, summaries: Array, reduction: Reduction) -> Array:
     """Return the part of a report's log-likelihood that depends on the model's parameters but not on θ."""
     rest = _LEFT_OUT.get(type(model).__name__)
-    return np.zeros(sums.shape[:-1]) if rest is None else np.asarray(rest(model, sums, declared))
+    return np.zeros(summaries.shape[:-1]) if rest is None else np.asarray(rest(model, summaries, reduction))
 
 
-def _normal(model: Any, sums: Array, declared: Sums) -> Array:
+def _normal(model: Any, summaries: Array, reduction: Reduction) -> Array:
     """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
-    s = _moments(sums, declared, model.mean)
+    s = _moments(summaries, reduction, model.mean)
     n, unit = s[..., 0], model.noise**2
     if s.shape[-1] == 3:
         return np.asarray(-n / 2 * np.log(2 * np.pi * unit) - s[..., 2] / (2 * unit))
@@ -65,9 +65,9 @@ def _normal(model: Any, sums: Array, declared: Sums) -> Array:
     return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
 
 
-def _around(model: Any, sums: Array, declared: Sums, location: float, noise: float) -> Array:
+def _around(model: Any, summaries: Array, reduction: Reduction, location: float, noise: float) -> Array:
     """Log-density of a report whose mean is N(location, τ² + σ²/n), rows included where there are squares."""
-    s = _moments(sums, declared, location)
+    s = _moments(summaries, reduction, location)
     n = np.maximum(s[..., 0], 1.0)
     variance = model.dispersion**2 + noise**2 / n
     density = -0.5 * np.log(2 * np.pi * variance) - (s[..., 1] / n) ** 2 / (2 * variance)
@@ -77,42 +77,42 @@ def _around(model: Any, sums: Array, declared: Sums, location: float, noise: flo
     return np.asarray(density)
 
 
-def _provider_normal(model: Any, sums: Array, declared: Sums) -> Array:
-    return _around(model, sums, declared, model.mean + model.offset, model.noise)
+def _provider_normal(model: Any, summaries: Array, reduction: Reduction) -> Array:
+    return _around(model, summaries, reduction, model.mean + model.offset, model.noise)
 
 
-def _latent_class(model: Any, sums: Array, declared: Sums) -> Array:
+def _latent_class(model: Any, summaries: Array, reduction: Reduction) -> Array:
     """Of numbers, the density under type 0, from which statistics are differences; of counts, what dispersion adds."""
     if model.law == "real":
-        return _around(model, sums, declared, float(model.means[0]), model.spread)
+        return _around(model, summaries, reduction, float(model.means[0]), model.spread)
     if model.law == "count" and model.dispersion:
-        total, shape = convert(sums, declared, model.sums)[..., 1], 1 / model.dispersion
+        total, shape = reduction.convert(summaries, model.reduction)[..., 1], 1 / model.dispersion
         return np.asarray(gammaln(shape + total) - gammaln(shape) - total * np.log(shape))
-    return np.zeros(sums.shape[:-1])
+    return np.zeros(summaries.shape[:-1])
 
 
-def _multivariate_normal(model: Any, sums: Array, declared: Sums) -> Array:
-    s, d = convert(sums, declared, model.sums), len(model.mean)
+def _multivariate_normal(model: Any, summaries: Array, reduction: Reduction) -> Array:
+    s, d = reduction.convert(summaries, model.reduction), len(model.mean)
     noise = np.array(model.noise)
     scatter = s[..., d + 1 :].reshape(*s.shape[:-1], d, d)
     spread = np.einsum("ij,...ji->...", np.linalg.inv(noise), scatter)
     return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
 
 
-def _regression(model: Any, sums: Array, declared: Sums) -> Array:
-    s, unit = convert(sums, declared, model.sums), model.noise**2
+def _regression(model: Any, summaries: Array, reduction: Reduction) -> Array:
+    s, unit = reduction.convert(summaries, model.reduction), model.noise**2
     return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * unit) - s[..., -1] / (2 * unit))
 
 
-def _student(_: Any, sums: Array, __: Sums) -> Array:
-    return np.asarray(-sums[..., 0] / 2 * np.log(2 * np.pi))
+def _student(_: Any, summaries: Array, __: Reduction) -> Array:
+    return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
 
 
-def _wishart(model: Any, sums: Array, _: Sums) -> Array:
-    return np.asarray(-sums[..., 0] * len(model.mean) / 2 * np.log(np.pi))
+def _wishart(model: Any, summaries: Array, _: Reduction) -> Array:
+    return np.asarray(-summaries[..., 0] * len(model.mean) / 2 * np.log(np.pi))
 
 
-_LEFT_OUT: dict[str, Callable[[Any, Array, Sums], Array]] = {
+_LEFT_OUT: dict[str, Callable[[Any, Array, Reduction], Array]] = {
     "Normal": _normal,
     "ProviderNormal": _provider_normal,
     "LatentClass": _latent_class,
@@ -124,7 +124,7 @@ _LEFT_OUT: dict[str, Callable[[Any, Array, Sums], Array]] = {
 }
 
 
-def _moments(sums: Array, declared: Sums, mean: float) -> Array:
-    if not isinstance(declared, Moments):
+def _moments(summaries: Array, reduction: Reduction, mean: float) -> Array:
+    if not isinstance(reduction, Moments):
         raise DataError("a normal model needs numbers, not codes")
-    return convert(sums, declared, Moments((mean,), squares=declared.squares))
+    return reduction.convert(summaries, Moments((mean,), squares=reduction.squares))

@@ -118,15 +118,15 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
     >>> 1.7 < found.models["b"].offset - found.models["a"].offset < 2.3
     True
     """
-    declared = history.declared
-    if not isinstance(declared, Moments) or declared.columns != 1 or not declared.linear:
-        raise DataError(f"a normal fit needs the number of rows and the sum of one column, not {declared!r}")
+    reduction = history.reduction
+    if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
+        raise DataError(f"a normal fit needs the number of rows and the sum of one column, not {reduction!r}")
     if len(history.days) < FEWEST_DAYS:
         raise DataError(f"the history has {len(history.days)} days; a fit needs at least {FEWEST_DAYS}")
     own, notes = usable_providers(history, "real")
     part = history.select(providers=own)
     rows = part.rows
-    average = part.sums[..., 1] / np.maximum(rows, 1.0) + declared.centre[0]
+    average = part.summaries[..., 1] / np.maximum(rows, 1.0) + reduction.centre[0]
     seen = rows > 0
     size = float(np.var(average[seen]))
     data = _Days(np.where(seen, average, 0.0), rows, spreads(part, spread), 1e-6 * size)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Moments, Sums, Tally
+from troth.core.reductions import Counts, Moments, Reduction
 from troth.history.convert import statistics_of
 from troth.history.likelihood import left_out
 from troth.models import (
@@ -117,10 +117,10 @@ def fit_prior(family: type[Family] | str, history: History, **fixed: Any) -> Fit
 
     Examples
     --------
-    >>> from troth.history.arrange import from_sums
+    >>> from troth.history.arrange import from_summaries
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(400, 1)), size=(400, 3))
-    >>> found = fit_prior("Bernoulli", from_sums(Tally(2), np.stack([20 - ones, ones], axis=-1)))
+    >>> found = fit_prior("Bernoulli", from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
     >>> print(found)
     Bernoulli from 400 days, log-likelihood -12286.824
       alpha = 1.9959 ± 0.16
@@ -210,10 +210,10 @@ class _Problem:
                 f"{len(self.used)} days with reports: a prior is fitted to at least {LEAST_DAYS}, "
                 "better to hundreds; its parameters are the spread of days"
             )
-        self.sums = np.asarray(history.sums, dtype=np.float64)[self.used]
-        self.totals = self.sums.sum(axis=1)
-        self.declared = history.declared
-        self.guess, size = _start(law, self.sums, self.declared, self.fixed)
+        self.summaries = np.asarray(history.summaries, dtype=np.float64)[self.used]
+        self.totals = self.summaries.sum(axis=1)
+        self.reduction = history.reduction
+        self.guess, size = _start(law, self.summaries, self.reduction, self.fixed)
         self.parameters = {
             name: _Parameter(
                 kind.split()[-1] if kind == "matrix" else kind.split()[0],
@@ -239,9 +239,9 @@ class _Problem:
     def log_likelihood(self, free: Array) -> float:
         """Σ_t log p(day t)."""
         model: Any = self.model(free)
-        total = statistics_of(model, self.totals, self.declared)  # statistics of these families add over rows
+        total = statistics_of(model, self.totals, self.reduction)  # statistics of these families add over rows
         evidence = model.log_evidence(total) - model.log_evidence(np.zeros(total.shape[-1]))
-        return float(evidence.sum() + left_out(model, self.sums, self.declared).sum())
+        return float(evidence.sum() + left_out(model, self.summaries, self.reduction).sum())
 
     def solve(self) -> FittedPrior:
         """Climb from several starts, and measure the curvature at the top."""
@@ -363,22 +363,22 @@ def _hessian(loss: Callable[[Array], float], x: Array) -> Array:
     return H
 
 
-def _start(law: type[Family], sums: Array, declared: Sums, fixed: Mapping[str, Any]) -> tuple[_Guess, int]:
+def _start(law: type[Family], summaries: Array, reduction: Reduction, fixed: Mapping[str, Any]) -> tuple[_Guess, int]:
     """Guess parameters by moments of days, and say how many columns there are; refuse data that do not vary."""
     if issubclass(law, Bernoulli | Categorical):
-        return _start_counts(law, sums, declared)
-    if not isinstance(declared, Moments):
-        raise DataError(f"{law.__name__} needs numbers, but the history has counts of {declared.size} codes")
+        return _start_counts(law, summaries, reduction)
+    if not isinstance(reduction, Moments):
+        raise DataError(f"{law.__name__} needs numbers, but the history has counts of {reduction.labels} codes")
     if issubclass(law, LinearRegression | LinearRegressionUnknownNoise):
-        return _start_regression(sums, declared, law)
-    total = sums.sum(axis=1)
+        return _start_regression(summaries, reduction, law)
+    total = summaries.sum(axis=1)
     n = total[:, 0]
-    if not declared.linear:
+    if not reduction.linear:
         raise DataError(f"{law.__name__} needs sums of the values")
-    d = declared.columns
-    means = total[:, 1 : d + 1] / n[:, None] + np.array(declared.centre)
+    d = reduction.columns
+    means = total[:, 1 : d + 1] / n[:, None] + np.array(reduction.centre)
     centre, between = means.mean(axis=0), means.var(axis=0, ddof=1)
-    within = _within(sums, declared)
+    within = _within(summaries, reduction)
     if (between <= 0).any() and (within <= 0).any():
         raise DataError(f"column {int(np.argmin(between))}: every value is the same, so no prior can be fitted to it")
     if issubclass(law, Poisson):
@@ -412,13 +412,15 @@ def _start(law: type[Family], sums: Array, declared: Sums, fixed: Mapping[str, A
     return guess, d
 
 
-def _within(sums: Array, declared: Moments) -> Array:
+def _within(summaries: Array, reduction: Moments) -> Array:
     """Variance of one row around its day's mean, from squares or else from what providers' means differ by."""
-    d = declared.columns
-    n, s = sums[..., 0], sums[..., 1 : d + 1]
+    d = reduction.columns
+    n, s = summaries[..., 0], summaries[..., 1 : d + 1]
     total, count = s.sum(axis=1), n.sum(axis=1)
-    if declared.squares:
-        square = np.diagonal(sums[..., 1 + d :].reshape(*sums.shape[:-1], d, d), axis1=-2, axis2=-1).sum(axis=1)
+    if reduction.squares:
+        square = np.diagonal(summaries[..., 1 + d :].reshape(*summaries.shape[:-1], d, d), axis1=-2, axis2=-1).sum(
+            axis=1
+        )
         freedom = float((count - 1).sum())
     else:
         square = (s**2 / np.maximum(n, 1.0)[..., None]).sum(axis=1)
@@ -427,12 +429,12 @@ def _within(sums: Array, declared: Moments) -> Array:
     return np.asarray(scatter / max(freedom, 1.0))
 
 
-def _start_counts(law: type[Family], sums: Array, declared: Sums) -> tuple[_Guess, int]:
-    if not isinstance(declared, Tally):
+def _start_counts(law: type[Family], summaries: Array, reduction: Reduction) -> tuple[_Guess, int]:
+    if not isinstance(reduction, Counts):
         raise DataError(f"{law.__name__} needs codes that were counted, but the history has sums of numbers")
-    if issubclass(law, Bernoulli) and declared.size != 2:
-        raise DataError(f"Bernoulli needs two codes, but the history has {declared.size}: use Categorical")
-    total = sums.sum(axis=1)
+    if issubclass(law, Bernoulli) and reduction.size != 2:
+        raise DataError(f"Bernoulli needs two codes, but the history has {reduction.size}: use Categorical")
+    total = summaries.sum(axis=1)
     seen = total.sum(axis=0)
     if (seen == 0).any():
         code = int(np.argmin(seen))
@@ -443,7 +445,7 @@ def _start_counts(law: type[Family], sums: Array, declared: Sums) -> tuple[_Gues
     strength = max((mean * (1 - mean)).sum() / max(excess, 1e-4) - 1, 0.5)
     if issubclass(law, Bernoulli):
         return {"alpha": (mean[1] * strength, 1), "beta": (mean[0] * strength, 1)}, 1
-    return {"alpha": (mean * strength, 1)}, declared.size
+    return {"alpha": (mean * strength, 1)}, reduction.size
 
 
 def _beta_guess(theta: Array) -> _Guess:
@@ -452,12 +454,12 @@ def _beta_guess(theta: Array) -> _Guess:
     return {"alpha": (mean * strength, 1), "beta": ((1 - mean) * strength, 1)}
 
 
-def _start_regression(sums: Array, declared: Moments, law: type[Family]) -> tuple[_Guess, int]:
-    if not declared.squares or any(declared.centre) or declared.residual:
+def _start_regression(summaries: Array, reduction: Moments, law: type[Family]) -> tuple[_Guess, int]:
+    if not reduction.squares or any(reduction.centre) or reduction.residual:
         raise DataError("a regression needs products of features and answers, taken around zero")
-    d = declared.columns - 1
-    total = sums.sum(axis=(0, 1))
-    matrix = total[1 + declared.columns * declared.linear :].reshape(d + 1, d + 1)
+    d = reduction.columns - 1
+    total = summaries.sum(axis=(0, 1))
+    matrix = total[1 + reduction.columns * reduction.linear :].reshape(d + 1, d + 1)
     if np.linalg.matrix_rank(matrix[:d, :d]) < d:
         raise DataError("the features of the history are linearly dependent, so their coefficients cannot be fitted")
     mean = np.linalg.solve(matrix[:d, :d], matrix[:d, d])
@@ -486,7 +488,7 @@ def _fit_finite(history: History, likelihood: Any = None, tolerance: float = 1e-
     present = np.asarray(history.present, dtype=bool).any(axis=1)
     if present.sum() < LEAST_DAYS:
         raise DataError(f"{int(present.sum())} days with reports: weights are fitted to at least {LEAST_DAYS}")
-    t = statistics_of(model, np.asarray(history.sums)[present], history.declared).sum(axis=-2)
+    t = statistics_of(model, np.asarray(history.summaries)[present], history.reduction).sum(axis=-2)
     peak = t.max(axis=-1, keepdims=True)
     if np.isneginf(peak).any():
         day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])

@@ -10,7 +10,7 @@ from scipy.special import betaln, gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import MissingCapabilityError
-from troth.core.reductions import Sums, Tally
+from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family, scalar_parameters
 from troth.models.numerics.extremes import dirichlet_extremes
@@ -62,17 +62,17 @@ class Bernoulli(Family):
         return np.stack([ones, x.shape[-1] - ones], axis=-1)
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """Zeros and ones are counted."""
-        return Tally(2)
+        return Counts(2)
 
-    def from_sums(self, sums: Array, /) -> Array:
+    def summary(self, data: Any, /) -> Array:
+        """Count zeros and ones along the last axis."""
+        return self.statistics(data)[..., ::-1]
+
+    def from_summary(self, summary: Array, /) -> Array:
         """Zeros and ones to ones and zeros."""
-        return np.asarray(sums, dtype=np.float64)[..., ::-1]
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Ones and zeros to zeros and ones."""
-        return self.from_sums(summary)
+        return np.asarray(summary, dtype=np.float64)[..., ::-1]
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + ones, β + zeros)."""

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.errors import ParameterError
-from troth.core.reductions import Sums, Tally
+from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family
 from troth.models.numerics.extremes import dirichlet_extremes
@@ -67,9 +67,9 @@ class Categorical(Family):
         return count_codes(codes, len(self.alpha))
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """Codes are counted."""
-        return Tally(len(self.alpha))
+        return Counts(len(self.alpha))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k))."""

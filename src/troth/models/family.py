@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from troth.core.contract import Array, Model
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
@@ -71,20 +71,12 @@ class Family:
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map a summary to statistics: the identity, because rows are i.i.d. given θ."""
-        return summary
+        return np.asarray(summary, dtype=np.float64)
 
     @property
-    def sums(self) -> Sums:
-        """What an engine adds up over rows: the number of rows and the sum of the values."""
+    def reduction(self) -> Reduction:
+        """How rows become a summary: they are counted, and their values added up."""
         return Moments(support=self.support)
-
-    def from_sums(self, sums: Array, /) -> Array:
-        """Map declared sums to the summary: the identity for most families."""
-        return np.asarray(sums, dtype=np.float64)
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Map a summary back to the declared sums."""
-        return np.asarray(summary, dtype=np.float64)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""

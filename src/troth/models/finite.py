@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.core.reductions import Sums, Tally
+from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.family import Family
@@ -129,9 +129,9 @@ class Finite(Family):
             return np.ascontiguousarray(np.log(np.array(self.likelihood, dtype=np.float64)).T)
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """Symbols are counted."""
-        return Tally(len(self.likelihood[0]))
+        return Counts(len(self.likelihood[0]))
 
     def summary(self, data: Any, /) -> Array:
         """Count each symbol along the last axis."""

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
-from troth.core.reductions import Moments, Sums, Tally
+from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.family import Family, moments, scalar_parameters
@@ -153,9 +153,9 @@ class LatentClass(Family):
         return Support(0, np.inf, integer=True) if self.law == "count" else Support()
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """Labels are counted; of counts and values, the rows and their sum."""
-        return Tally(self._codes) if self.law in LABELS else Moments((self.centre,), support=self.support)
+        return Counts(self._codes) if self.law in LABELS else Moments((self.centre,), support=self.support)
 
     def summary(self, data: Any, /) -> Array:
         """Add up rows along the last axis: counts of codes, or the number of rows and their sum."""

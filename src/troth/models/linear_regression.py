@@ -66,17 +66,9 @@ class LinearRegression(Regression):
     def _weight(self) -> float:
         return (self._unit / self.noise) ** 2
 
-    def statistics(self, data: Any, /) -> Array:
-        """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
-        return self._weight * self._moments(data)
-
-    def from_sums(self, sums: Array, /) -> Array:
+    def from_summary(self, summary: Array, /) -> Array:
         """Unpack the products, weighted by what a row is worth."""
-        return self._weight * super().from_sums(sums)
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Take the weight off, and pack the products."""
-        return super().to_sums(np.asarray(summary, dtype=np.float64) / self._weight)
+        return self._weight * super().from_summary(summary)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """½ hᵀΛ⁻¹h − ½ ln det Λ."""
@@ -172,10 +164,6 @@ class LinearRegressionUnknownNoise(Regression):
         super().__post_init__()
         self._positive("shape")
         self._positive("scale")
-
-    def statistics(self, data: Any, /) -> Array:
-        """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
-        return self._moments(data)
 
     def _fit(self, t: Array) -> tuple[Posterior, Array, Array]:
         """Factor the posterior; also shape A and rate B of the posterior noise variance."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator, Model
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.models.family import Matrix, Vector
     from troth.models.numerics.predictive import Exact
 
@@ -82,20 +82,20 @@ class MultivariateNormal(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
-        return self._weight * moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
+        return self.from_summary(self.summary(data))
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows, the sums of deviations from the prior mean and their products."""
         return Moments(tuple(self.mean), squares=True)
 
-    def from_sums(self, sums: Array, /) -> Array:
-        """Weight the sums by what a row is worth."""
-        return self._weight * np.asarray(sums, dtype=np.float64)
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations and their outer products, whatever a row is worth."""
+        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
 
-    def to_sums(self, summary: Array, /) -> Array:
-        """Take the weight off."""
-        return np.asarray(summary, dtype=np.float64) / self._weight
+    def from_summary(self, summary: Array, /) -> Array:
+        """Weight the summary by what a row is worth."""
+        return self._weight * np.asarray(summary, dtype=np.float64)
 
     def _scalar(self, statistics: Array) -> tuple[Array, Array]:
         """Precision and precision-weighted deviation of the data in each independent coordinate."""
@@ -214,7 +214,7 @@ class MultivariateNormalUnknownCovariance(Family):
         return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows, the sums of deviations from the prior mean and their products."""
         return Moments(tuple(self.mean), squares=True)
 

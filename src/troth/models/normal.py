@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.models.numerics.predictive import Exact
 
 
@@ -79,20 +79,20 @@ class Normal(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum the deviations from the prior mean along the last axis."""
-        return self._weight * moments(count_and_sum, self.support.check(data), self.mean)
+        return self.from_summary(self.summary(data))
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows and the sum of deviations from the prior mean."""
         return Moments((self.mean,))
 
-    def from_sums(self, sums: Array, /) -> Array:
-        """Weight the sums by what a row is worth."""
-        return self._weight * np.asarray(sums, dtype=np.float64)
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum the deviations from the prior mean, whatever a row is worth."""
+        return moments(count_and_sum, self.support.check(data), self.mean)
 
-    def to_sums(self, summary: Array, /) -> Array:
-        """Take the weight off."""
-        return np.asarray(summary, dtype=np.float64) / self._weight
+    def from_summary(self, summary: Array, /) -> Array:
+        """Weight the summary by what a row is worth."""
+        return self._weight * np.asarray(summary, dtype=np.float64)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
@@ -217,7 +217,7 @@ class NormalUnknownVariance(Family):
         return moments(_count_sum_and_square, self.support.check(data), self.mean)
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows, the sum of deviations from the prior mean and of their squares."""
         return Moments((self.mean,), squares=True)
 

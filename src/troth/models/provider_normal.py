@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
@@ -74,7 +74,7 @@ class ProviderNormal(Family):
         return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows and the sum of deviations from the prior mean."""
         return Moments((self.mean,))
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
-    from troth.core.reductions import Sums
+    from troth.core.reductions import Reduction
     from troth.models.family import Matrix, Vector
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
@@ -56,7 +56,12 @@ class Regression(Family):
     def __post_init__(self) -> None:
         self._covariance("precision", len(self._vector("mean")))
 
-    def _moments(self, data: Any) -> Array:
+    def statistics(self, data: Any, /) -> Array:
+        """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
+        return self.from_summary(self.summary(data))
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows, and multiply (z, r) with itself."""
         d = len(self.mean)
         try:
             z, y = data
@@ -73,31 +78,27 @@ class Regression(Family):
         return moments(self._products, features, answers)
 
     def _products(self, features: Array, answers: Array) -> Array:
+        d = len(self.mean)
         r = answers - np.einsum("...ij,j->...i", features, np.array(self.mean))
         transposed = np.swapaxes(features, -1, -2)
-        gram = transposed @ features
-        return self._pack(gram, (transposed @ r[..., None])[..., 0], (r * r).sum(axis=-1), answers.shape[-1])
+        matrix = np.empty((*answers.shape[:-1], d + 1, d + 1))
+        matrix[..., :d, :d] = transposed @ features
+        matrix[..., :d, d] = matrix[..., d, :d] = (transposed @ r[..., None])[..., 0]
+        matrix[..., d, d] = (r * r).sum(axis=-1)
+        rows = np.full((*answers.shape[:-1], 1), float(answers.shape[-1]))
+        return np.concatenate([rows, matrix.reshape(*answers.shape[:-1], -1)], axis=-1)
 
     @property
-    def sums(self) -> Sums:
+    def reduction(self) -> Reduction:
         """The number of rows, and the products of features and of what the prior mean leaves unexplained."""
         d = len(self.mean)
         return Moments((0.0,) * (d + 1), linear=False, squares=True, prediction=tuple(self.mean))
 
-    def from_sums(self, sums: Array, /) -> Array:
+    def from_summary(self, summary: Array, /) -> Array:
         """Unpack the matrix of products of (z, r)."""
-        s, d = np.asarray(sums, dtype=np.float64), len(self.mean)
+        s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
         matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
         return self._pack(matrix[..., :d, :d], matrix[..., :d, d], matrix[..., d, d], s[..., 0])
-
-    def to_sums(self, summary: Array, /) -> Array:
-        """Pack the matrix of products of (z, r)."""
-        t, d = np.asarray(summary, dtype=np.float64), len(self.mean)
-        matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
-        matrix[..., :d, :d] = self._gram(t)
-        matrix[..., :d, d] = matrix[..., d, :d] = self._product(t)
-        matrix[..., d, d] = t[..., -2]
-        return np.concatenate([t[..., -1:], matrix.reshape(*t.shape[:-1], -1)], axis=-1)
 
     @property
     def _nothing(self) -> Any:

@@ -197,7 +197,7 @@ def _fit(campaign: Campaign, reports: list[Report], found: Findings) -> Fit:
     for report in reports:
         by_day.setdefault(report.day, {})[report.provider] = report
     common = Counter(tuple(sorted(day)) for day in by_day.values()).most_common(1)[0][0]
-    width = len(np.atleast_1d(next(iter(by_day.values()))[common[0]].sums))
+    width = len(np.atleast_1d(next(iter(by_day.values()))[common[0]].summary))
     most = max(3, min(_MOST_PROVIDERS, _NUMBERS // (800 * max(1, width))))
     names = list(common[:: max(1, -(-len(common) // most))])
     days = [day for day in by_day.values() if tuple(sorted(day)) == common]
@@ -215,7 +215,7 @@ def _fit(campaign: Campaign, reports: list[Report], found: Findings) -> Fit:
 
 def _statistics(model: Any, reports: list[Report]) -> Array:
     models = [model] * len(reports) if isinstance(model, Model) else model
-    return np.array([statistics_of(m, report.sums) for m, report in zip(models, reports, strict=True)])
+    return np.array([statistics_of(m, report.summary) for m, report in zip(models, reports, strict=True)])
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[tuple[Any, str, str, str]]:
@@ -239,7 +239,7 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     names = [report.provider for report in reports]
     models = campaign.models_for(names)
     model: Any = models if isinstance(models, Model) else models[0]
-    nothing = statistics_of(model, np.zeros(model.sums.width)) if not reports else None
+    nothing = statistics_of(model, np.zeros(model.reduction.width)) if not reports else None
     total = _statistics(models, reports).sum(axis=0) if nothing is None else nothing
     if hasattr(model, "likelihood") or hasattr(model, "law"):
         log = np.log(np.array(model.prior)) + total

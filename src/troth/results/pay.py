@@ -14,7 +14,7 @@ from troth.campaigns.settings import plain_copy
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
-from troth.core.contract import Model, Summable
+from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
@@ -159,7 +159,7 @@ def pay(
         plain[table] = {key: value for key, value in plain[table].items() if value not in (None, [], ())}
     own_rule = rule if isinstance(rule, Rule) and mechanism_of(rule) is None else None
     reports: list[Report] | None = None
-    if own is not None and not isinstance(own, Summable):
+    if own is not None and not isinstance(own, HasReduction):
         request = Request(Moments(), tuple(chosen), provider, day)
         reports = gather_reports(own, data, request)
     campaign = Campaign.from_dict(plain_copy(plain), model=own, rule=own_rule)
@@ -281,8 +281,8 @@ def _columns(
     if columns is not None:
         return [columns] if isinstance(columns, str) else list(columns)
     left = [name for name in column_names(data) if name not in (provider, day, target)]
-    if isinstance(model, Summable):
-        needed = model.sums.columns - intercept - (target is not None)
+    if isinstance(model, HasReduction):
+        needed = model.reduction.columns - intercept - (target is not None)
         if len(left) != needed:
             raise DataError(
                 f"the model reads {needed} column(s), and beside provider and day there are {len(left)} "

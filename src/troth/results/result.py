@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.rounds import read_payment, recorded_reports
+from troth.campaigns.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.verify import campaign_of, check_ledger
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.results.explanation import printable
@@ -59,7 +59,7 @@ class Result:
         """The rounds, in the order in which they were paid."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
-            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
+            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, self.ledger, entry))
         return tuple(
             PaidRound(head["day"], head["number"], tuple(by_day[head["day"]]), head["seed"], bool(head["last"]))
             for head in self.ledger.of("round")
@@ -68,7 +68,7 @@ class Result:
     @cached_property
     def reports(self) -> list[Report]:
         """The reports that payments were made of."""
-        return recorded_reports(self.campaign, self.ledger)
+        return recorded_reports(self.ledger)
 
     @property
     def paid(self) -> int:

@@ -17,7 +17,7 @@ from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settings import plain_copy
 from troth.campaigns.settle import rehearse
 from troth.campaigns.terms import Campaign
-from troth.core.contract import Summable
+from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
 from troth.service import accounts
 from troth.service.accounts import Who, clean_name
@@ -276,11 +276,11 @@ def _refuse_toil(campaign: Campaign) -> None:
     """Refuse terms whose payments would keep everybody else waiting."""
     model: Any = campaign.model
     draws = campaign.mechanism.most_draws if campaign.mechanism is not None else 1
-    numbers = draws * len(campaign.providers) * model.sums.width
+    numbers = draws * len(campaign.providers) * model.reduction.width
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
-            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.sums.width:,} sums "
-            f"each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
+            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.reduction.width:,} "
+            f"sums each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
             "or pay with troth pay"
         )
 
@@ -316,7 +316,7 @@ def _checked(plain: dict[str, Any]) -> Campaign:
         raise InvalidError(str(error)) from None
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
-    if not isinstance(campaign.model, Summable):
+    if not isinstance(campaign.model, HasReduction):
         raise InvalidError("[model]: this family does not declare its sums over rows")
     return campaign
 

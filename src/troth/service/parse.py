@@ -58,7 +58,7 @@ def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells
         if _of_memory(error):
             raise MemoryError from None
         return {"status": 422, "error": _told(error, kind)[:_MESSAGE_LENGTH]}
-    return {"sums": [float(value) for value in report.sums], "preview": view.preview, "columns": view.summary()}
+    return {"summary": [float(value) for value in report.summary], "preview": view.preview, "columns": view.summary()}
 
 
 class View:

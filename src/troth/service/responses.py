@@ -178,7 +178,7 @@ class Submission(Answer):
     sha256: Hash
     data_digest: Commitment | None = Field(description="The digest of the rows, also where only statistics were sent.")
     rows: int
-    statistics: list[float]
+    summary: list[float]
     received: Time
     confirmed: Time | None
     commitment: Commitment | None

@@ -138,7 +138,7 @@ def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upl
             sha256=upload.sha256,
             data_digest=report.data_digest,
             rows=report.rows,
-            sums=json.dumps([float(value) for value in report.sums]),
+            summary=json.dumps([float(value) for value in report.summary]),
             shown=json.dumps(shown),
             created=now(),
         )
@@ -233,8 +233,8 @@ def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -
 
 def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
     """Return an upload as payments are made of it."""
-    sums = np.array(json.loads(upload.sums))
-    return Report(provider, read_day(day), upload.rows, sums, upload.name, upload.data_digest)
+    summary = np.array(json.loads(upload.summary))
+    return Report(provider, read_day(day), upload.rows, summary, upload.name, upload.data_digest)
 
 
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:

@@ -155,7 +155,7 @@ uploads = Table(
     Column("sha256", Text, nullable=False),
     Column("data_digest", Text),
     Column("rows", BigInteger, nullable=False),
-    Column("sums", Text, nullable=False),
+    Column("summary", Text, nullable=False),
     Column("shown", Text, nullable=False),
     _time("created", nullable=False),
 )

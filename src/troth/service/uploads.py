@@ -191,7 +191,7 @@ def _read_rows(
     campaign: Campaign, path: Path, shown: str, kind: str, provider: str, day: Day, limits: Limits
 ) -> dict[str, Any]:
     """Have the child read rows, under the name that the provider gave: readers tell compression by it."""
-    width = campaign.request.sums.width
+    width = campaign.request.reduction.width
     bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
         link = os.path.join(folder, shown)  # noqa: PTH118 (a name such as ".." was made harmless above)
@@ -227,14 +227,14 @@ def _checked(
     campaign: Campaign, found: dict[str, Any], shown: str, provider: str, day: Day
 ) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
     """Make sure that a child's answer is what it should be: it may have been taken over by what it read."""
-    declared = campaign.request.sums
+    reduction = campaign.request.reduction
     try:
-        sums = np.array([_number(value) for value in found["sums"]], dtype=np.float64)
-        if len(sums) != declared.width:
-            raise ValueError(len(sums))
+        summary = np.array([_number(value) for value in found["summary"]], dtype=np.float64)
+        if len(summary) != reduction.width:
+            raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in found["preview"][:9])
-        columns = _labels(campaign, sums) if campaign.categories else tuple(map(_summary, found["columns"]))
-        report = Report(provider, day if campaign.daily else None, int(declared.rows(sums)), sums, shown)
+        columns = _labels(campaign, summary) if campaign.categories else tuple(map(_summary, found["columns"]))
+        report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown}: cannot be read") from None
     return report, preview, columns
@@ -246,7 +246,7 @@ def _summary(entry: dict[str, Any]) -> ColumnSummary:
 
 
 def _labels(campaign: Campaign, counts: Any) -> tuple[ColumnSummary, ...]:
-    """Sum up a column of labels by their counts, which are the sums."""
+    """Sum up a column of labels by their counts, which are the summary."""
     pairs = zip(campaign.categories or (), counts, strict=True)
     common = sorted(((label, int(count)) for label, count in pairs), key=lambda pair: -pair[1])
     return (ColumnSummary(str(campaign.columns[0]), labels=tuple(common[:SHOWN_LABELS])),)
@@ -260,7 +260,7 @@ def _number(value: Any) -> float:
 
 def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, day: Day) -> Report:
     """Read a file of statistics here: it is small, and JSON of Python's own library needs no walls."""
-    most = (1 << 16) + 64 * campaign.request.sums.width
+    most = (1 << 16) + 64 * campaign.request.reduction.width
     if path.stat().st_size > most:
         raise UploadError(413, f"{shown}: too large for a file of statistics, which has at most {most:,} bytes")
     try:

@@ -153,7 +153,6 @@ def _state(row: Row[Any]) -> str:
 def submission_view(spec: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> dict[str, Any]:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
     report = rounds.report_of(member.name, row.day, upload)
-    model: Any = spec.model_of(member.name)
     return {
         "id": upload.id,
         "campaign": row.campaign,
@@ -164,7 +163,7 @@ def submission_view(spec: Campaign, member: Row[Any], row: Row[Any], upload: Row
         "sha256": upload.sha256,
         "data_digest": upload.data_digest,
         "rows": upload.rows,
-        "statistics": [float(value) for value in model.from_sums(report.sums)],
+        "summary": report.summary.tolist(),
         "received": upload.created,
         "confirmed": upload.confirmed,
         "commitment": spec.commitment,

@@ -190,7 +190,7 @@ def upgrade() -> None:
         sa.Column("sha256", sa.Text(), nullable=False),
         sa.Column("data_digest", sa.Text(), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
-        sa.Column("sums", sa.Text(), nullable=False),
+        sa.Column("summary", sa.Text(), nullable=False),
         sa.Column("shown", sa.Text(), nullable=False),
         sa.Column("created", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(

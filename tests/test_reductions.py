@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from registry import EXAMPLES, generator
-from troth.core.contract import Summable
+from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.core.reductions import Moments, Tally, add_by_code
+from troth.core.reductions import Counts, Moments
 from troth.core.support import Array
 from troth.models import Family
 
@@ -27,21 +27,19 @@ def draw(model: Family, rows: int, seed: int = 1) -> object:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_statistics_come_out_of_declared_sums(name: str) -> None:
+def test_statistics_come_out_of_reductions(name: str) -> None:
     model = EXAMPLES[name]
-    assert isinstance(model, Summable)
+    assert isinstance(model, HasReduction)
     data = draw(model, 57)
     table = table_of(model, data)
-    sums = model.sums.of_rows(table)
-    assert sums.shape == (model.sums.width,)
-    assert table.shape[1] == model.sums.columns
-    assert model.sums.rows(sums) == 57
-    np.testing.assert_allclose(
-        model.from_summary(model.from_sums(sums)), model.statistics(data), rtol=1e-12, atol=1e-12
-    )
-    np.testing.assert_allclose(model.to_sums(model.from_sums(sums)), sums, rtol=1e-15)
-    model.sums.check(sums)
-    model.sums.check(np.zeros_like(sums))
+    summary = model.reduction.of_rows(table)
+    assert summary.shape == (model.reduction.width,)
+    assert table.shape[1] == model.reduction.columns
+    assert model.reduction.rows(summary) == 57
+    np.testing.assert_allclose(model.from_summary(summary), model.statistics(data), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(model.summary(data), summary, rtol=1e-12, atol=1e-12)
+    model.reduction.check(summary)
+    model.reduction.check(np.zeros_like(summary))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -52,19 +50,19 @@ def test_rows_are_added_up_by_code(name: str, in_order: bool) -> None:
     codes = generator(3).integers(0, 7, 300)
     codes[codes == 4] = 5
     codes = np.sort(codes) if in_order else codes
-    found = add_by_code(model.sums, list(np.ascontiguousarray(table.T)), codes, 7)
-    expected = np.stack([model.sums.of_rows(table[codes == code]) for code in range(7)])
+    found = model.reduction.add(list(np.ascontiguousarray(table.T)), codes, 7)
+    expected = np.stack([model.reduction.of_rows(table[codes == code]) for code in range(7)])
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
     np.testing.assert_allclose(
-        found[:4].sum(axis=0) + found[4:].sum(axis=0), model.sums.of_rows(table), rtol=1e-11, atol=1e-11
+        found[:4].sum(axis=0) + found[4:].sum(axis=0), model.reduction.of_rows(table), rtol=1e-11, atol=1e-11
     )
 
 
 @pytest.mark.parametrize(
-    ("declared", "sums", "message"),
+    ("reduction", "summary", "message"),
     [
-        (Tally(2), [3, -1], "count of code 1 is -1"),
-        (Tally(3), [3, 1.5, 0], "count of code 1 is 1.5"),
+        (Counts(2), [3, -1], "count of code 1 is -1"),
+        (Counts(3), [3, 1.5, 0], "count of code 1 is 1.5"),
         (Moments(), [-1, 0], "number of rows is -1"),
         (Moments(), [0, 3], "no rows"),
         (Moments(support=EXAMPLES["poisson"].support), [3, -1], "sum of column 0 is -1"),
@@ -77,13 +75,13 @@ def test_rows_are_added_up_by_code(name: str, in_order: bool) -> None:
         (Moments((0.0, 0.0), linear=False, squares=True), [9, 1, 0.5, 0.2, 1], "not symmetric"),
     ],
 )
-def test_impossible_sums_are_refused(declared: Tally | Moments, sums: list[float], message: str) -> None:
+def test_impossible_sums_are_refused(reduction: Counts | Moments, summary: list[float], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        declared.check(np.array(sums, dtype=np.float64))
+        reduction.check(np.array(summary, dtype=np.float64))
 
 
 def test_declared_values_bound_sums() -> None:
-    declared = Moments((10.0,))
-    declared.check(np.array([4.0, 8.0]), (8, 12))
+    reduction = Moments((10.0,))
+    reduction.check(np.array([4.0, 8.0]), (8, 12))
     with pytest.raises(DataError, match="sum of column 0 is 8.1"):
-        declared.check(np.array([4.0, 8.1]), (8, 12))
+        reduction.check(np.array([4.0, 8.1]), (8, 12))

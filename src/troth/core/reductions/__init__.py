@@ -1,0 +1,12 @@
+"""How rows become a summary, so that data can be reduced where it lives.
+
+Counts, sums and Gram matrices are one thing: a row is augmented to a vector z, and products of its entries are added
+up over rows. A family says which by its `Reduction`; an engine (a loop over file fragments, Spark, SQL) does the rest.
+Two reductions are bundled, `Counts` and `Moments`. A family may bring its own.
+"""
+
+from troth.core.reductions.counts import Counts
+from troth.core.reductions.moments import LARGEST_SUM, Moments
+from troth.core.reductions.reduction import Reduction
+
+__all__ = ["LARGEST_SUM", "Counts", "Moments", "Reduction"]

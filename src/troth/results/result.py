@@ -232,37 +232,21 @@ class Result:
             f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
         )
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        campaign, lines = self.campaign, []
-        for paid in self.rounds:
-            for p in paid.payments:
-                score = "–" if p.score is None else f"{p.score:.4f}"
-                amount = campaign.text(p.payment)
-                day = [] if not campaign.daily else [str(paid.day)]
-                lines.append([*day, printable(p.provider), f"{p.rows:,}", score, f"{p.share:.2%}", amount])
-        head = ["provider", "rows", "score", "share of cap", f"payment {campaign.currency}".strip()]
-        return (["day", *head] if campaign.daily else head), lines
-
     def __str__(self) -> str:
-        head, lines = self._table()
-        shown = lines if len(lines) <= 60 else [*lines[:30], ["…"] * len(head), *lines[-29:]]
-        widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
-        named = len(head) - 5
-        text = [self.headline()]
-        for row in [head, *shown]:
-            cells = [c.ljust(w) if i <= named else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-            text.append("  " + "  ".join(cells).rstrip())
-        return "\n".join(text)
+        from troth.results.tables import as_text
+
+        return as_text(self)
 
     def __repr__(self) -> str:
         return f"<Result {self.headline()}>"
 
     def _repr_html_(self) -> str:
+        from troth.results.tables import payment_table
         from troth.results.templating import make_environment
 
-        picture, (head, lines) = self.plot(), self._table()
+        head, lines = payment_table(self)
         template = make_environment().get_template("results/notebook.html")
-        return template.render(title=self.headline(), picture=picture, head=head, lines=lines)
+        return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
 
 
 def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:

@@ -218,8 +218,6 @@ def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
     assert isinstance(pandas, pd.DataFrame)
     assert isinstance(polars, pl.DataFrame)
     assert float(sum(pandas["payment"])) == float(polars["payment"].sum()) == paid.paid / 100
-    paid.plot(tmp_path / "p.png")
-    assert (tmp_path / "p.png").stat().st_size > 1000
     assert "times" in paid.explain("a")
     paid.write_csv(tmp_path / "p.csv")
     paid.write_ledger(tmp_path / "l.jsonl")
@@ -279,7 +277,7 @@ def test_bars_and_colours_on_a_terminal(tmp_path: Path) -> None:
     os.close(main)
     text = shown.decode()
     assert "█" in text
-    assert "reading" in text or "report" in text
+    assert "reading" in text or "page" in text
 
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
@@ -288,7 +286,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", name=HOSTILE, currency="<b>", seed=1)
-    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page
     assert "&lt;img src=x" in page
@@ -301,7 +299,7 @@ def test_the_report_stays_small(tmp_path: Path) -> None:
         "x": rng.integers(0, 2, 15_000),
     }
     paid = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
-    assert paid.write_report(tmp_path / "r.html", rounds=200).stat().st_size < 2_000_000
+    assert paid.write_page(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
 
 
 def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
@@ -312,7 +310,7 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
         "x": np.concatenate([same, same, rng.normal(3, 1, 20), rng.normal(40, 1, 20)]),
     }
     paid = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
-    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<b>a</b> and <b>b</b> have the same statistics" in page
     assert "The model does not fit these reports" in page
 
@@ -325,11 +323,11 @@ def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -
     told, _ = write_demo(tmp_path)
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     pages = [
-        troth.pay(told).write_report(tmp_path / "demo.html", rounds=400),
-        troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_report(
-            tmp_path / "hostile.html", rounds=400
+        troth.pay(told).write_page(tmp_path / "demo.html", simulations=400),
+        troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_page(
+            tmp_path / "hostile.html", simulations=400
         ),
-        troth.pay(init(tmp_path / "days", daily=True)).write_report(tmp_path / "days.html", rounds=400),
+        troth.pay(init(tmp_path / "days", daily=True)).write_page(tmp_path / "days.html", simulations=400),
     ]
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])

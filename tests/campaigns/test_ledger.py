@@ -374,7 +374,7 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
     frame = pd.DataFrame({"who": np.repeat(["a", "b", "c"], 20), "day": [1, 2] * 30, "height": rng.rayleigh(1, 60)})
     paid = troth.pay(frame, Rayleigh(), troth.MultiDay(), provider="who", day="day", budget="900")
     paid.write_ledger(tmp_path / "l.jsonl")
-    paid.write_report(tmp_path / "r.html")
+    paid.write_page(tmp_path / "r.html")
     assert troth.verify(tmp_path / "l.jsonl", model=Rayleigh()).totals == paid.totals
     with pytest.raises(TypeError, match="model="):
         troth.verify(tmp_path / "l.jsonl")

@@ -93,7 +93,7 @@ def demo(
     with _progress() as watch:
         result = pay(told, ledger=told.parent / "ledger.jsonl", watch=watch)
         truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch)
-        report = result.write_report(told.parent / "report.html", watch=watch)
+        report = result.write_page(told.parent / "report.html", watch=watch)
     lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
     if as_json:
         _print_json(
@@ -233,7 +233,7 @@ def pay(
         result = pay_campaign(terms, ledger=book, final=final, watch=watch)
         try:
             if result.rounds and not no_report:
-                result.write_report(page, watch=watch)
+                result.write_page(page, watch=watch)
             if csv is not None:
                 result.write_csv(csv)
         except OSError as error:
@@ -490,7 +490,7 @@ def report(
             from troth.campaigns.past import read_history
 
             past = read_history(result.campaign, str(history), provider=provider, day=day, watch=watch)
-        result.write_report(page, history=past, watch=watch)
+        result.write_page(page, history=past, watch=watch)
     if as_json:
         _print_json({"report": str(page)})
         return

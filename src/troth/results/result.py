@@ -1,8 +1,7 @@
-"""What a campaign paid: prints, shows itself in a notebook, converts, plots, and writes the ledger and the report."""
+"""What a campaign paid: prints, shows itself in a notebook, converts, plots, and writes the ledger and the page."""
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.data import Day, Report
+    from troth.results.pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,17 @@ class Result:
             raise MissingCapabilityError("this needs Polars: pip install polars") from None
         return pl.from_arrow(self.to_arrow())
 
-    def plot(self, path: Any = None) -> Any:
-        """Draw payments against caps; needs matplotlib (``pip install troth[plots]``)."""
-        from troth.results.pictures import plot_payments
+    def plot(self, path: str | Path | None = None) -> Picture:
+        """Draw payments beside caps: one round as bars, several as a heat map of providers and days.
 
-        return plot_payments(self, path)
+        The picture is SVG: a notebook shows it, and a file that it is written to ends in ``.svg``.
+        """
+        from troth.results.pictures import draw_payments
+
+        picture = draw_payments(self)
+        if path is not None:
+            picture.save(path)
+        return picture
 
     def verify(self) -> Result:
         """Recompute every payment from the ledger, or raise at the first that differs."""
@@ -190,8 +196,8 @@ class Result:
         write_whole(path, self.ledger.to_bytes())
         return path
 
-    def write_report(self, path: str | Path, **options: Any) -> Path:
-        """Write the report: one HTML file that needs no network."""
+    def write_page(self, path: str | Path, **options: Any) -> Path:
+        """Write the page: one HTML file that needs no network; options are those of `troth.results.page.render`."""
         from troth.results.page import render
 
         path = Path(path)
@@ -226,38 +232,21 @@ class Result:
             f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
         )
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
-        campaign, lines = self.campaign, []
-        for paid in self.rounds:
-            for p in paid.payments:
-                score = "–" if p.score is None else f"{p.score:.4f}"
-                amount = campaign.text(p.payment)
-                day = [] if not campaign.daily else [str(paid.day)]
-                lines.append([*day, printable(p.provider), f"{p.rows:,}", score, f"{p.share:.2%}", amount])
-        head = ["provider", "rows", "score", "share of cap", f"payment {campaign.currency}".strip()]
-        return (["day", *head] if campaign.daily else head), lines
-
     def __str__(self) -> str:
-        head, lines = self._table()
-        shown = lines if len(lines) <= 60 else [*lines[:30], ["…"] * len(head), *lines[-29:]]
-        widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
-        named = len(head) - 5
-        text = [self.headline()]
-        for row in [head, *shown]:
-            cells = [c.ljust(w) if i <= named else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-            text.append("  " + "  ".join(cells).rstrip())
-        return "\n".join(text)
+        from troth.results.tables import as_text
+
+        return as_text(self)
 
     def __repr__(self) -> str:
         return f"<Result {self.headline()}>"
 
     def _repr_html_(self) -> str:
-        head, lines = self._table()
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in lines[:200])
-        more = f"<p>… and {len(lines) - 200:,} more</p>" if len(lines) > 200 else ""
-        cells = "".join(f"<th>{html.escape(c)}</th>" for c in head)
-        title = html.escape(self.headline())
-        return f"<p><b>{title}</b></p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}"
+        from troth.results.tables import payment_table
+        from troth.results.templating import make_environment
+
+        head, lines = payment_table(self)
+        template = make_environment().get_template("results/notebook.html")
+        return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
 
 
 def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:

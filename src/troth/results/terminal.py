@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 from rich.text import Text
 
-from troth.results.explanation import printable
+from troth.results.tables import payment_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,29 +22,18 @@ _MOST_ROWS = 60
 
 def print_result(result: Result) -> None:
     """Print a table with a bar for each share."""
-    campaign = result.campaign
+    head, lines = payment_table(result)
     table = Table(title=Text(result.headline()), title_justify="left", title_style="bold", box=None, pad_edge=False)
-    if campaign.daily:
-        table.add_column("day")
-    for name in ("provider", "rows", "score", "share of cap", "", f"payment {campaign.currency}".strip()):
-        table.add_column(Text(name), justify="left" if name in ("provider", "") else "right")
-    lines = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
-    for day, payment in lines if len(lines) <= _MOST_ROWS else [*lines[:30], *lines[-29:]]:
-        bar = "█" * round(20 * max(payment.share, 0.0))
-        score = "–" if payment.score is None else f"{payment.score:.4f}"
-        cells = [
-            printable(payment.provider),
-            f"{payment.rows:,}",
-            score,
-            f"{payment.share:.2%}",
-            bar,
-            campaign.text(payment.payment),
-        ]
-        table.add_row(*(Text(str(cell)) for cell in ([str(day), *cells] if campaign.daily else cells)))
+    for name in [*head[:-1], "", head[-1]]:
+        table.add_column(Text(name), justify="left" if name in ("day", "provider", "") else "right")
+    bars = ["█" * round(20 * max(payment.share, 0.0)) for paid in result.rounds for payment in paid.payments]
+    rows = [[*line[:-1], bar, line[-1]] for line, bar in zip(lines, bars, strict=True)]
+    for row in rows if len(rows) <= _MOST_ROWS else [*rows[:30], *rows[-29:]]:
+        table.add_row(*map(Text, row))
     console = Console()
     console.print(table)
-    if len(lines) > _MOST_ROWS:
-        console.print(f"… {len(lines) - 59:,} more in the ledger and the report")
+    if len(rows) > _MOST_ROWS:
+        console.print(f"… {len(rows) - 59:,} more in the ledger and on the page")
 
 
 @contextmanager

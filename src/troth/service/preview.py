@@ -16,7 +16,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.mechanisms import Bonded, OneTime
-from troth.results.findings import Belief, beliefs_of
+from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import Sandbox
 from troth.service.worker_processes import Bounds
 
@@ -43,6 +43,8 @@ def foresee(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
             found[name] = SANDBOX.run(_run, part, plain, providers, rows, bounds=_BOUNDS)
         except TrothError as error:
             found[name] = {"skipped": str(error)}
+    if isinstance(found["prior"], list):
+        found["prior"] = [Belief(**belief) for belief in found["prior"]]
     return found
 
 
@@ -72,32 +74,18 @@ def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
 def _prior(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     """Return what is believed beforehand about each parameter."""
     del setting
-    return [{**_chart(belief), "posterior": []} for belief in beliefs_of(campaign, [])]
+    return [{**vars(belief), "posterior": []} for belief in beliefs_of(campaign, [])]
 
 
-def _chart(belief: Belief) -> dict[str, Any]:
-    """Return prior and posterior of a parameter as a chart is drawn of them."""
-    return {
-        "kind": "belief",
-        "name": belief.name,
-        "summary": belief.summary,
-        "discrete": belief.discrete,
-        "places": [place if belief.discrete else float(f"{place:.5g}") for place in belief.places],
-        "prior": [round(float(value), 4) for value in belief.prior],
-        "posterior": [round(float(value), 4) for value in belief.posterior],
-    }
-
-
-def learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
+def learned(plain: dict[str, Any], reports: list[Report]) -> list[Belief]:
     """Return what was believed before a round and what its reports say together, where that can be drawn."""
-    found: list[dict[str, Any]] = SANDBOX.run(_learned, plain, reports, bounds=_BOUNDS)
-    return found
+    return [Belief(**belief) for belief in SANDBOX.run(_learned, plain, reports, bounds=_BOUNDS)]
 
 
 def _learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any]]:
     try:
         with np.errstate(all="ignore"):
-            return [_chart(belief) for belief in beliefs_of(Campaign.from_dict(plain), reports)]
+            return [vars(belief) for belief in beliefs_of(Campaign.from_dict(plain), reports)]
     except _FAILURES:
         return []
 

@@ -29,5 +29,6 @@ def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
     for subject in (home, account, new_campaign, analyst, provider, rounds, explanation, ledger):
         app.include_router(subject.router)
-    app.mount("/static", Unchanged(directory=str(files("troth.service") / "static")), name="static")
+    static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
+    app.mount("/static", static, name="static")
     app.state.error_page = error_page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from troth.results.pictures import Picture, draw_budget
 from troth.service import campaigns, ledgers, views
 
 if TYPE_CHECKING:
@@ -35,13 +36,12 @@ class Standing:
     rounds: list[dict[str, Any]]
 
     @property
-    def whole(self) -> int:
-        """What the bar is drawn on."""
-        return max(1, self.paid + self.pending if self.budget is None else self.budget)
-
-    def percent(self, minor: int) -> float:
-        """Return how long a part of the bar is."""
-        return round(100 * max(0, minor) / self.whole, 2)
+    def bar(self) -> Picture:
+        """What was paid of the budget, drawn."""
+        show = self.spec.show
+        title = f"{show(self.paid)} paid" + (f", up to {show(self.pending)} pending" if self.pending else "")
+        budget = self.paid + self.pending if self.budget is None else self.budget
+        return draw_budget(title, paid=self.paid, pending=self.pending, budget=budget)
 
 
 def standing_of(tx: Connection, who: Who, campaign: str) -> Standing:

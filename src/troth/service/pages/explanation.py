@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -10,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.results.page import ASSUMED
+from troth.results.pictures import Picture, draw_score
 from troth.service import campaigns, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Places on the bar of a score, in percent of its length.
-
-    Attributes
-    ----------
-    score, empty
-        Where this report's score is, and an empty report's.
-    """
-
-    score: float
-    empty: float
 
 
 @router.get("/campaigns/{campaign}/rounds/{number}/payments/{member}")
@@ -101,11 +87,9 @@ def kind_of(spec: Campaign, payment: dict[str, Any]) -> str:
     return str(name or mechanism.get("rule", "SyntheticPeers"))
 
 
-def scale_of(payment: dict[str, Any]) -> Scale | None:
-    """Return where the score is on its scale, or None where nothing is scored."""
+def scale_of(payment: dict[str, Any]) -> Picture | None:
+    """Draw where the score is on its scale; None where nothing is scored."""
     low, high, score = payment["low"], payment["high"], payment["score"]
     if score is None or low is None or high is None or not high > low:
         return None
-    place = min(100.0, max(0.0, 100 * (score - low) / (high - low)))
-    empty = min(100.0, max(0.0, 100 * payment["terms"].get("share paid for nothing", payment["nothing"])))
-    return Scale(round(place, 2), round(empty, 2))
+    return draw_score(score, low, high, payment["terms"].get("share paid for nothing", payment["nothing"]))

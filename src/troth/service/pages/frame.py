@@ -1,18 +1,17 @@
-"""The frame around every page: templates, what all of them know, and how times and numbers look."""
+"""The frame around every page: templates, what all of them know, and how times look."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import PackageLoader
 from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
+from troth.results.templating import make_environment
 from troth.service.pages import forms
 
 if TYPE_CHECKING:
@@ -48,55 +47,9 @@ def moment(text: str | None) -> Markup:
     return Markup('<time datetime="{}">{} UTC</time>').format(text, shown)
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """Return a number for people.
-
-    Examples
-    --------
-    >>> number(1234.5), number(-0.5, 2), number(float("-inf")), number(None)
-    ('1,234.5000', '−0.50', '−∞', '–')
-    """
-    if value is None:
-        return "–"
-    if not isfinite(value):
-        return "−∞" if value < 0 else "∞"
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
-    return shown.replace("-", "−")
-
-
-def brief(value: Any) -> str:
-    """Return a number with few digits."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return "–" if value is None else str(value)
-    return number(value) if not isfinite(value) else f"{value:.6g}".replace("-", "−")
-
-
-def share(value: float, digits: int = 2) -> str:
-    """Return a share as percent."""
-    return f"{value:.{digits}%}".replace("-", "−")
-
-
-def short(text: str, most: int = 40) -> str:
-    """Return a name that is not too long to show."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-environment = Environment(
-    loader=PackageLoader("troth.service"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-environment.filters |= {
-    "moment": moment,
-    "number": number,
-    "brief": brief,
-    "share": share,
-    "short": short,
-    "plain_json": lambda value: json.dumps(value, ensure_ascii=True),
-}
-environment.globals |= {"version": __version__}
+environment = make_environment(PackageLoader("troth.service"))
+environment.filters["moment"] = moment
+environment.globals["version"] = __version__
 
 
 def store_of(request: Request) -> Store:

@@ -12,11 +12,11 @@ from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
+from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, rounds, views
 from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.errors import InvalidError, NotFoundError
-from troth.service.pages.charts import rounds_chart
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.requests import Identifier, Number
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]
+_MOST_ROUNDS = 60
 
 
 def campaign_for_provider(request: Request, who: Who, campaign: str) -> Response:
@@ -161,5 +162,15 @@ def results(request: Request, who: Somebody) -> Response:
                 if payment is not None:
                     lines.append({"round": held, "payment": payment})
             if lines:
-                found.append({"view": view, "lines": lines, "chart": rounds_chart(view, lines)})
+                found.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
     return page(request, who, "results.html", campaigns=found)
+
+
+def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
+    """Draw one provider's payments over rounds, the last first."""
+    bars = []
+    for line in reversed(lines[-_MOST_ROUNDS:]):
+        label, payment = line["round"]["day"] or f"round {line['round']['number']}", line["payment"]
+        amounts = payment["share"], payment["nothing"], float(payment["cap"])
+        bars.append(Bar(str(label), payment["payment"], *amounts))
+    return draw_bars("Your payments beside caps, the last round first", bars)

@@ -14,7 +14,6 @@ from troth.service.access import identify
 from troth.service.accounts import Who
 from troth.service.errors import ConflictError, NotFoundError
 from troth.service.pages.analyst import deadline_of
-from troth.service.pages.charts import payments_chart
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.pages.provider import round_for_provider
@@ -22,6 +21,7 @@ from troth.service.preview import learned
 from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
+    from troth.results.beliefs import Belief
     from troth.results.result import Result
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
@@ -47,11 +47,11 @@ def _round(request: Request, who: Who, campaign: str, number: int, error: TrothE
         paid = views.payments_view(tx, who, campaign, number) if held.state == "paid" else None
         result = ledgers.load_result(tx, campaign)
     context: dict[str, Any] = {"view": view, "round": shown, "people": people, "reports": there, "spec": spec}
-    context |= {"paid": paid, "chart": None, "beliefs": [], "total": None}
+    context |= {"paid": paid, "day": None, "beliefs": []}
     if paid is not None and paid["payments"] and result is not None:
-        context["chart"] = payments_chart(spec, paid["payments"])
         context["beliefs"] = _beliefs(campaign, shown["head"] or "", paid["day"], result)
         day = next(each for each in result.rounds if each.day == paid["day"])
+        context["day"] = day
         context["total"] = spec.show(sum(payment.payment for payment in day.payments))
         context["left"] = spec.show(spec.round_budget - sum(payment.payment for payment in day.payments))
     template = "part_reports.html" if is_part(request) else "round.html"
@@ -63,10 +63,10 @@ def _round(request: Request, who: Who, campaign: str, number: int, error: TrothE
 
 
 _MOST_KEPT = 64
-_kept: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+_kept: dict[tuple[str, str, str], list[Belief]] = {}
 
 
-def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[dict[str, Any]]:
+def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]:
     """Return prior and posterior of what was to be learned, where they can be drawn; computed once."""
     key = (campaign, head, repr(day))
     if key not in _kept:

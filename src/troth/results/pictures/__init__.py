@@ -1,0 +1,19 @@
+"""Pictures of what was paid and why, as SVG: the same for the page, for notebooks, for files and for the service."""
+
+from troth.results.pictures.beliefs import draw_belief
+from troth.results.pictures.lies import draw_lies
+from troth.results.pictures.payments import Bar, draw_bars, draw_payments, draw_round
+from troth.results.pictures.scales import draw_budget, draw_score
+from troth.results.pictures.svg import Picture
+
+__all__ = [
+    "Bar",
+    "Picture",
+    "draw_bars",
+    "draw_belief",
+    "draw_budget",
+    "draw_lies",
+    "draw_payments",
+    "draw_round",
+    "draw_score",
+]

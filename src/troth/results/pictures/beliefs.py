@@ -1,0 +1,62 @@
+"""Prior and posterior of one parameter: bars for states, curves for numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.results.formats import short
+from troth.results.pictures.svg import Picture, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.results.beliefs import Belief
+
+_TOP, _TALL, _MOST_STATES, _MOST_LABELS = 28, 120, 60, 8
+
+
+def draw_belief(belief: Belief) -> Picture:
+    """Draw the prior in grey and, if there is one, the posterior in blue."""
+    both = len(belief.posterior) > 0
+    title = f"{'Prior and posterior' if both else 'Prior'} of {short(belief.name, 80)}"
+    picture = Picture(title, height=_TOP + _TALL + 22, description=belief.summary)
+    picture.key(("prior", "prior"), *([("bar", "posterior")] if both else []), y=14)
+    curves = {"prior": belief.prior} | ({"bar": belief.posterior} if both else {})
+    (_draw_states if belief.discrete else _draw_curves)(picture, belief.places, curves)
+    picture.add("line", kind="axis", x1=0, x2="100%", y1=_TOP + _TALL, y2=_TOP + _TALL)
+    return picture
+
+
+def _draw_states(picture: Picture, states: Sequence[str], curves: Mapping[str, Sequence[float]]) -> None:
+    """Draw bars side by side; of very many states those that are likeliest."""
+    likeliest = np.argsort(np.negative(list(curves.values())[-1]), kind="stable")[:_MOST_STATES]
+    shown = sorted(int(k) for k in likeliest)
+    step = 1 / len(shown)
+    width = 0.8 * step / len(curves)
+    for place, k in enumerate(shown):
+        x = step * (place + 0.1)
+        state = picture.group(", ".join([short(str(states[k])), *(f"{values[k]:.1%}" for values in curves.values())]))
+        for shift, (kind, values) in enumerate(curves.items()):
+            height = _TALL * float(values[k])
+            sides = {"x": percent(x + shift * width), "width": percent(0.95 * width)}
+            picture.add("rect", kind=kind, inside=state, y=_TOP + _TALL - height, height=height, **sides)
+        if len(shown) <= _MOST_LABELS:
+            middle = percent(step * (place + 0.5))
+            picture.add(
+                "text", short(str(states[k]), 12), kind="note", x=middle, y=_TOP + _TALL + 18, text_anchor="middle"
+            )
+
+
+def _draw_curves(picture: Picture, places: Sequence[float], curves: Mapping[str, Sequence[float]]) -> None:
+    low, high = places[0], places[-1]
+    area = picture.stretched(x="0%", y=_TOP, width="100%", height=_TALL)
+    for kind, heights in curves.items():
+        outline = [(100 * (x - low) / (high - low), 100 - 98 * y) for x, y in zip(places, heights, strict=True)]
+        outline = [(-2, 102), (-2, outline[0][1]), *outline, (102, outline[-1][1]), (102, 102)]  # sides are cut off
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
+        picture.add("polygon", kind=f"{kind} area", inside=area, points=points)
+    for part, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end")):
+        value = f"{low + part * (high - low):.3g}".replace("-", "−")
+        picture.add("text", value, kind="note", x=percent(part), y=_TOP + _TALL + 18, text_anchor=anchor)

@@ -1,0 +1,43 @@
+"""What each lie gains over the truth, with its interval."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from troth.results.formats import share, short
+from troth.results.pictures.svg import Picture, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.audits.findings import Finding
+
+_KINDS = {"GAINS": "gain", "loses": "loss"}
+
+
+def draw_lies(findings: Sequence[Finding]) -> Picture:
+    """Draw the gain of each lie as a dot on its interval: orange gains, blue loses, grey is neither."""
+    row, top = 42, 4
+    bottom = top + row * len(findings)
+    reach = max(0.05, *(max(abs(finding.low), abs(finding.high)) for finding in findings))
+    picture = Picture("Gain of each lie over the truth, with its interval", height=bottom + 26)
+
+    def place(gain: float) -> str:
+        return percent(0.5 + 0.49 * gain / reach)
+
+    for i, finding in enumerate(sorted(findings, key=lambda finding: finding.gain)):
+        y, kind = top + row * i, _KINDS.get(finding.verdict, "neither")
+        tip = f"{finding.lie}: {finding.verdict}, {share(finding.low)} to {share(finding.high)}"
+        line = picture.group(tip)
+        picture.add("text", short(finding.lie, 36), inside=line, x=0, y=y + 12)
+        picture.add("text", share(finding.gain, 1, sign=True), inside=line, x="100%", y=y + 12, text_anchor="end")
+        picture.add("rect", kind="track", inside=line, width="100%", y=y + 20, height=8, rx=4)
+        picture.add("line", kind="axis", inside=line, x1="50%", x2="50%", y1=y + 17, y2=y + 31)
+        middle = y + 24
+        ends = {"x1": place(finding.low), "x2": place(finding.high)}
+        picture.add("line", kind=kind, inside=line, y1=middle, y2=middle, **ends)
+        picture.add("circle", kind=kind, inside=line, cx=place(finding.gain), cy=middle, r=5.5)
+    for x, anchor, value in (("0%", "start", -reach), ("50%", "middle", 0.0), ("100%", "end", reach)):
+        words = share(value, 0, sign=True) if value else "0: the truth"
+        picture.add("text", words, kind="note", x=x, y=bottom + 18, text_anchor=anchor)
+    return picture

@@ -1,0 +1,32 @@
+"""One number on a scale: a score, or what was spent of a budget."""
+
+from __future__ import annotations
+
+from troth.results.formats import number
+from troth.results.pictures.svg import Picture, percent
+
+
+def draw_score(score: float, low: float, high: float, empty_share: float) -> Picture:
+    """Draw a score on its scale, with a mark where an empty report would be."""
+    part = (score - low) / (high - low)
+    title = f"The score {number(score)} on the scale from {number(low)} to {number(high)}"
+    picture = Picture(title, height=78, description=f"An empty report would be at {empty_share:.0%} of the scale.")
+    picture.key(("bar", f"this report: {number(score)}"), ("mark", "an empty report"), y=14)
+    picture.add("rect", kind="track", y=32, width="100%", height=16, rx=8)
+    picture.add("rect", kind="bar soft", y=32, width=percent(part), height=16, rx=8)
+    x = percent(empty_share)
+    picture.add("line", kind="mark", x1=x, x2=x, y1=26, y2=54)
+    picture.add("circle", kind="bar", cx=percent(min(0.98, max(0.02, part))), cy=40, r=8)
+    picture.add("text", f"lowest: {number(low)}", kind="note", x=0, y=70)
+    picture.add("text", f"highest: {number(high)}", kind="note", x="100%", y=70, text_anchor="end")
+    return picture
+
+
+def draw_budget(title: str, *, paid: int, pending: int, budget: int) -> Picture:
+    """Draw what was paid of a budget, and lighter what may still be."""
+    picture = Picture(title, height=12)
+    whole = max(1, budget)
+    picture.add("rect", kind="track", width="100%", height=12, rx=6)
+    picture.add("rect", kind="bar soft", width=percent((paid + pending) / whole), height=12, rx=6)
+    picture.add("rect", kind="bar", width=percent(paid / whole), height=12, rx=6)
+    return picture

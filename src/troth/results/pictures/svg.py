@@ -1,0 +1,111 @@
+"""SVG without scripts, styles or colours: a style sheet beside it, `pictures.css`, follows light, dark and paper."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from importlib.resources import files
+from pathlib import Path
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from troth.campaigns.ledger import write_whole
+from troth.core.errors import ParameterError
+from troth.results.explanation import printable
+
+_WIDTH = 640  # of a picture outside a page, in pixels
+
+
+class Picture:
+    """A picture that is as wide as the place it stands in, with text that keeps its size.
+
+    Places across are percentages (see `percent`), places down are pixels.
+
+    Parameters
+    ----------
+    title, description
+        What somebody who cannot see it is told.
+    height
+        In pixels.
+
+    Examples
+    --------
+    >>> picture = Picture("A bar", height=12)
+    >>> _ = picture.add("rect", kind="bar", width=percent(0.25), height=12)
+    >>> print(picture.__html__())
+    <svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" width="100%" height="12"><title>A
+    bar</title><rect class="bar" width="25%" height="12" /></svg>
+    """
+
+    def __init__(self, title: str, *, height: float, description: str = "") -> None:
+        shape = {"width": "100%", "height": f"{height:g}"}
+        self._root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "picture", "role": "img"} | shape)
+        self.add("title", title)
+        if description:
+            self.add("desc", description)
+
+    def add(
+        self, tag: str, text: str = "", *, kind: str = "", inside: Element | None = None, **attributes: str | float
+    ) -> Element:
+        """Add a shape or text, of a class of the style sheet; ``x_1`` is the attribute ``x-1``."""
+        named = {"class": kind} if kind else {}
+        for name, value in attributes.items():
+            named[name.replace("_", "-")] = value if isinstance(value, str) else f"{value:.4g}"
+        element = SubElement(self._root if inside is None else inside, tag, named)
+        element.text = printable(text) or None
+        return element
+
+    def group(self, title: str, inside: Element | None = None) -> Element:
+        """Add a group that says what it is under the mouse."""
+        element = self.add("g", inside=inside)
+        self.add("title", title, inside=element)
+        return element
+
+    def stretched(self, *, x: str, y: float, width: str, height: float) -> Element:
+        """Add a square of 100 units that is stretched over a part of the picture: for curves."""
+        return self.add("svg", x=x, y=y, width=width, height=height, viewBox="0 0 100 100", preserveAspectRatio="none")
+
+    def key(self, *entries: tuple[str, str], y: float) -> None:
+        """Add a line that says what the colours are: class and word."""
+        x = 0.0
+        for kind, word in entries:
+            self.add("rect", kind=kind, x=x, y=y - 10, width=3 if kind == "mark" else 12, height=12)
+            self.add("text", word, kind="note", x=x + (8 if kind == "mark" else 18), y=y)
+            x += 7 * len(word) + 36
+
+    def __html__(self) -> str:
+        return tostring(self._root, encoding="unicode")
+
+    def standalone(self) -> str:
+        """Return the picture with its style sheet inside, for notebooks and files."""
+        root = deepcopy(self._root)
+        root.set("width", str(_WIDTH))
+        style = Element("style")
+        style.text = style_sheet()
+        root.insert(0, style)
+        return tostring(root, encoding="unicode")
+
+    def _repr_svg_(self) -> str:
+        return self.standalone()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a file, which ends in ``.svg``."""
+        path = Path(path)
+        if path.suffix.lower() != ".svg":
+            raise ParameterError(f"{path.name}: pictures of payments are SVG; name a file that ends in .svg")
+        write_whole(path, self.standalone().encode())
+        return path
+
+
+def percent(part: float) -> str:
+    """Return a part of the width, between 0 and 1, as SVG has it.
+
+    Examples
+    --------
+    >>> percent(0.25), percent(1 / 3), percent(-0.5)
+    ('25%', '33.33%', '0%')
+    """
+    return f"{100 * min(1.0, max(0.0, part)):.4g}%"
+
+
+def style_sheet() -> str:
+    """Return the style sheet of all pictures."""
+    return (files("troth.results") / "assets" / "pictures.css").read_text(encoding="utf-8")

@@ -1,0 +1,72 @@
+"""What lies would have been paid on the very reports that were paid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.settle import scene
+from troth.core.contract import Model, SamplesStatistics, has_independent_rows
+from troth.core.errors import TrothError
+
+if TYPE_CHECKING:
+    from troth.campaigns.settle import Scene
+    from troth.core.support import Array
+    from troth.data import Day, Report
+    from troth.results.result import Result
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What one lie would have been paid, each provider lying alone: means over providers, in shares of the cap."""
+
+    lie: str
+    truth: float
+    earned: float
+
+
+def replay_lies(result: Result) -> list[Replay]:
+    """Score, for each provider alone, another report against the same peers: only its own report changes."""
+    stage, seed = _last_scene(result)
+    at: Any = (*stage.index, np.array(stage.paid))
+    truth = stage.rule.evaluate(stage.fresh(seed)).share[at]
+    replays = []
+    for lie, own in _other_reports(stage, np.random.default_rng(20201206)):
+        try:
+            share = stage.rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
+        except TrothError:
+            continue
+        if np.isfinite(share).all():
+            replays.append(Replay(lie, float(truth.mean()), float(share.mean())))
+    return replays
+
+
+def _last_scene(result: Result) -> tuple[Scene, str | None]:
+    """Return the last round that was scored, as the rule saw it."""
+    campaign = result.campaign
+    by_day: dict[Day, list[Report]] = {}
+    for report in result.reports:
+        by_day.setdefault(report.day, []).append(report)
+    heads = result.ledger.of("round")
+    scored = [head for head in heads if not campaign.waits or head["next"] is not None] or heads
+    head = scored[-1]
+    following = by_day.get(head["next"]) if head["next"] is not None else None
+    return scene(campaign, by_day[head["day"]], following), head["seed"]
+
+
+def _other_reports(stage: Scene, rng: np.random.Generator) -> list[tuple[str, Array]]:
+    """Return lies that statistics alone can tell: they need no rows."""
+    t = stage.round.statistics
+    model: Any = stage.round.evidence
+    lies = [("report nothing", np.zeros_like(t))]
+    if has_independent_rows(model):
+        lies.append(("replicate 2 times", 2 * t))
+    if isinstance(model, SamplesStatistics) and isinstance(stage.round.model, Model):
+        try:
+            theta = model.draw_parameters(rng, t.shape[:-1])
+            lies.append(("fabricate from prior", model.draw_statistics(rng, theta, model.design(t))))
+        except (TrothError, TypeError):
+            pass
+    return lies

@@ -1,0 +1,107 @@
+"""Pictures are SVG that carries text as text, keeps to its frame, and is a file of its own where that is asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+
+import troth
+from troth.results.beliefs import Belief
+from troth.results.pictures import Bar, Picture, draw_bars, draw_belief, draw_budget, draw_lies, draw_score
+
+HOSTILE = "</svg><script>alert(1)</script>\x00\x1b[2J\u202e"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def lie(gain: float, low: float, high: float) -> Any:
+    verdict = "GAINS" if low > 0 else "loses" if high < 0 else "no difference found"
+    return SimpleNamespace(lie=HOSTILE, gain=gain, low=low, high=high, verdict=verdict)
+
+
+CURVE = Belief(HOSTILE, [0.0, 0.5, 1.0], [1.0, 1.0, 1.0], [0.1, 1.0, 0.1])
+STATES = Belief("state", [HOSTILE, "b"], [0.5, 0.5], [0.9, 0.1], discrete=True)
+PICTURES = {
+    "bars": lambda: draw_bars("Bars", [Bar(HOSTILE, "1.00", 0.9, 0.5, 100), Bar("b", "-2.00", -0.2, 0.0, 50)]),
+    "curve": lambda: draw_belief(CURVE),
+    "prior alone": lambda: draw_belief(Belief("mean", [0.0, 1.0], [1.0, 1.0], [])),
+    "states": lambda: draw_belief(STATES),
+    "very many states": lambda: draw_belief(
+        Belief("state", [f"s{k}" for k in range(5000)], [1 / 5000] * 5000, [1 / 5000] * 5000, discrete=True)
+    ),
+    "lies": lambda: draw_lies([lie(0.3, 0.1, 0.5), lie(-0.1, -0.2, -0.05), lie(0.0, -0.1, 0.1)]),
+    "score": lambda: draw_score(0.4, -1.0, 1.0, 0.68),
+    "score outside": lambda: draw_score(float("-inf"), -1.0, 1.0, 1.2),
+    "budget": lambda: draw_budget(HOSTILE, paid=150, pending=10, budget=100),
+    "no budget": lambda: draw_budget("nothing", paid=0, pending=0, budget=0),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_safe_and_keep_to_their_frame(name: str) -> None:
+    picture = PICTURES[name]()
+    text = picture.__html__()
+    assert "<script" not in text
+    assert "style" not in text
+    root = fromstring(picture.standalone())
+    assert root.attrib["role"] == "img"
+    assert root.findtext(f"{SVG}title")
+    assert len(text) < 30_000
+    for place in re.findall(r'"([-\d.e+]+)%"', text):
+        assert 0 <= float(place) <= 100
+    assert "nan" not in text
+    assert "inf" not in text.replace("−∞", "")
+
+
+def widths(picture: Picture, kind: str) -> list[float]:
+    root = fromstring(picture.__html__())
+    bars = [bar for bar in root.iter(f"{SVG}rect") if bar.get("class") == kind and bar.get("width", "").endswith("%")]
+    return [float(bar.attrib["width"].rstrip("%")) for bar in bars]
+
+
+def test_bars_have_one_scale_and_negative_ones_reach_below_zero() -> None:
+    picture = draw_bars("Bars", [Bar("a", "80.00", 0.8, 0.5, 100), Bar("b", "10.00", 0.2, 0.5, 50)])
+    assert widths(picture, "track") == [100, 50]
+    assert widths(picture, "bar") == [80, 10]
+    below = draw_bars("Bars", [Bar("a", "75.00", 0.75, 0.0, 75), Bar("b", "-25.00", -0.5, 0.0, 50)])
+    assert widths(below, "track") == [75, 50]
+    assert widths(below, "bar") == [56.25, 25]
+
+
+def test_lies_that_gain_are_told_from_those_that_lose() -> None:
+    root = fromstring(draw_lies([lie(0.3, 0.1, 0.5), lie(-0.1, -0.2, -0.05), lie(0, -0.1, 0.1)]).__html__())
+    dots = {dot.get("class"): float(dot.attrib["cx"].rstrip("%")) for dot in root.iter(f"{SVG}circle")}
+    assert dots["loss"] < 50 == dots["neither"] < dots["gain"]
+
+
+def test_a_picture_is_a_file_of_its_own(tmp_path: Path) -> None:
+    frame = {"who": ["a"] * 9 + ["<b>"] * 9 + ["c"] * 9, "x": [1, 1, 0] * 6 + [0, 0, 1] * 3}
+    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="900.00", seed=1)
+    picture = paid.plot(tmp_path / "p.svg")
+    root = fromstring((tmp_path / "p.svg").read_bytes())
+    assert root.findtext(f"{SVG}style", "").startswith(".picture {")
+    assert {"a", "<b>", "c"} <= {text.text for text in root.iter(f"{SVG}text")}
+    assert picture._repr_svg_() in paid._repr_html_()
+    with pytest.raises(troth.ParameterError, match=r"p.png: .* ends in .svg"):
+        picture.save(tmp_path / "p.png")
+
+
+@pytest.mark.parametrize(
+    ("providers", "days", "shape", "kind"), [(70, 1, "polyline", "curve"), (3, 4, "rect", "missing")]
+)
+def test_many_providers_are_a_curve_and_days_a_heat_map(providers: int, days: int, shape: str, kind: str) -> None:
+    rows = [(f"p{i}", day, i % 2) for i in range(providers) for day in range(days) if (i, day) != (2, 2)]
+    who, day, x = zip(*rows, strict=True)
+    frame = {"who": who, "x": x} | ({"day": day} if days > 1 else {})
+    model, rule = troth.models.Bernoulli(1, 1), troth.SyntheticPeers(draws=4)
+    paid = troth.pay(frame, model, rule, provider="who", day="day" if days > 1 else None, budget="900", seed=1)
+    root = fromstring(paid.plot().__html__())
+    assert [each.get("class") for each in root.iter(SVG + shape)].count(kind) == 1
+    if days > 1:
+        titles = [title.text or "" for title in root.iter(f"{SVG}title")]
+        assert sum(title.startswith("2: ") for title in titles) == 3
+        assert "2: no report" in titles

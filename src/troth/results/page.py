@@ -96,15 +96,15 @@ def _head(result: Result, found: Findings) -> str:
     campaign = result.campaign
     days = f"{len(result.rounds)} days" if campaign.daily else "one round"
     spent = campaign.round_budget * len(result.rounds)
-    nothing = [p.nothing for paid in result.rounds for p in paid.payments]
-    least, most = min(nothing, default=0.0), max(nothing, default=0.0)
+    empty_shares = [p.empty_share for paid in result.rounds for p in paid.payments]
+    least, most = min(empty_shares, default=0.0), max(empty_shares, default=0.0)
     share = f"{least:.0%}" if most - least < 0.005 else f"{least:.0%} to {most:.0%}"
     fit = "–" if found.fit is None else "plausible" if found.fit.plausible else "poor"
     tiles = [
         ("paid", campaign.show(result.paid), f"of {campaign.show(spent)}"),
         ("goes back", campaign.show(spent - result.paid), "what was not earned"),
         ("providers", f"{len(result.totals):,}", days),
-        ("paid for nothing", share, "of the cap, for an empty report"),
+        ("empty share", share, "of the cap, for an empty report"),
         ("fit of the model", fit, f"{type(campaign.model).__name__}"),
     ]
     cells = "".join(
@@ -174,12 +174,12 @@ def _payments_plot(result: Result) -> str:
             f'<rect class="bar" x="{left}" y="{y + 4}" width="{length:.1f}" height="{height - 8}" rx="3"/>'
             f'<text class="value" x="{left + span + 8}" y="{y + 15}">{escape(result.campaign.text(p.payment))}</text></g>'
         )
-    nothing = payments[0].nothing
-    x = left + nothing * span
+    empty_share = payments[0].empty_share
+    x = left + empty_share * span
     total = top + len(payments) * height
     mark = (
         f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 4}" y2="{total}"/>'
-        f'<text class="note" x="{x:.1f}" y="{top - 8}" text-anchor="middle">an empty report: {nothing:.0%}</text>'
+        f'<text class="note" x="{x:.1f}" y="{top - 8}" text-anchor="middle">an empty report: {empty_share:.0%}</text>'
     )
     label = "Payments as shares of the cap, largest first"
     return _svg(wide, total + 6, label, "".join(rows) + mark) + (
@@ -202,7 +202,7 @@ def _curve(payments: Sequence[Payment]) -> str:
         f'<text class="note" x="34" y="{214 - 180 * s:.1f}" text-anchor="end">{s:.0%}</text>'
         for s in (0.0, 0.25, 0.5, 0.75, 1.0)
     )
-    y = 210 - 180 * payments[0].nothing
+    y = 210 - 180 * payments[0].empty_share
     mark = f'<line class="mark" x1="40" x2="700" y1="{y:.1f}" y2="{y:.1f}"/>'
     text = f'<text class="note" x="370" y="232" text-anchor="middle">{len(shares):,} providers, the best paid first; dashed: an empty report</text>'
     return _svg(
@@ -457,7 +457,7 @@ def _proofs(result: Result, found: Findings) -> list[str]:
         "<p><b>Assumed, not proved:</b></p><ul>" + "".join(f"<li>{escape(line)}</li>" for line in ASSUMED) + "</ul>"
     )
     parts.append(
-        "<p><b>Paid for nothing.</b> Payments are never negative, so an empty report is paid too: every bounded rule of this kind "
+        "<p><b>The empty share.</b> Payments are never negative, so an empty report is paid too: every bounded rule of this kind "
         "pays it at least half of the cap. What data earn above that is what they were worth.</p>"
     )
     if result.campaign.groups:

@@ -25,7 +25,7 @@ def plot_payments(result: Result, path: Any = None) -> Any:
     for paid in result.rounds:
         for p in paid.payments:
             caps[p.provider] = caps.get(p.provider, 0) + p.cap
-            empty[p.provider] = empty.get(p.provider, 0.0) + p.cap * p.nothing
+            empty[p.provider] = empty.get(p.provider, 0.0) + p.cap * p.empty_share
     names = sorted(result.totals, key=lambda name: result.totals[name])
     names = names if len(names) <= _MOST_BARS else names[: _MOST_BARS // 2] + names[-_MOST_BARS // 2 :]
     figure = Figure(figsize=(7.2, 1.2 + 0.28 * len(names)), layout="constrained")

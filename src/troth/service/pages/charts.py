@@ -21,7 +21,7 @@ def payments_chart(spec: Campaign, payments: list[dict[str, Any]]) -> dict[str, 
         "names": [short(p["provider"], 24) for p in some],
         "paid": [float(p["payment"]) for p in some],
         "caps": [float(p["cap"]) for p in some],
-        "empty": [round(p["nothing"] * float(p["cap"]), spec.decimals) for p in some],
+        "empty": [round(p["empty_share"] * float(p["cap"]), spec.decimals) for p in some],
         "cut": max(0, len(payments) - _MOST_BARS),
     }
 
@@ -34,5 +34,5 @@ def rounds_chart(view: dict[str, Any], lines: list[dict[str, Any]]) -> dict[str,
         "names": [str(line["round"]["day"] or f"round {line['round']['number']}") for line in lines],
         "paid": [float(line["payment"]["payment"]) for line in lines],
         "caps": [float(line["payment"]["cap"]) for line in lines],
-        "empty": [float(line["payment"]["nothing"]) * float(line["payment"]["cap"]) for line in lines],
+        "empty": [float(line["payment"]["empty_share"]) * float(line["payment"]["cap"]) for line in lines],
     }

@@ -38,7 +38,7 @@ _TROTH = """
 from troth.data import Request, read_reports
 from troth import models
 model = models.Bernoulli(1, 1) if d == 0 else models.LinearRegression([0.0] * d, [[float(i == j) for j in range(d)] for i in range(d)], 1)
-request = Request(model.sums, tuple(columns), "provider")
+request = Request(model.reduction, tuple(columns), "provider")
 """
 PROGRAMS = {
     "troth": _TROTH + "report(lambda: len(read_reports(path, request)[0]))",

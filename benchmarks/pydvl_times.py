@@ -14,7 +14,7 @@ from benchmarks.pydvl_pay import EFFORTS, MODELS, RULES, share
 from benchmarks.pydvl_rounds import SETTINGS, as_reports, draw, statistics, together
 from benchmarks.timing import best_time
 from troth import rivals
-from troth.mechanisms.rule import Round
+from troth.mechanisms import Round
 
 CONVERGED = 100  # permutations that pyDVL's default stopping rule looks back over, so it cannot stop sooner
 

@@ -33,7 +33,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.campaigns.check",
         "troth.campaigns.past",
         "troth.campaigns.ledger",
-        "troth.campaigns.settings",
+        "troth.core.settings",
     ),
 }
 # Modules of campaigns have inner names too; these are the ones that others call.
@@ -48,7 +48,7 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
     "troth.campaigns.check": ("Setting", "setting_of", "audit_campaign", "certify_campaign"),
     "troth.campaigns.past": ("read_history", "fit_campaign", "fitted_text", "backtest_campaign"),
     "troth.campaigns.ledger": ("LedgerError", "read_ledger"),
-    "troth.campaigns.settings": ("CampaignError",),
+    "troth.core.settings": ("CampaignError",),
     "troth.history.learn": ("fit",),
 }
 

@@ -135,7 +135,7 @@ def main(folder: Path) -> dict[str, float]:
     errors = {f"{name}, error": float(gain.std() / ROUNDS**0.5) for name, gain in gains.items()}
     return {
         **kept,
-        "laws": float(len(laws.held)),
+        "laws": float(len(laws.obeyed)),
         "institutions": float(len(reports)),
         "plausible": float(fit.plausible),
         **found,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from troth.audits import strategies as strategies
     from troth.campaigns.ledger import LedgerError as LedgerError
     from troth.campaigns.seed import Secret as Secret
-    from troth.campaigns.settings import CampaignError as CampaignError
     from troth.campaigns.terms import Campaign as Campaign
     from troth.certificates import Certificate as Certificate
     from troth.certificates import Claim as Claim
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from troth.core.information import mutual_information as mutual_information
     from troth.core.information import peer_log_pmi as peer_log_pmi
     from troth.core.laws import check_model as check_model
+    from troth.core.settings import CampaignError as CampaignError
     from troth.core.support import Support as Support
     from troth.history import Backtest as Backtest
     from troth.history import History as History
@@ -91,7 +91,7 @@ _HOMES = {
     "troth.campaigns.ledger": ("LedgerError",),
     "troth.results.pay": ("pay", "verify"),
     "troth.results.result": ("Result",),
-    "troth.campaigns.settings": ("CampaignError",),
+    "troth.core.settings": ("CampaignError",),
     "troth.campaigns.seed": ("Secret",),
     "troth.campaigns.terms": ("Campaign",),
     "troth.certificates": (

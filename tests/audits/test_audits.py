@@ -248,7 +248,7 @@ def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.Captu
     one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=3000) for _ in range(2))
     assert one == two
     assert one.findings[0].detectable > 0
-    assert one.nothing == pytest.approx(troth.divergences.logistic.empty_share)
+    assert one.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
     more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=30_000, show_progress=True)
     assert more.findings[0].detectable < one.findings[0].detectable
     assert "100%" in capsys.readouterr().err

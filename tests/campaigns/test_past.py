@@ -266,7 +266,7 @@ def test_options_that_mean_nothing_are_refused(
     assert not (folder / "fitted.toml").exists()
 
 
-def under_brier(folder: Path, family: str, form: str = "types") -> Path:
+def under_brier(folder: Path, family: str, form: str = "unordered") -> Path:
     path = campaign(folder, family)
     path.write_text(path.read_text().replace('rule = "SyntheticPeers"\ndraws = 8', f'rule = "Brier"\nform = "{form}"'))
     return path
@@ -288,7 +288,7 @@ def test_brier_refuses_day_types_of_counts(folder: Path, monkeypatch: pytest.Mon
     assert "Brier needs to know p(data|θ) over finitely many datasets" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("form", ["unordered", "paper"])
 @pytest.mark.parametrize("family", ["Bernoulli", "Categorical"])
 def test_brier_pays_day_types_of_labels(
     family: str, form: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any

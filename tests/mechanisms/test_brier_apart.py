@@ -1,4 +1,4 @@
-"""Brier for day types: each peer's labels foretold by themselves, against enumeration, mpmath and every lie."""
+"""Brier for day types: each peer's labels predicted by themselves, against enumeration, mpmath and every lie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.row_orders import log_orders
 
-PROBABILITY, COINCIDENCE = "chance foretold of the peers' data", "sum of squared chances"
+PROBABILITY, COLLISION = "probability", "collision_probability"
 
 
 def random_law(rng: Any, prior: Any, codes: int, dispersion: float) -> Any:
@@ -50,7 +50,7 @@ def datasets(law: Any, rows: int, unordered: bool) -> Any:
     return np.array([law.statistics(list(data)) for data in product(range(codes), repeat=rows)])
 
 
-@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("form", ["unordered", "paper"])
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c"]])
 @pytest.mark.parametrize("seed", range(40 if SOAK else 8))
 def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: Any, seed: int) -> None:
@@ -60,7 +60,7 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
     data = [law.draw_data(rng, theta, n) for law, n in zip(laws, rows, strict=True)]
     t = np.stack([law.statistics(x) for law, x in zip(laws, data, strict=True)])
     told = troth.Brier(form).explain(laws, t, rows=rows, groups=groups)
-    unordered = form == "types"
+    unordered = form == "unordered"
     for i, own in enumerate(t):
         posterior = np.array(laws[0].prior) * np.exp(own - laws[0].log_evidence(own))
         everything, said = np.zeros((1, len(posterior))), np.zeros(len(posterior))
@@ -75,7 +75,7 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
         assert chance.sum() == pytest.approx(1.0, rel=1e-11)
         happened = float(np.exp(said) @ posterior)
         assert told.terms[PROBABILITY][i] == pytest.approx(happened, rel=1e-12)
-        assert told.terms[COINCIDENCE][i] == pytest.approx((chance**2).sum(), rel=1e-12)
+        assert told.terms[COLLISION][i] == pytest.approx((chance**2).sum(), rel=1e-12)
         gap = (chance**2).sum() - happened**2 + (happened - 1) ** 2
         expected = 1 - (gap / 2 if unordered else gap / len(chance))
         assert told.share[i] == pytest.approx(expected, rel=1e-12)
@@ -133,7 +133,7 @@ def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
     return 1 - 0.5 * (((posterior @ np.exp(types).T) ** 2).sum(axis=1)[:, None] - 2 * happened + 1)
 
 
-@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("form", ["unordered", "paper"])
 def test_no_lie_gains(form: Any) -> None:
     for world in worlds():
         assert worst(world, brier_share(form)) <= 1e-12
@@ -160,7 +160,7 @@ def test_best_response_and_bonds_agree() -> None:
     seed=st.integers(0, 10**9),
     providers=st.integers(2, 6),
     grouped=st.booleans(),
-    form=st.sampled_from(["types", "paper"]),
+    form=st.sampled_from(["unordered", "paper"]),
     shuffle=st.randoms(use_true_random=False),
 )
 def test_payments_for_every_input(seed: int, providers: int, grouped: bool, form: Any, shuffle: Any) -> None:
@@ -250,8 +250,8 @@ def test_fifty_providers_of_a_thousand_rows() -> None:
             pairs = [x * y for x, y in zip(pairs, same, strict=True)]
         assert told.terms[PROBABILITY][0] == pytest.approx(float(sum(chances)), rel=1e-9)
         three = troth.Brier().explain(laws[:3], t[:3], rows=np.full(3, 1000))
-        assert three.terms[COINCIDENCE][0] == pytest.approx(float(sum(pairs)), rel=1e-10)
-    assert 0 < told.terms[COINCIDENCE][0] < 1e-40
+        assert three.terms[COLLISION][0] == pytest.approx(float(sum(pairs)), rel=1e-10)
+    assert 0 < told.terms[COLLISION][0] < 1e-40
 
 
 @pytest.mark.parametrize(("codes", "rows"), [(2, 5000), (3, 300), (4, 100), (6, 20)])
@@ -297,7 +297,7 @@ def test_without_dispersion_two_providers_are_a_finite_model() -> None:
     types = models.LatentClass([0.3, 0.7], "categorical", table)
     finite = models.Finite([0.3, 0.7], table)
     data = generator(3).integers(0, 3, (2, 9))
-    for form in ("types", "paper"):
+    for form in ("unordered", "paper"):
         rule = troth.Brier(form)
         ours = rule.pay(types, types.statistics(data), budget=1.0, rows=[9, 9])
         np.testing.assert_allclose(ours, rule.pay(finite, finite.statistics(data), budget=1.0, rows=[9, 9]), rtol=1e-13)

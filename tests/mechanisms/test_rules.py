@@ -315,11 +315,11 @@ def test_e12_the_papers_brier_loses_its_incentive_and_ours_does_not() -> None:
     peers = model.statistics([0] * 14 + [1] * 6)
     t = np.stack([model.statistics([0] * 5), peers])
     lost = {}
-    for form in ("paper", "types"):
+    for form in ("paper", "unordered"):
         rule = troth.Brier(form)
         lost[form] = float(rule.explain(model, t).share[0] - rule.empty_share(model, t)[0])
     assert abs(lost["paper"]) < 1e-9
-    assert lost["types"] > 0.01
+    assert lost["unordered"] > 0.01
 
 
 def test_brier_by_hand() -> None:

@@ -20,7 +20,7 @@ from mechanisms.exact import (
 from registry import SOAK
 from troth import divergences
 from troth.core.information import log_pmi
-from troth.mechanisms.rule import normalise
+from troth.mechanisms.breakdown import normalise
 from troth.mechanisms.score_range import _extremes
 
 TOLERANCE = 1e-12
@@ -107,7 +107,7 @@ def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> Non
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("form", ["types", "paper"])
+@pytest.mark.parametrize("form", ["unordered", "paper"])
 def test_brier(part: int, form: Any) -> None:
     """Where log-likelihoods alone do not tell how many rows there are, the rule asks for them; that is rare."""
     asked = 0
@@ -158,7 +158,7 @@ def test_e6_paying_nothing_for_pmi_zero_over_days_is_caught() -> None:
     def pay(given: list[Any], t: Any) -> Any:
         result = troth.MultiDay(exchangeable=True).explain(one_model(given), t)
         assert result.log_pmi is not None
-        hopeless = np.isneginf(result.log_pmi) | np.isneginf(result.terms["log PMI with the next day's peers"])
+        hopeless = np.isneginf(result.log_pmi) | np.isneginf(result.terms["next_day_log_pmi"])
         return np.where(hopeless, 0.0, result.share)
 
     found = [worst_gain_over_two_days(w, pay) for part in range(8) for w in worlds(part, kinds=((True, False),))]
@@ -216,7 +216,7 @@ def test_synthetic_peers_draw_what_the_expectation_says() -> None:
     world = finite_world(3, zeros=False, different=True)
     rule = troth.SyntheticPeers(draws=20_000)
     t = np.stack([world.reports(i, every_size=False)[0][0] for i in range(len(world.models))])
-    found = rule.explain(world.models, t, rng=np.random.default_rng(1)).terms["term of the drawn peers"]
+    found = rule.explain(world.models, t, rng=np.random.default_rng(1)).terms["drawn_peers"]
     for provider in range(len(world.models)):
         peers, _ = world.peers(provider)
         marginal, _ = world.beliefs(provider)

@@ -17,7 +17,7 @@ import troth
 from registry import generator
 from troth import divergences, models
 from troth.core.information import log_pmi
-from troth.mechanisms.rule import normalise
+from troth.mechanisms.breakdown import normalise
 from troth.models.numerics.extremes import datasets_by_type
 
 SIZES = (1, 6)  # rows of all peers on a quiet and on a busy day

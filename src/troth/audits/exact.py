@@ -12,13 +12,12 @@ import numpy as np
 from troth.certificates.reports import enumerate_reports
 from troth.core.contract import Array, Model, shared_evidence
 from troth.core.errors import DataError, ParameterError
-from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.multi_day import MultiDay
-from troth.mechanisms.rule import Round, Rule
-from troth.mechanisms.synthetic_peers import SyntheticPeers
+from troth.mechanisms import Round
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from troth.mechanisms import Rule
 
 _LARGEST = 3_000_000
 
@@ -64,7 +63,7 @@ def best_response(
 
     Notes
     -----
-    Rules over two days are averaged over the second day's peers; `SyntheticPeers` over everything that it could draw.
+    Rules over two days are averaged over the second day's peers, rules that draw over everything that they could draw.
 
     Examples
     --------
@@ -122,28 +121,21 @@ def _expected_shares(
 ) -> Array:
     """Share of every own report with all of today's peers, averaged over any other day: ``(report, peers)``."""
     counts = np.array([float(n) for n in rows])
-    rule = _averaged(rule)
+    rule = rule.in_expectation()
     if rule.days == 1:
         t = _with_own(own[:, None], peers[None], provider)
         sizes = np.broadcast_to(counts, t.shape[:-1]).copy()
         sizes[..., provider] = own_rows[:, None]
-        told = rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0), lenient=True))
-        return np.nan_to_num(told.share[..., provider])  # a report outside the range is refused
-    found = np.empty((len(own), len(peers)))
+        result = rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0), lenient=True))
+        return np.nan_to_num(result.share[..., provider])  # a report outside the range is refused
+    shares = np.empty((len(own), len(peers)))
     tomorrow = _with_own(own[:1, None], peers[None], provider)[0]
     for i in range(len(own)):
         today = _with_own(own[i : i + 1, None], peers[None], provider)[0]
         days = np.stack(np.broadcast_arrays(today[:, None], tomorrow[None]), axis=-3)
         paid = rule.evaluate(Round(model, days, rows=counts, lenient=True)).share[..., 0, provider]
-        found[i] = np.nan_to_num(paid) @ marginal
-    return found
-
-
-def _averaged(rule: Rule) -> Rule:
-    """Return a rule whose average over a second day is that of a rule over its own draws."""
-    if isinstance(rule, SyntheticPeers):
-        return MultiDay(rule.divergence)
-    return Bonded(_averaged(rule.rule)) if isinstance(rule, Bonded) else rule
+        shares[i] = np.nan_to_num(paid) @ marginal
+    return shares
 
 
 def _with_own(own: Array, peers: Array, provider: int) -> Array:

@@ -52,14 +52,14 @@ class Audit:
     rule: Rule
     rounds: int
     false_alarm: float
-    nothing: float
+    empty_share: float
     findings: tuple[Finding, ...]
 
     def __str__(self) -> str:
         head = f"{'lie':<34} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
         lines = [
             f"{type(self.rule).__name__}: {self.rounds:,} rounds, in units of the cap; the honest earn "
-            f"{self.findings[0].truth if self.findings else float('nan'):.3f}, nothing earns {self.nothing:.3f}",
+            f"{self.findings[0].truth if self.findings else float('nan'):.3f}, an empty report {self.empty_share:.3f}",
             head,
             "-" * len(head),
         ]
@@ -83,7 +83,7 @@ class Audit:
             "rule": repr(self.rule),
             "rounds": self.rounds,
             "false_alarm": self.false_alarm,
-            "nothing": self.nothing,
+            "empty_share": self.empty_share,
             "findings": [{**asdict(f), "verdict": f.verdict} for f in self.findings],
         }
 

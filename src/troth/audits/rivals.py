@@ -14,7 +14,7 @@ import numpy as np
 from troth.core.contract import Array, Generator, HasSupport
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import log_pmi
-from troth.mechanisms.rule import Breakdown, Round, Rule
+from troth.mechanisms import Breakdown, Round, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import check_generator
-from troth.mechanisms.rule import Round, Rule, group_weights
+from troth.mechanisms import Round, Rule, group_weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +109,7 @@ def audit(
         total.finding(label, rule, false_alarm, _accounts(play))
         for label, (play, _), total in zip(labels, tried, totals, strict=True)
     )
-    return Audit(rule, rounds, false_alarm, scene.nothing(np.random.default_rng(1)), findings)
+    return Audit(rule, rounds, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
 
 
 class _Scene:
@@ -227,12 +227,12 @@ class _Scene:
         share = self.rule.evaluate(Round(models, t, groups, rows, rng, test, lenient=True)).share
         return (share[..., 0, :] if self.rule.days > 1 else share)[..., list(accounts)]
 
-    def nothing(self, rng: Generator) -> float:
-        """Return the share of the cap that the rule pays the liar for nothing, on average over a few rounds."""
+    def empty_share(self, rng: Generator) -> float:
+        """Return the liar's empty share, on average over a few rounds."""
         _, honest, test = self.draw(rng, 64)
         rows = np.array(self.rows, dtype=np.float64)
         round_ = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
-        share = self.rule.empty_share_of(round_)
+        share = self.rule.evaluate_empty(round_)
         share = share[..., 0, :] if self.rule.days > 1 else share
         return float(np.nanmean(share[..., self.liar]))
 

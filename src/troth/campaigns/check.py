@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from troth.audits import Audit, audit
 from troth.certificates import Certificate, certify
 from troth.core.errors import DataError
-from troth.mechanisms import SyntheticPeers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
+_DRAWS = 8
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,7 @@ def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audi
     Peers are drawn a few times only, which changes no expected payment.
     """
     models = campaign.models_for(setting.names)
-    rule = campaign.rule_for(models, len(setting.names))
-    if isinstance(rule, SyntheticPeers):
-        rule = replace(rule, draws=min(int(rule.draws), 8))
+    rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
 

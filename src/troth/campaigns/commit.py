@@ -10,6 +10,7 @@ from troth.campaigns.ledger import locked, write_whole
 from troth.campaigns.seed import draw_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
+from troth.mechanisms import DEFAULT_RULE
 
 DAILY_ROUNDS = 4096
 _HEADER = re.compile(r"""^[ \t]*\[[ \t]*["']?mechanism["']?[ \t]*\][ \t]*(#[^\n]*)?\r?\n""", re.MULTILINE)
@@ -64,7 +65,7 @@ def _with_commitment(text: str, commitment: str) -> str | None:
         *(text[: m.end()] + line + text[m.end() :] for m in _HEADER.finditer(text)),
         *(text[: m.start()] + f"mechanism.{line}" + text[m.start() :] for m in _DOTTED.finditer(text)),
         *(text[: m.end()] + f" {entry}," + text[m.end() :] for m in _INLINE.finditer(text)),
-        text.rstrip() + f'{end}{end}[mechanism]{end}rule = "SyntheticPeers"{end}{line}',
+        text.rstrip() + f'{end}{end}[mechanism]{end}rule = "{DEFAULT_RULE}"{end}{line}',
     ]
     before = tomllib.loads(text)
     for changed in ways:
@@ -72,7 +73,7 @@ def _with_commitment(text: str, commitment: str) -> str | None:
             after = tomllib.loads(changed)
         except tomllib.TOMLDecodeError:
             continue
-        mechanism = {**before.get("mechanism", {"rule": "SyntheticPeers"}), "commitment": commitment}
+        mechanism = {**before.get("mechanism", {"rule": DEFAULT_RULE}), "commitment": commitment}
         if after == {**before, "mechanism": mechanism}:
             return changed
     return None

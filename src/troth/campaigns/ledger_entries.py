@@ -107,7 +107,7 @@ def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
         high=as_number(entry["high"]),
         terms={term: float(value) for term, value in entry["terms"].items()},
         share=float(entry["share"]),
-        nothing=float(entry["nothing"]),
+        empty_share=float(entry["empty_share"]),
         cap=minor(entry["cap"]),
         payment=minor(entry["payment"]),
         deposit=minor(entry.get("deposit", "0")),

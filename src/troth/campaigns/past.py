@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import canonical
-from troth.campaigns.settings import closest, plain_copy
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Counts, Moments
+from troth.core.settings import closest, plain_copy
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
@@ -99,12 +99,11 @@ def fit_campaign(campaign: Campaign, history: History, family: str | None = None
         As for `troth.fit`.
     """
     name = _family(campaign, family)
-    brier = campaign.mechanism is not None and campaign.mechanism.name == "Brier"
     labels = name == "LatentClass" and law_for(history_sums(campaign)) in LABELS
-    if brier and name in ("LatentClass", "ProviderNormal") and not labels:
+    if campaign.rule.needs_finite_data and name in ("LatentClass", "ProviderNormal") and not labels:
         raise ParameterError(
-            f"Brier cannot pay {name} of counts or values, which could be infinitely many: choose another rule, or a "
-            "column of labels"
+            f"{campaign.rule.name} cannot pay {name} of counts or values, which could be infinitely many: choose "
+            "another rule, or a column of labels"
         )
     if name in ("LatentClass", "ProviderNormal"):
         return fit(history, name, **options)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.core.contract import Model
 from troth.core.errors import DataError, TrothError
-from troth.mechanisms import Bonded, MultiDay, Round, SyntheticPeers
+from troth.mechanisms import Figures, Round
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,23 +20,15 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.data import Report
-    from troth.mechanisms import Breakdown, Rule
+    from troth.mechanisms import Rule
 
 
-@dataclass(frozen=True)
-class Payment:
+@dataclass(frozen=True, kw_only=True)
+class Payment(Figures):
     """What one provider earns in a round, and all numbers that it came from.
 
     Attributes
     ----------
-    log_pmi
-        Log PMI of the report with its peers', in nats.
-    score, low, high
-        What is put on a scale, and the scale; None where nothing is scored.
-    share
-        Share of the cap that is paid.
-    nothing
-        Share of the cap that an empty report would have been paid.
     cap
         The most that the provider could earn, in minor units, rounded down.
     payment
@@ -49,17 +39,9 @@ class Payment:
 
     provider: str
     rows: int
-    log_pmi: float | None
-    score: float | None
-    low: float | None
-    high: float | None
-    terms: dict[str, float]
-    share: float
-    nothing: float
     cap: int
     payment: int
     deposit: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,7 +75,7 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     """Arrange reports for the rule: the round's, and the next day's where the rule waits for it."""
     today = {report.provider: report for report in reports}
     tomorrow = {report.provider: report for report in following or ()}
-    names = sorted({*today, *tomorrow})
+    names = _names(reports, following)
     if len(today) < 2:
         raise DataError(
             f"a round needs the reports of at least two providers, not {len(today)}: each is paid by what its data and "
@@ -132,25 +114,37 @@ def settle(
     seed
         For rules that draw.
     """
-    names: list[str] = []
     try:
         stage = scene(campaign, reports, following)
-        names = stage.names
         result = stage.rule.evaluate(stage.fresh(seed))
-        nothing = stage.rule.empty_share_of(stage.fresh(seed))
+        empty_shares = stage.rule.evaluate_empty(stage.fresh(seed))
+        deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
     except TrothError as error:
         days = [some[0].day for some in (reports, following) if some]
-        raise DataError(_with_names(str(error), names or sorted(r.provider for r in reports), days)) from None
-    caps = campaign.caps_for([names[place] for place in stage.paid])
+        raise DataError(error.in_campaign(_names(reports, following), days)) from None
+    caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
-    deposits = _deposits(stage, caps)
-    found = []
-    for place, cap, deposit in zip(stage.paid, caps, deposits, strict=True):
+    payments = []
+    for place, cap in zip(stage.paid, caps, strict=True):
         where = (*stage.index, place)
-        share = float(result.share[where])
-        amount = max(portion(share, cap), -deposit)
-        found.append(_payment(result, where, names[place], rows, cap, amount, deposit, float(nothing[where])))
-    return found
+        figures = result.at(*where, empty_share=float(empty_shares[where]))
+        deposit = ceil(cap * deposit_shares[where])
+        payments.append(
+            Payment(
+                **vars(figures),
+                provider=stage.names[place],
+                rows=rows[stage.names[place]],
+                cap=int(cap),
+                payment=max(portion(figures.share, cap), -deposit),
+                deposit=deposit,
+            )
+        )
+    return payments
+
+
+def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> list[str]:
+    """Return everybody who has a place in the rule's arrays, in the order of their places."""
+    return sorted({report.provider for report in (*reports, *(following or ()))})
 
 
 def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
@@ -162,17 +156,7 @@ def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
     today = [Report(name, None, 0, np.zeros(model.reduction.width)) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
-        _drawing_once(stage.rule).evaluate(stage.fresh(seed))
-
-
-def _drawing_once(rule: Rule) -> Rule:
-    if isinstance(rule, SyntheticPeers):
-        return replace(rule, draws=1)
-    if isinstance(rule, Bonded):
-        return Bonded(_drawing_once(rule.rule))
-    if isinstance(rule, MultiDay) and not isinstance(rule.last, str):
-        return replace(rule, last=_drawing_once(rule.last))
-    return rule
+        stage.rule.drawing(1).evaluate(stage.fresh(seed))
 
 
 def statistics_of(model: Any, summary: Array) -> Array:
@@ -186,67 +170,3 @@ def _statistics(model: Model | list[Model], names: list[str], reports: dict[str,
     if isinstance(model, Model):
         return statistics_of(model, np.array(summaries))
     return np.array([statistics_of(own, each) for own, each in zip(model, summaries, strict=True)])
-
-
-def _deposits(stage: Scene, caps: list[Fraction]) -> list[int]:
-    rule = stage.rule
-    if not isinstance(rule, Bonded):
-        return [0] * len(caps)
-    inner = rule.rule.empty_share_of(stage.round) if rule.rule.constant_empty_share else None
-    found = []
-    for place, cap in zip(stage.paid, caps, strict=True):
-        share = None if inner is None else Fraction(float(inner[(*stage.index, place)]))
-        found.append(ceil(cap if share is None or share >= 1 else cap * share / (1 - share)))
-    return found
-
-
-def _payment(
-    result: Breakdown,
-    where: tuple[int, ...],
-    name: str,
-    rows: dict[str, int],
-    cap: Fraction,
-    amount: int,
-    deposit: int,
-    nothing: float,
-) -> Payment:
-    def at(array: Any) -> float | None:
-        if array is None:
-            return None
-        value = float(np.broadcast_to(array, np.shape(result.share))[where])
-        return None if np.isnan(value) else value
-
-    score = at(result.score)
-    noted = result.note and bool(np.broadcast_to(result.noted, np.shape(result.share))[where])
-    terms = {term: value for term, array in result.terms.items() if (value := at(array)) is not None}
-    return Payment(
-        provider=name,
-        rows=rows[name],
-        log_pmi=at(result.log_pmi),
-        score=score,
-        low=None if score is None else at(result.low),
-        high=None if score is None else at(result.high),
-        terms=terms,
-        share=float(result.share[where]),
-        nothing=nothing,
-        cap=int(cap),
-        payment=amount,
-        deposit=deposit,
-        note=result.note if noted else "",
-    )
-
-
-def _with_names(message: str, names: Sequence[str], days: Sequence[Any] = ()) -> str:
-    """Put names where a rule, which knows only places, says "provider 3" or "day 0"."""
-
-    def name(match: re.Match[str]) -> str:
-        place = int(match.group(1))
-        return f"provider {names[place]!r}" if place < len(names) else match.group(0)
-
-    for place, day in enumerate(days):
-        message = re.sub(rf"\bday {place}\b", f"day {day}", message, count=1)
-    message = message.replace(
-        "declare exchangeable=True if providers",
-        "set exchangeable = true under [mechanism] before the first payment if providers",
-    )
-    return re.sub(r"\bprovider (\d+)\b", name, message)

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from glob import escape
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth import models
-from troth.campaigns.mechanism import Mechanism
 from troth.campaigns.money import to_minor, to_text
 from troth.campaigns.seed import check_commitment
-from troth.campaigns.settings import CampaignError, Section, numbers, plain_copy
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
+from troth.core.settings import CampaignError, Section, numbers, plain_copy
 from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
 from troth.data.read import canonical_name
 from troth.data.request import Request
+from troth.mechanisms import read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ class Campaign:
     provider_models: Mapping[str, Model]
     columns: tuple[str | None, ...]
     categories: tuple[str, ...] | None
-    mechanism: Mechanism | None
+    rule: Rule
     commitment: str | None
     source: Source | None
     format: str | None
@@ -93,7 +93,6 @@ class Campaign:
     history: Mapping[str, Any] | None = None
     history_source: Source | None = None
     path: Path | None = None
-    own_rule: Rule | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Campaign:
@@ -108,8 +107,8 @@ class Campaign:
     ) -> Campaign:
         """Check tables of settings; a model or rule of one's own stands in for what they cannot describe."""
         place = "" if path is None else f"{path.name}: "
-        top = Section(f"{place}top level:", plain)
-        sections = {name: Section(f"{place}[{name}]", top.take(name, {})) for name in TABLES}
+        top = Section("", plain, file="" if path is None else path.name)
+        sections = {name: top.table(name) for name in TABLES}
         top.done(TABLES)
         for name in ("campaign", "model"):
             if name not in plain:
@@ -120,18 +119,14 @@ class Campaign:
         settings["rows"], settings["values"] = _limits(limits)
         settings |= _model(sections["model"], model)
         settings["commitment"] = _commitment(sections["mechanism"])
-        settings["own_rule"] = rule
-        mechanism = None
-        if rule is None:
-            mechanism = Mechanism(sections["mechanism"], rows=settings["rows"], values=settings["values"])
-        settings["mechanism"] = mechanism
+        settings["rule"] = read_rule(sections["mechanism"]) if rule is None else rule
         settings |= _data(sections["data"])
         settings["history"], settings["history_source"] = _history(sections["history"])
         settings["groups"] = _groups(sections["groups"])
         settings["weights"] = _weights(sections["weights"])
-        made = cls(**settings)
-        made._check_together(place)
-        return made
+        checked = cls(**settings)
+        checked._check_together(sections)
+        return checked
 
     @property
     def daily(self) -> bool:
@@ -141,14 +136,12 @@ class Campaign:
     @property
     def waits(self) -> bool:
         """Whether a day is paid only once the next one is in."""
-        return (
-            self.mechanism.daily if self.mechanism is not None else self.own_rule is not None and self.own_rule.days > 1
-        )
+        return self.rule.days > 1
 
     @property
     def draws(self) -> bool:
         """Whether payments need a seed."""
-        return self.mechanism is None or self.mechanism.draws
+        return self.rule.needs_seed
 
     @property
     def round_budget(self) -> int:
@@ -175,11 +168,8 @@ class Campaign:
         return combine([self.model, *(self.model_of(name) for name in providers)])[1:]
 
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
-        """Return the rule for so many providers."""
-        if self.mechanism is None:
-            assert self.own_rule is not None  # noqa: S101 (one of the two is there)
-            return self.own_rule
-        return self.mechanism.rule_for(model, providers)
+        """Return the rule, prepared for a number of providers with the most rows that reports may have."""
+        return self.rule.prepared(model, None if self.rows is None else [self.rows] * providers, self.values)
 
     def group_of(self, name: str) -> tuple[str, str]:
         """Return a label that related providers share, and nobody else."""
@@ -249,30 +239,31 @@ class Campaign:
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
-    def _check_together(self, place: str) -> None:
+    def _check_together(self, sections: Mapping[str, Section]) -> None:
         if self.waits and self.day is None:
-            raise CampaignError(f"{place}[data] day: MultiDay compares days; name the column that holds them")
-        if self.daily and not self.per_day and self.days is None:
-            raise CampaignError(
-                f'{place}[campaign]: a daily campaign needs days (how many share the budget), or budget_per = "day"'
+            raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
+        if self.rule.needs_rows and self.rows is None:
+            raise sections["mechanism"].wrong(
+                f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
             )
-        if self.days is not None and not self.daily:
-            raise CampaignError(f"{place}[campaign] days: there are no days without [data] day")
-        if self.per_day and not self.daily:
-            raise CampaignError(f"{place}[campaign] budget_per: there are no days without [data] day")
-        if self.days is not None and self.per_day and self.days < 1:
-            raise CampaignError(f"{place}[campaign] days: must be at least 1")
+        if self.daily and not self.per_day and self.days is None:
+            raise sections["campaign"].wrong(
+                'a daily campaign needs days (how many share the budget), or budget_per = "day"'
+            )
+        for key, given in (("days", self.days is not None), ("budget_per", self.per_day)):
+            if given and not self.daily:
+                raise sections["campaign"].fail(key, "there are no days without [data] day")
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:
-            raise CampaignError(f"{place}[model.providers]: {error}") from None
+            raise sections["model"].fail("providers", str(error)) from None
         for name, model in self.provider_models.items():
             if (
                 isinstance(model, HasReduction)
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise CampaignError(f"{place}[model.providers] {name!r}: must have as many symbols as [model]")
+                raise sections["model"].fail("providers", f"{name!r} must have as many symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:
@@ -311,7 +302,7 @@ def _money(section: Section) -> dict[str, Any]:
     try:
         budget = to_minor(section.take("budget"), decimals, f"{section.place} budget")
     except ParameterError as error:
-        raise CampaignError(str(error)) from None
+        raise CampaignError(str(error), section=section.name, key="budget") from None
     per = section.text("budget_per", "campaign", among=("campaign", "day"))
     days = section.whole("days", least=1, most=100_000)
     section.done(("name", "budget", "budget_per", "days", "currency", "decimals"))
@@ -351,13 +342,13 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     model, laws = own, {}
     if model is None:
         family, parameters = _parameters(section)
-        model = _made(section.place, family, parameters)
+        model = _made(section, family, parameters)
         for name in list(overrides.left):
             table = overrides.table(name)
             _, changed = _parameters(table, family)
             if canonical_name(name) in laws:
                 raise overrides.fail(repr(name), "is given twice, but for spaces around it")
-            laws[canonical_name(name)] = _made(table.place, family, {**parameters, **changed})
+            laws[canonical_name(name)] = _made(table, family, {**parameters, **changed})
     else:
         section.left.clear()
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
@@ -412,7 +403,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     prior = section.take("prior", {})
     parameters: dict[str, Any] = {}
     if isinstance(prior, dict):
-        inner = Section(section.place.rstrip("]") + ".prior]", prior)
+        inner = section.inner("prior", prior)
         for name in known:
             if name in inner.left:
                 parameters[name] = inner.take(name)
@@ -437,15 +428,16 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     return str(family), parameters
 
 
-def _made(place: str, family: str, parameters: dict[str, Any]) -> Model:
+def _made(section: Section, family: str, parameters: dict[str, Any]) -> Model:
     fields = dataclasses.fields(models.FAMILIES[family])
     missing = [f.name for f in fields if f.init and f.default is dataclasses.MISSING and f.name not in parameters]
     if missing:
-        raise CampaignError(f"{place}: {family} needs {', '.join(missing)}; put it under [model.prior]")
+        message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
+        raise CampaignError(message, section=section.name, key=missing[0])
     try:
         return models.from_dict({"family": family, **parameters})
     except ParameterError as error:
-        raise CampaignError(f"{place}: {error}") from None
+        raise CampaignError(f"{section.place}: {error}", section=section.name, key=error.parameter) from None
 
 
 def _commitment(section: Section) -> str | None:

@@ -1,7 +1,8 @@
 """Certificates: what is proved about a campaign, what is refuted, and what is not known."""
 
-from troth.certificates.claims import Certificate, Claim, certify
+from troth.certificates.claims import Certificate, certify
 from troth.certificates.fit import Fit, check_fit
 from troth.certificates.similarity import NearDuplicates, find_near_duplicates
+from troth.core.claims import Claim
 
 __all__ = ["Certificate", "Claim", "Fit", "NearDuplicates", "certify", "check_fit", "find_near_duplicates"]

@@ -115,9 +115,10 @@ def demo(
             f"  {name:<10} was paid {show(result.totals[name]):>10}, and would have been paid "
             f"{show(truth.totals[name]):>10} for the truth: lying cost {show(lost[name])}"
         )
-    nothing = result.rounds[0].payments[0].nothing
+    empty_share = result.rounds[0].payments[0].empty_share
     typer.echo(
-        f"\nAn empty report would have been paid {nothing:.0%} of the cap: the price of never paying less than nothing."
+        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: "
+        "the price of payments that are never negative."
     )
     typer.echo("Proved: under the model no report has a higher expected payment than the truth.")
     typer.echo("Assumed: given the true rate, clinics are independent and patients alike; the prior is right.")
@@ -135,7 +136,7 @@ def init(
         ),
     ] = None,
     rule: Annotated[
-        str | None, typer.Option(help="SyntheticPeers, MultiDay, OneTime or Brier.", show_default="SyntheticPeers")
+        str | None, typer.Option(help="The payment rule, by its name.", show_default="the default rule")
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
     data: Annotated[

@@ -1,12 +1,37 @@
 """What can go wrong, as types: each message names the place at fault and says what to do."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class TrothError(Exception):
     """Every error that Troth raises on purpose."""
 
+    def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
+        """Return the message for a campaign: providers and days by name, and the remedy as its file says it.
+
+        Errors of a rule, which knows providers and days by their indexes, override this.
+        """
+        del names, days
+        return str(self)
+
 
 class ParameterError(TrothError, ValueError):
-    """A model or a rule was built with numbers that no model or rule can have."""
+    """A model or a rule was built with numbers that no model or rule can have.
+
+    Attributes
+    ----------
+    parameter : str or None
+        The parameter at fault.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        self.parameter = parameter
+        super().__init__(message)
 
 
 class DataError(TrothError, ValueError):
@@ -25,28 +50,79 @@ class UnboundedRangeError(TrothError, ValueError):
     """Log PMI has no bounds that can be stated before reports are seen."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"{why}; MultiDay and SyntheticPeers need no range")
+        super().__init__(f"{why}; or use a rule that needs no range, such as the default one")
 
 
-class ScoreOutOfRangeError(TrothError, ValueError):
+class ReportError(DataError):
+    """A report that cannot be paid.
+
+    Attributes
+    ----------
+    provider : int
+        Whose report it is.
+    problem : str
+        What is wrong with it, and what to do.
+    """
+
+    def __init__(self, provider: int, problem: str) -> None:
+        self.provider, self.problem = provider, problem
+        super().__init__(f"provider {provider}: {problem}")
+
+    def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
+        """Name the provider."""
+        del days
+        return f"provider {names[self.provider]!r}: {self.problem}"
+
+
+class ScoreOutOfRangeError(ReportError):
     """A score outside the range that was fixed before reports were seen; it is never clipped silently.
 
     Attributes
     ----------
     provider : int
         Whose score it is.
+    score, low, high : float
+        The score and the range.
     """
 
     def __init__(self, provider: int, score: float, low: float, high: float, what: str = "score") -> None:
-        self.provider = provider
+        self.score, self.low, self.high = score, low, high
         super().__init__(
-            f"provider {provider}: {what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; this report or a "
-            "peer's exceeds the declared rows or values, or the range was declared too narrow"
+            provider,
+            f"{what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; this report or a peer's exceeds the declared rows "
+            "or values, or the range was declared too narrow",
         )
 
 
 class UnequalSizesError(TrothError, ValueError):
-    """Peers report different numbers of rows on two days that are compared (erratum E10)."""
+    """Peers report different numbers of rows on two days that are compared (erratum E10).
+
+    Attributes
+    ----------
+    provider, day : int
+        Whose rows, or whose peers' rows, change from this day to the next.
+    rows : tuple of float
+        How many there are on both days.
+    peers : bool
+        Whether they are the peers' rows in all.
+    """
+
+    def __init__(self, provider: int, day: int, rows: tuple[float, float], *, peers: bool) -> None:
+        self.provider, self.day, self.rows, self.peers = provider, day, rows, peers
+        super().__init__(self._message(str(provider), day, day + 1, "declare exchangeable=True"))
+
+    def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
+        """Name the provider and both days."""
+        remedy = "set exchangeable = true under [mechanism] before the first payment"
+        return self._message(repr(names[self.provider]), days[self.day], days[self.day + 1], remedy)
+
+    def _message(self, provider: str, day: object, following: object, remedy: str) -> str:
+        before, after = self.rows
+        return (
+            f"{'peers of ' if self.peers else ''}provider {provider}: {before:g} rows on day {day} but {after:g} on "
+            f"day {following}; unequal sizes make faking pay, so take equally many rows, or {remedy} if providers "
+            "cannot foresee the sizes"
+        )
 
 
 class LawBrokenError(TrothError):
@@ -54,11 +130,11 @@ class LawBrokenError(TrothError):
 
     Attributes
     ----------
-    failures : tuple of str
-        One sentence per broken law, with the example on which it broke.
+    failures : dict of str
+        By law, the example on which it broke.
     """
 
-    def __init__(self, model: object, failures: tuple[str, ...]) -> None:
+    def __init__(self, model: object, failures: dict[str, str]) -> None:
         self.failures = failures
-        listing = "\n".join(f"  - {failure}" for failure in failures)
+        listing = "\n".join(f"  - {law}: {example}" for law, example in failures.items())
         super().__init__(f"{model!r} breaks {len(failures)} law(s):\n{listing}")

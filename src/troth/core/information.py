@@ -19,7 +19,7 @@ from troth.core.contract import (
     SamplesStatistics,
     shared_evidence,
 )
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ReportError
 from troth.core.support import as_floats
 
 if TYPE_CHECKING:
@@ -139,9 +139,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     excluded = np.isneginf(t)
     if not (finite | excluded).all():
         where = np.argwhere(~(finite | excluded))[0]
-        raise DataError(
-            f"provider {where[-2]}: statistic {where[-1]} is {t[tuple(where)]}; it must be a number or -inf"
-        )
+        raise ReportError(int(where[-2]), f"statistic {where[-1]} is {t[tuple(where)]}; it must be a number or -inf")
     peers, _ = _exact_sums(np.where(finite, t, 0.0), labels)
     exclusions, _ = _exact_sums(excluded.astype(np.float64), labels)
     return np.where(exclusions > 0, -np.inf, peers)

@@ -19,7 +19,7 @@ from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal
 from troth.history.record import History
-from troth.mechanisms.rule import Round, Rule
+from troth.mechanisms import Round, Rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -2,28 +2,57 @@
 
 from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded
+from troth.mechanisms.breakdown import Breakdown, Figures, Scale, Step
 from troth.mechanisms.brier import Brier
 from troth.mechanisms.log_pmi_rule import LogPmiRule
 from troth.mechanisms.multi_day import MultiDay
+from troth.mechanisms.named_range import NamedRange
 from troth.mechanisms.one_time import OneTime
-from troth.mechanisms.rule import Breakdown, Round, Rule, group_weights
+from troth.mechanisms.registry import (
+    DEFAULT_DAILY_RULE,
+    DEFAULT_RULE,
+    RULES,
+    default_rule,
+    offered_rules,
+    register,
+)
+from troth.mechanisms.round import Round
+from troth.mechanisms.rule import Rule, group_weights
 from troth.mechanisms.score_range import ScoreRange, clipped_range, exact_range, paper_range
+from troth.mechanisms.settings import read_rule
 from troth.mechanisms.synthetic_peers import SyntheticPeers
 
+register(SyntheticPeers)
+register(MultiDay)
+register(OneTime)
+register(Brier)
+register(LogPmiRule)
+
 __all__ = [
+    "DEFAULT_DAILY_RULE",
+    "DEFAULT_RULE",
+    "RULES",
     "Bonded",
     "Breakdown",
     "Brier",
+    "Figures",
     "LogPmiRule",
     "MultiDay",
+    "NamedRange",
     "OneTime",
     "Round",
     "Rule",
+    "Scale",
     "ScoreRange",
+    "Step",
     "SyntheticPeers",
     "clipped_range",
+    "default_rule",
     "divergences",
     "exact_range",
     "group_weights",
+    "offered_rules",
     "paper_range",
+    "read_rule",
+    "register",
 ]

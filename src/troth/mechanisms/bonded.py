@@ -1,24 +1,36 @@
-"""Bonds against fake data: what is paid for nothing is held back, and can be lost."""
+"""Bonds against fake data: the empty share is held back, and can be lost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.mechanisms.rule import Breakdown, Round, Rule
+from troth.core.claims import Claim
+from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.round import Round
+from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
-    from troth.mechanisms.rule import Amount, Shares
+    from troth.mechanisms.rule import Amount, PriceScale, Shares
+
+
+_BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
+
+
+def _behind(name: str) -> Any:
+    """Return a property that is as the rule behind a bond has it."""
+    return property(lambda bonded: getattr(bonded.rule, name))
 
 
 @dataclass(frozen=True)
 class Bonded(Rule):
-    """Pay cap·(share − e)/(1 − e) of another rule, where e is the share that it pays for an empty report.
+    """Pay cap·(share − e)/(1 − e) of another rule, where e is its empty share.
 
     Where e depends on what peers report, as under `Brier`, it is cap·(share − e): dividing by 1 − e would make some
     outcomes count more than others, and lies pay. Data that are independent of θ then earn at most nothing in
@@ -39,25 +51,34 @@ class Bonded(Rule):
     rule: Rule
 
     individually_rational = False
+    constant_empty_share = True
+
+    days = _behind("days")
+    needs_seed = _behind("needs_seed")
+    needs_rows = _behind("needs_rows")
+    needs_finite_data = _behind("needs_finite_data")
+    peer_draws = _behind("peer_draws")
+    pools_peers = _behind("pools_peers")
+    strict = _behind("strict")
+    strict_when = _behind("strict_when")
+    scale = _behind("scale")
 
     @property
-    def days(self) -> int:  # type: ignore[override]
-        """As many as the rule behind it."""
-        return self.rule.days
+    def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Those of the rule behind it, and both sides of the bond."""
+        return {**self.rule.term_labels, _BEFORE: "share before the bond", _EMPTY: "empty share before the bond"}
 
     @property
-    def pools_peers(self) -> bool:  # type: ignore[override]
-        """As the rule behind it."""
-        return self.rule.pools_peers
+    def name(self) -> str:
+        """What people call it."""
+        return f"Bonded {self.rule.name}"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Measure shares from what an empty report earns."""
         inner = self.rule.breakdown(this_round)
-        nothing = self.rule.empty_share_of(this_round)
-        room = self._room(nothing)
-        terms = {**inner.terms, "share before the bond": inner.share, "share paid for nothing": nothing}
-        share = (inner.share - nothing) / room
-        return Breakdown(share, inner.log_pmi, inner.score, inner.low, inner.high, terms, inner.note)
+        empty = self.rule.evaluate_empty(this_round)
+        terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
+        return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
     def deposit(
         self,
@@ -71,12 +92,81 @@ class Bonded(Rule):
         rng: Generator | None = None,
     ) -> Array:
         """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e), or the cap."""
-        nothing = self.rule.empty_share(model, statistics, groups=groups, rows=rows, rng=rng)
-        caps = self.cap(np.shape(statistics)[-2], budget=budget, weights=weights)
-        if not self.rule.constant_empty_share:
-            return caps * np.ones_like(nothing)
-        return caps * np.where(nothing < 1, nothing / self._room(nothing), 0.0)
+        shares = self.deposit_shares(Round(model, statistics, groups, rows, rng))
+        return self.cap(np.shape(statistics)[-2], budget=budget, weights=weights) * np.asarray(shares, dtype=np.float64)
 
-    def _room(self, nothing: Array) -> Array:
-        """Return what lies between nothing and the cap, if that is fixed beforehand."""
-        return np.where((nothing < 1) & self.rule.constant_empty_share, 1 - nothing, 1.0)
+    def deposit_shares(self, this_round: Round, /) -> Any:
+        """e/(1 − e), or all where e depends on peers."""
+        if not self.rule.constant_empty_share:
+            return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
+        empty = self.rule.evaluate_empty(this_round)
+        exact = [Fraction(float(e)) for e in empty.ravel()]
+        shares = np.empty(empty.size, dtype=object)
+        shares[:] = [e / (1 - e) if e < 1 else Fraction(0) for e in exact]
+        return shares.reshape(empty.shape)
+
+    def to_settings(self) -> dict[str, Any] | None:
+        """Return the table of the rule behind it, bonded."""
+        inner = self.rule.to_settings()
+        return None if inner is None else {**inner, "bonded": True}
+
+    def prepared(
+        self,
+        model: Model | Sequence[Model],
+        rows: Sequence[int] | None,
+        values: tuple[float, float] | None = None,
+    ) -> Rule:
+        """Prepare the rule behind it."""
+        return Bonded(self.rule.prepared(model, rows, values))
+
+    def drawing(self, most: int) -> Rule:
+        """Let the rule behind it draw less often."""
+        return Bonded(self.rule.drawing(most))
+
+    def in_expectation(self) -> Rule:
+        """Bond the expectation."""
+        return Bonded(self.rule.in_expectation())
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Explain the share before the bond, and then the bond."""
+        before, empty = figures.terms[_BEFORE], figures.terms[_EMPTY]
+        terms = {key: value for key, value in figures.terms.items() if key not in (_BEFORE, _EMPTY)}
+        inner = self.rule.steps(replace(figures, terms=terms, share=before, empty_share=empty))
+        formula, calculation = r"\text{before} - \text{empty}", f"{before:.4f} − {empty:.4f}"
+        if self.rule.constant_empty_share and empty < 1:
+            formula = rf"\frac{{{formula}}}{{1 - \text{{empty}}}}"
+            calculation = f"({calculation}) / (1 − {empty:.4f})"
+        bond = Step(
+            "The bond",
+            formula=rf"\text{{share}} = {formula}",
+            terms=((self.term_labels[_BEFORE], before), (self.term_labels[_EMPTY], empty)),
+            symbol="share",
+            value=f"{figures.share:.4%}",
+            calculation=calculation,
+            meaning="The rule is bonded: what an empty report would earn is held back. A share can be negative, down "
+            "to the deposit.",
+        )
+        return (*inner, bond)
+
+    def truthful(
+        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+    ) -> Claim:
+        """As the rule behind it: a bond adds and multiplies constants."""
+        return self.rule.truthful(model, rows, values)
+
+    def feasible(self) -> list[Claim]:
+        """Say that a bond can be lost."""
+        text = "a payment can be negative, down to the deposit"
+        return [Claim("individually rational", "refuted", text, "definition of bonds"), self.rule.feasible()[1]]
+
+    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+        """As the rule behind it."""
+        return self.rule.symmetry(model)
+
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
+        """As the rule behind it."""
+        return self.rule.price_scale(exactly_truthful)
+
+    def _room(self, empty: Array) -> Array:
+        """Return what lies between the empty share and the cap, if that is fixed beforehand."""
+        return np.where((empty < 1) & self.rule.constant_empty_share, 1 - empty, 1.0)

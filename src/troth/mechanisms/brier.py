@@ -1,19 +1,29 @@
-"""Mechanism 3, corrected: the quadratic score of the distribution that a report foretells of its peers' data."""
+"""Mechanism 3, corrected: the quadratic score of the distribution that a report predicts for its peers' data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from troth.core.contract import Model, PredictsPeersSeparately, PredictsPooledPeers
-from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.mechanisms.rule import Breakdown, Round, Rule
+from troth.mechanisms.breakdown import Breakdown
+from troth.mechanisms.options import Choice, option
+from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from troth.core.contract import Array, Forecast
+    from troth.mechanisms.round import Round
+
+
+_FORM = Choice(
+    "form", "unordered", "or paper", label="Form", choices={"unordered": "unordered", "paper": "the paper's"}
+)
 
 
 @dataclass(frozen=True)
@@ -21,12 +31,12 @@ class Brier(Rule):
     """Pay cap·(1 − ½ Σ_D (p(D|own) − 1[D = peers'])²), for models whose p(data|θ) is known.
 
     Nothing is enumerated: Σ p² is a quadratic form in the posterior (erratum E12). Peers whose rows are i.i.d. given θ
-    are one dataset for each law. Where a provider's rows share an effect, each peer's dataset is foretold by itself.
+    are one dataset for each model. Where a provider's rows share an effect, each peer's dataset is predicted by itself.
 
     Parameters
     ----------
     form
-        ``"types"``, the default, scores datasets up to the order of their rows. ``"paper"`` is 1 − Σ_D(…)²/|D| over
+        ``"unordered"``, the default, scores datasets up to the order of their rows. ``"paper"`` is 1 − Σ_D(…)²/|D| over
         sequences, as printed, where the incentive vanishes as peers have more rows.
 
     Examples
@@ -38,24 +48,38 @@ class Brier(Rule):
     array([2.864, 5.045, 3.55 ])
     """
 
-    form: Literal["types", "paper"] = "types"
+    form: Literal["unordered", "paper"] = option(_FORM)
 
-    def __post_init__(self) -> None:
-        if self.form not in ("types", "paper"):
-            raise ParameterError(f'Brier: form must be "types" or "paper", not {self.form!r}')
+    purpose = "finite models; quadratic score"
+    needs_finite_data = True
+    truthful_by = "Theorem on Mechanism 3, with E12"
+    symmetric = True
+    strict = True
+    term_labels: ClassVar[Mapping[str, str]] = {
+        "probability": "probability predicted for the peers' data",
+        "collision_probability": "sum of squared probabilities",
+    }
+    score_meaning = "The report is taken as a forecast of the peers' data, and scored by the quadratic rule."
+
+    @property
+    def score_formula(self) -> str:  # type: ignore[override]
+        """One minus a squared distance."""
+        weight = r"\frac{1}{2}" if self.form == "unordered" else r"\frac{1}{|D|}"
+        distance = r"\left(p(D \mid \text{own}) - 1[D = \text{peers’}]\right)^2"
+        return rf"\text{{score}} = 1 - {weight} \sum_D {distance}"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score everybody's forecast of their peers' data."""
-        unordered = self.form == "types"
+        unordered = self.form == "unordered"
         probability, collision_probability, log_outcomes = self._forecast(this_round, unordered)
         gap = collision_probability - 2 * probability + 1
         share = 1 - (0.5 * gap if unordered else gap * np.exp(-np.asarray(log_outcomes)))
         share = np.clip(np.where(this_round.peers_contradict, 0.5, share), 0.0, 1.0)
-        terms = {"chance foretold of the peers' data": probability, "sum of squared chances": collision_probability}
+        terms = {"probability": probability, "collision_probability": collision_probability}
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 
     def _forecast(self, this_round: Round, unordered: bool) -> Forecast:
-        """Foretell everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
+        """Predict everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
         classes: dict[Model, list[int]] = {}
         if isinstance(this_round.model, Model):
             classes[this_round.model] = list(range(this_round.providers))

@@ -8,15 +8,18 @@ u → ∞, which can happen to the honest on independent days (erratum E6): ever
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betainc
 
-from troth.core.errors import ParameterError
+from troth.core.errors import ParameterError, TrothError
+from troth.core.settings import numbers
+from troth.mechanisms.options import Choice, Number, Option
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
+    from troth.core.settings import Section
 
 
 class Divergence:
@@ -39,14 +42,22 @@ class Divergence:
         raise NotImplementedError
 
     @property
+    def meaning(self) -> str:
+        """What a score by this divergence says, for the people who are paid by it."""
+        return (
+            "Data score high when they fit the real peers better than peers who have nothing to do with them. "
+            f"f is the {self.name.replace('_', ' ')} divergence."
+        )
+
+    @property
     def empty_score(self) -> float:
         """f(1), the score of an empty report; an honest one expects its f-information more than that (erratum E8)."""
-        nothing = np.zeros(1)
-        return float((self.mismatched(nothing) + self.matched(nothing))[0])
+        empty = np.zeros(1)
+        return float((self.mismatched(empty) + self.matched(empty))[0])
 
     @property
     def empty_share(self) -> float:
-        """Share of the cap paid for nothing; at least half, for every bounded f."""
+        """Share of the cap that an empty report earns: at least half, for every bounded f."""
         return (self.empty_score - self.low) / (self.high - self.low)
 
 
@@ -104,7 +115,7 @@ class LeCam(Divergence):
 
 @dataclass(frozen=True)
 class TotalVariation(Divergence):
-    """f(u) = ½|u − 1|: pays for the sign of log PMI alone, and half of the cap for nothing. Not strictly convex.
+    """f(u) = ½|u − 1|: pays for the sign of log PMI alone; the empty share is one half. Not strictly convex.
 
     Examples
     --------
@@ -168,9 +179,59 @@ def _inverse_pmi(log_pmi: Array) -> Array:
     return np.exp(np.clip(-np.asarray(log_pmi, dtype=np.float64), -800.0, 6.6134))
 
 
+def score_formula(others: str) -> str:
+    """Return the score against mismatched peers, in LaTeX."""
+    mismatched, matched = (
+        rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{who}}})}}\right)" for who in (others, "peers")
+    )
+    return rf"{mismatched} - f^*\left({matched}\right)"
+
+
 logistic = Logistic()
 le_cam = LeCam()
 total_variation = TotalVariation()
 power = Power
 
 ALL: dict[str, Divergence] = {d.name: d for d in (logistic, le_cam, total_variation, Power())}
+
+
+@dataclass(frozen=True)
+class DivergenceOption(Choice):
+    """A divergence by its name, with the power of `Power`."""
+
+    @property
+    def settings(self) -> tuple[Option, ...]:
+        """The name, and a power that goes with one of them."""
+        return (self, Number("power", in_form=False, in_file=False))
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be a divergence."""
+        return "" if isinstance(value, Divergence) else f"must be one of troth.divergences, not {value!r}"
+
+    def read(self, section: Section) -> Divergence:
+        """Take the name and the power."""
+        name, power = super().read(section), section.take("power")
+        if power is None:
+            return ALL[name]
+        if name != "power":
+            raise section.fail("power", 'goes with divergence = "power" only')
+        try:
+            return Power(float(numbers(power)))
+        except (TrothError, TypeError, ValueError) as error:
+            raise section.fail("power", str(error)) from None
+
+    def write(self, value: Divergence) -> dict[str, Any] | None:
+        """Return the name of a divergence that has one."""
+        if isinstance(value, Power):
+            return {"divergence": "power", "power": value.k}
+        return {"divergence": value.name} if ALL.get(value.name) == value else None
+
+
+DIVERGENCE = DivergenceOption(
+    "divergence",
+    "logistic",
+    "or le_cam, total_variation, power",
+    label="Divergence",
+    choices={name: name.replace("_", " ") for name in ALL},
+)
+"""The option of rules that compare matched with mismatched peers."""

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.mechanisms.rule import Breakdown, Round, Rule
+from troth.core.claims import Claim
+from troth.mechanisms.breakdown import Breakdown
+from troth.mechanisms.round import Round
+from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +33,15 @@ class LogPmiRule(Rule):
     array([0.1335, 0.1335])
     """
 
+    not_offered = "has no budget and pays negative amounts"
     individually_rational = False
     constant_empty_share = True
     pools_peers = True
+    truthful_by = "log score (Kong and Schoenebeck)"
+    symmetric = True
+    strict = True
+    score_formula = r"\text{score} = \log \text{PMI}"
+    score_meaning = "The score is the log PMI itself. Its expectation is highest for the truth."
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Log PMI is the share."""
@@ -56,3 +65,11 @@ class LogPmiRule(Rule):
     ) -> Array:
         """Return log PMI of everybody with their peers."""
         return self.breakdown(Round(model, statistics, groups, rows, rng)).share
+
+    def feasible(self) -> list[Claim]:
+        """Log PMI has no bounds."""
+        text = "payments are log PMI itself, unbounded on both sides"
+        return [
+            Claim(name, "refuted", text, "definition of the rule")
+            for name in ("individually rational", "budget feasible")
+        ]

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from troth.core.claims import Claim, weaker
 from troth.core.contract import Model, has_independent_rows
-from troth.core.errors import DataError, ParameterError, UnequalSizesError
+from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
-from troth.mechanisms.divergences import Divergence, logistic
-from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
+from troth.mechanisms.bonded import Bonded
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
+from troth.mechanisms.options import Flag, Option, option
+from troth.mechanisms.round import Round
+from troth.mechanisms.rule import NO_LIE_GAINS, Rule
+from troth.mechanisms.score_range import ScoreRange
+from troth.mechanisms.settings import read_rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from troth.core.contract import Array
+    from troth.core.settings import Section
+
+
+@dataclass(frozen=True)
+class LastDayOption(Option):
+    """How the last day is paid: ``"equal"``, or a rule by its name or its table of settings."""
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be equal, or a rule."""
+        return (
+            "" if value == "equal" or isinstance(value, Rule) else f'must be "equal" or a one-time rule, not {value!r}'
+        )
+
+    def read(self, section: Section) -> Literal["equal"] | Rule:
+        """Take the word, the name or the table."""
+        last = section.take(self.key, self.default)
+        if last == "equal":
+            return "equal"
+        rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
+        if rule.days > 1 or isinstance(rule, Bonded):
+            raise section.fail(self.key, "must be equal, or a rule that looks at one day")
+        return rule
+
+    def write(self, value: Literal["equal"] | Rule) -> dict[str, Any] | None:
+        """Return the word or the table."""
+        last = "equal" if isinstance(value, str) else value.to_settings()
+        return None if last is None else {self.key: last}
+
+
+_LAST = LastDayOption(
+    "last",
+    "equal",
+    "the last day has no next: everybody gets the cap; or the name of a rule",
+    in_form=False,
+)
+_EXCHANGEABLE = Flag(
+    "exchangeable",
+    False,
+    "true if numbers of rows vary from day to day and nobody can foresee them",
+    "Numbers of rows vary from day to day in a way nobody can foresee",
+)
 
 
 @dataclass(frozen=True)
@@ -49,22 +99,83 @@ class MultiDay(Rule):
            [10.  , 10.  , 10.  ]])
     """
 
-    divergence: Divergence = logistic
-    last: Literal["equal"] | Rule = "equal"
-    exchangeable: bool = False
+    divergence: Divergence = option(DIVERGENCE, logistic)
+    last: Literal["equal"] | Rule = option(_LAST)
+    exchangeable: bool = option(_EXCHANGEABLE)
 
+    purpose = "a campaign of days; pays a day once the next is in"
     days = 2
-    constant_empty_share = True
     pools_peers = True
+    strict_when = "on all days but the last"
+    term_labels: ClassVar[Mapping[str, str]] = {
+        "next_day_log_pmi": "log PMI with the next day's peers",
+        "next_day": "term of the next day's peers",
+        "same_day": "term of the same day's peers",
+    }
+    score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
-    def __post_init__(self) -> None:
-        if self.last != "equal" and not isinstance(self.last, Rule):
-            raise ParameterError(f'MultiDay: last must be "equal" or a one-time rule, not {self.last!r}')
+    @property
+    def last_rule(self) -> Rule | None:
+        """The rule of the last day, if there is one."""
+        return self.last if isinstance(self.last, Rule) else None
 
     @property
     def individually_rational(self) -> bool:  # type: ignore[override]
         """Unless the last day's rule can pay less than nothing."""
-        return not isinstance(self.last, Rule) or self.last.individually_rational
+        return self.last_rule is None or self.last_rule.individually_rational
+
+    @property
+    def constant_empty_share(self) -> bool:  # type: ignore[override]
+        """Unless the last day's depends on peers."""
+        return self.last_rule is None or self.last_rule.constant_empty_share
+
+    @property
+    def needs_seed(self) -> bool:  # type: ignore[override]
+        """If the last day's rule does."""
+        return self.last_rule is not None and self.last_rule.needs_seed
+
+    @property
+    def needs_rows(self) -> str:  # type: ignore[override]
+        """If the last day's rule does."""
+        return "" if self.last_rule is None else self.last_rule.needs_rows
+
+    @property
+    def peer_draws(self) -> int:  # type: ignore[override]
+        """As many as the last day's rule draws."""
+        return 1 if self.last_rule is None else self.last_rule.peer_draws
+
+    @property
+    def symmetric(self) -> bool:  # type: ignore[override]
+        """If the last day's rule is."""
+        return self.last_rule is None or self.last_rule.symmetric
+
+    @property
+    def strict(self) -> bool:  # type: ignore[override]
+        """As the divergence."""
+        return self.divergence.strictly_convex
+
+    @property
+    def scale(self) -> ScoreRange:
+        """The range of the divergence."""
+        return ScoreRange(self.divergence.low, self.divergence.high)
+
+    @property
+    def score_meaning(self) -> str:  # type: ignore[override]
+        """What f is."""
+        return "The next day's peers know nothing about this day. " + self.divergence.meaning
+
+    def prepared(
+        self,
+        model: Model | Sequence[Model],
+        rows: Sequence[int] | None,
+        values: tuple[float, float] | None = None,
+    ) -> Rule:
+        """Prepare the last day's rule."""
+        return self if self.last_rule is None else replace(self, last=self.last_rule.prepared(model, rows, values))
+
+    def drawing(self, most: int) -> Rule:
+        """Let the last day's rule draw less often."""
+        return self if self.last_rule is None else replace(self, last=self.last_rule.drawing(most))
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score every day but the last against the next."""
@@ -93,17 +204,43 @@ class MultiDay(Rule):
             low=low,
             high=high,
             terms={
-                "log PMI with the next day's peers": np.concatenate([other, blank], axis=-2),
-                "term of the next day's peers": np.concatenate([mismatched, blank], axis=-2),
-                "term of the same day's peers": np.concatenate([matched, blank], axis=-2),
+                "next_day_log_pmi": np.concatenate([other, blank], axis=-2),
+                "next_day": np.concatenate([mismatched, blank], axis=-2),
+                "same_day": np.concatenate([matched, blank], axis=-2),
             },
         )
 
-    def empty_share_of(self, this_round: Round, /) -> Array:
-        """f(1) on the scale, and on the last day what its rule pays for nothing."""
+    def evaluate_empty(self, this_round: Round, /) -> Array:
+        """f(1) on the scale, and on the last day what its rule pays an empty report."""
         share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
-        share[..., -1:, :] = self._last_day(this_round.with_nothing()).share
+        share[..., -1:, :] = self._last_day(this_round.with_empty_reports()).share
         return share
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Explain the last day by its own rule."""
+        if "next_day" in figures.terms:
+            return super().steps(figures)
+        if self.last_rule is not None:
+            return self.last_rule.steps(figures)
+        meaning = "The last day has no next one to be compared with, so everybody gets the whole cap."
+        return (Step("Nothing is scored", meaning=meaning),)
+
+    def score_step(self, figures: Figures, /) -> Step:
+        """Add both terms up."""
+        return with_sum(super().score_step(figures), figures, ("next_day", "same_day"))
+
+    def truthful(
+        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+    ) -> Claim:
+        """Every day is truthful against the next, and the last by its own rule."""
+        sizes = "sizes are declared exchangeable" if self.exchangeable else "peers have equally many rows on both days"
+        text = f"{NO_LIE_GAINS}, if days are independent draws and {sizes}"
+        claim = Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
+        return claim if self.last_rule is None else weaker(claim, self.last_rule.truthful(model, rows, values))
+
+    def feasible(self) -> list[Claim]:
+        """As the last day's rule, because all others pay shares of the cap."""
+        return super().feasible() if self.last_rule is None else self.last_rule.feasible()
 
     def _last_day(self, this_round: Round) -> Breakdown:
         own = this_round.own[..., -1:, :, :]
@@ -130,8 +267,4 @@ class MultiDay(Rule):
         if unequal.any():
             *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
             before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
-            whose = f"peers of provider {provider}" if pooled else f"provider {provider}"
-            raise UnequalSizesError(
-                f"{whose}: {before:g} rows on day {day} but {after:g} on day {day + 1}; unequal sizes make faking pay, "
-                "so take equally many rows, or declare exchangeable=True if providers cannot foresee the sizes"
-            )
+            raise UnequalSizesError(provider, day, (float(before), float(after)), peers=pooled)

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
+from troth.core.claims import Claim
+from troth.core.errors import ParameterError, UnboundedRangeError
+from troth.mechanisms.breakdown import Breakdown, normalise
+from troth.mechanisms.named_range import RANGES, NamedRange, RangeOption
+from troth.mechanisms.options import option
+from troth.mechanisms.rule import NO_LIE_GAINS, PriceScale, Rule
+from troth.mechanisms.score_range import ScoreRange, exact_range
 
 if TYPE_CHECKING:
-    from troth.core.contract import Array
-    from troth.mechanisms.score_range import ScoreRange
+    from collections.abc import Sequence
+
+    from troth.core.contract import Array, Model
+    from troth.mechanisms.round import Round
+
+_RANGE = RangeOption(
+    "range",
+    "exact",
+    "or exact, paper, or a pair [low, high] in nats",
+    label="Range",
+    example="clipped",
+    choices={name: name for name in RANGES},
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +37,11 @@ class OneTime(Rule):
 
     Truthful if the range holds for every admissible report and, where PMI = 0 is possible, keeps one nat of margin
     (erratum E5): `exact_range` and `paper_range` see to both. With a `clipped_range` truthful up to its ε.
+
+    Parameters
+    ----------
+    score_range
+        A `ScoreRange`, or a `NamedRange` that is computed for a campaign.
 
     Examples
     --------
@@ -31,14 +53,44 @@ class OneTime(Rule):
     array([25.4 , 25.4 , 18.65])
     """
 
-    score_range: ScoreRange
+    score_range: ScoreRange | NamedRange = option(_RANGE, NamedRange())
 
+    purpose = "one round without a seed; needs most rows"
     constant_empty_share = True
     pools_peers = True
+    symmetric = True
+    strict = True
+    score_formula = r"\text{score} = \log \text{PMI}"
+    score_meaning = "The score is the log PMI itself. Its expectation is highest for the truth."
+
+    @property
+    def needs_rows(self) -> str:  # type: ignore[override]
+        """A range is computed for the most rows."""
+        return "its range is fixed before any report is seen" if isinstance(self.score_range, NamedRange) else ""
+
+    @property
+    def scale(self) -> ScoreRange:
+        """The range."""
+        if isinstance(self.score_range, NamedRange):
+            raise ParameterError(
+                "OneTime: the range depends on the model and on rows: call prepared(model, rows), or give a ScoreRange"
+            )
+        return self.score_range
+
+    def prepared(
+        self,
+        model: Model | Sequence[Model],
+        rows: Sequence[int] | None,
+        values: tuple[float, float] | None = None,
+    ) -> Rule:
+        """Compute the range, if it has a name."""
+        if not isinstance(self.score_range, NamedRange) or rows is None:
+            return self
+        return replace(self, score_range=self.score_range.compute(model, rows, values))
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put log PMI on the scale."""
-        scale, log_pmi = self.score_range, this_round.log_pmi()
+        scale, log_pmi = self.scale, this_round.log_pmi()
         floor = -np.inf if scale.source != "clipped" else scale.low
         score = np.maximum(log_pmi, floor)
         impossible = np.isneginf(score)
@@ -47,7 +99,33 @@ class OneTime(Rule):
         note = "PMI is 0: the peers' data rule this report out"
         return Breakdown(share, log_pmi, score, scale.low, scale.high, note=note, noted=impossible)
 
-    def empty_share_of(self, this_round: Round, /) -> Array:
+    def evaluate_empty(self, this_round: Round, /) -> Array:
         """Where 0 lies on the scale, because an empty report has log PMI 0."""
-        share = normalise(np.zeros(1), self.score_range.low, self.score_range.high)[0]
+        share = normalise(np.zeros(1), self.scale.low, self.scale.high)[0]
         return np.full(this_round.own.shape[:-1], share)
+
+    def truthful(
+        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+    ) -> Claim:
+        """Compare the range with the exact one of this very campaign, wherever the former comes from."""
+        scale = self.scale
+        clipped = scale.source == "clipped"
+        try:
+            exact = exact_range(model, rows, values)
+        except UnboundedRangeError as error:
+            return Claim("truthful", "undecided", f"the range cannot be checked: {error}", "E9")
+        room = scale.high - exact.high if clipped else min(exact.low - scale.low, scale.high - exact.high)
+        if room < -1e-9:
+            text = f"the range is {-room:.3g} nats too short for these rows; a score outside it stops the round"
+            return Claim("truthful", "undecided", text, "E5 and E9")
+        if clipped:
+            text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"
+            return Claim("truthful", "proved", text, "clipped log score", scale.epsilon_share)
+        text = f"{NO_LIE_GAINS}: the range holds for all reports"
+        return Claim("truthful", "proved", text, "Theorem on Mechanism 1, E5, E9", 0.0)
+
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
+        """Log PMI is paid on the range."""
+        if not exactly_truthful:
+            return None
+        return PriceScale(self.scale.low, self.scale.high - self.scale.low, "the cap")

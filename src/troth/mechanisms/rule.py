@@ -1,204 +1,111 @@
-"""What every payment rule shares: a round of reports, caps, and how a score becomes a payment.
+"""What every payment rule shares: caps, how a share becomes a payment, and what a rule says about itself.
 
-A rule is a class with one method, ``breakdown(round)``, which says what share of its cap each provider earns and why.
-Amounts, the share paid for nothing, bonds and explanations derive from it.
+A rule is a class with one method, ``breakdown``, which says what share of its cap each provider earns and why. Amounts,
+empty shares, bonds and explanations derive from it. All else that anybody needs to know about a rule (its options, what
+it needs, what is proved about it, how it is explained) it declares, or inherits from `Rule`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
-from functools import cached_property
+from fractions import Fraction
 from math import fsum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError, ScoreOutOfRangeError
-from troth.core.information import leave_one_out, log_pmi, peer_log_pmi
-from troth.models.family import check_generator
+from troth.core.claims import Claim
+from troth.core.contract import Model
+from troth.core.errors import ParameterError, ScoreOutOfRangeError
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, step_on_scale
+from troth.mechanisms.registry import RULES
+from troth.mechanisms.round import Round
+from troth.mechanisms.score_range import ScoreRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array, Generator
+    from troth.core.settings import Section
+    from troth.mechanisms.options import Option
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
 
 _CONTRADICTION = "where peers contradict each other, a report is paid as if it were empty, whatever it says"
+NO_LIE_GAINS = "under the model no report has a higher expected payment than the truth"
 
 
-@dataclass(frozen=True)
-class Round:
-    """The reports of a round and all that a rule may look at.
+class PriceScale(NamedTuple):
+    """The scale on which a rule pays the log score: its low end, its width and the unit of a share of it."""
 
-    Attributes
-    ----------
-    model
-        One model, or one per provider that share a space of statistics.
-    statistics
-        Everybody's reports, ``(..., provider, statistic)``.
-    groups
-        Labels of related providers, none of whom is another's peer.
-    rows
-        Numbers of rows, where statistics do not tell them.
-    rng
-        For rules that draw.
-    test
-        Statistics of a test set, ``(..., statistic)``, for rivals that need one.
-    lenient
-        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
-        would refuse.
-    """
-
-    model: Model | Sequence[Model]
-    statistics: Array
-    groups: Sequence[Any] | None = None
-    rows: Array | None = None
-    rng: Generator | None = None
-    test: Array | None = None
-    lenient: bool = False
-    own: Array = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        statistics = np.asarray(self.statistics, dtype=np.float64)
-        if statistics.ndim < 2:
-            raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
-        object.__setattr__(self, "statistics", statistics)
-        object.__setattr__(self, "own", statistics)
-        if self.rng is not None:
-            check_generator(self.rng)
-        if not isinstance(self.model, Model) and len(self.model) != self.providers:
-            raise DataError(f"{len(self.model)} models for {self.providers} providers: give one model, or one each")
-        if np.isneginf(statistics).any():
-            impossible = np.isneginf(self.evidence.log_evidence(statistics))
-            if impossible.any():
-                provider = int(np.argwhere(impossible)[0][-1])
-                raise DataError(f"provider {provider}: the report cannot occur under any state of the model: refuse it")
-
-    @property
-    def providers(self) -> int:
-        """How many providers there are."""
-        return int(np.shape(self.statistics)[-2])
-
-    @cached_property
-    def evidence(self) -> Model:
-        """The model that all providers share for the evidence."""
-        return shared_evidence(self.model)
-
-    @property
-    def models(self) -> list[Model]:
-        """One model per provider."""
-        return [self.model] * self.providers if isinstance(self.model, Model) else list(self.model)
-
-    @cached_property
-    def peers(self) -> Array:
-        """For each provider the sum of its peers' statistics."""
-        return leave_one_out(self.statistics, self.groups)
-
-    @cached_property
-    def peers_contradict(self) -> Any:
-        """Where peers contradict each other, so that their data say nothing about anybody's (erratum E16)."""
-        if not np.isneginf(self.peers).any():
-            return np.zeros(self.peers.shape[:-1], dtype=bool)
-        return np.isneginf(self.evidence.log_evidence(self.peers))
-
-    def log_pmi(self) -> Array:
-        """Log PMI of each own report with its peers; 0 where the peers contradict each other, whatever was reported."""
-        if self.own is self.statistics:
-            return np.where(self.peers_contradict, 0.0, peer_log_pmi(self.evidence, self.own, self.groups))
-        return np.where(self.peers_contradict, 0.0, log_pmi(self.evidence, self.own, self.peers))
-
-    def with_own(self, own: Array) -> Round:
-        """Return the same round in which each provider is scored for another report, its peers' unchanged."""
-        other = dataclasses.replace(self)
-        object.__setattr__(other, "own", own)
-        return other
-
-    def with_nothing(self) -> Round:
-        """Return the same round in which each provider is scored for an empty report."""
-        return self.with_own(np.zeros_like(self.statistics))
-
-    def count_rows(self) -> Array:
-        """Rows behind every report, as given or as the models read them off."""
-        if self.rows is not None:
-            return np.broadcast_to(np.asarray(self.rows, dtype=np.float64), np.shape(self.statistics)[:-1])
-        if isinstance(self.model, Model):
-            return _rows(self.model, self.statistics)
-        return np.stack([_rows(model, self.statistics[..., i, :]) for i, model in enumerate(self.model)], axis=-1)
-
-
-def _rows(model: Model, statistics: Array) -> Array:
-    if not isinstance(model, CountsRows):
-        raise MissingCapabilityError(f"{type(model).__name__} does not tell numbers of rows: pass rows=")
-    return model.rows(statistics)
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """Why everybody earns what they earn: arrays with one entry per provider (and day).
-
-    Attributes
-    ----------
-    share
-        Share of the cap that is paid.
-    log_pmi
-        Log PMI of the report with its peers, in nats.
-    score
-        What is put on the scale from ``low`` to ``high``.
-    terms
-        The parts of the score, by name.
-    note, noted
-        Anything else that some providers should be told, and which.
-    """
-
-    share: Array
-    log_pmi: Array | None = None
-    score: Array | None = None
-    low: Array | float = 0.0
-    high: Array | float = 1.0
-    terms: Mapping[str, Array] = field(default_factory=dict)
-    note: str = ""
-    noted: Any = False
-
-    def explain(self, *index: int) -> str:
-        """Explain one provider's share in words, for an index such as ``(provider,)`` or ``(day, provider)``.
-
-        Examples
-        --------
-        >>> shares = Breakdown(np.array([0.25]), np.array([-6.0]), np.array([-6.0]), low=-8.0, high=0.0)
-        >>> print(shares.explain(0))
-        log PMI with peers: -6.0000 nats
-        score: -6.0000 on a scale from -8.0000 to 0.0000
-        share of the cap: 25.00%
-        """
-        lines = []
-        if self.log_pmi is not None:
-            lines.append(f"log PMI with peers: {self.log_pmi[index]:.4f} nats")
-        lines += [f"{name}: {value[index]:.4f}" for name, value in self.terms.items() if not np.isnan(value[index])]
-        if self.score is not None and np.isfinite(self.score[index]):
-            low, high = (np.broadcast_to(end, np.shape(self.share))[index] for end in (self.low, self.high))
-            lines.append(f"score: {self.score[index]:.4f} on a scale from {low:.4f} to {high:.4f}")
-        lines.append(f"share of the cap: {self.share[index]:.2%}")
-        noted = self.note and bool(np.broadcast_to(self.noted, np.shape(self.share))[index])
-        return "\n".join([*lines, self.note] if noted else lines)
+    low: float
+    width: float
+    unit: str
 
 
 class Rule:
     """A payment rule: subclasses say in ``breakdown`` what share of its cap each provider earns."""
 
-    individually_rational = True
+    purpose: ClassVar[str] = ""
+    """What it is for, in a few words, as a form offers it."""
+
+    not_offered: ClassVar[str] = ""
+    """Why no campaign can use it; empty if one can."""
+
+    individually_rational: bool = True
     """Whether no payment is ever negative, and none above its cap."""
 
-    days = 1
+    days: int = 1
     """How many days a payment looks at."""
 
-    constant_empty_share = False
-    """Whether the share for an empty report is the same whatever peers report, so that bonds may be scaled by it."""
+    needs_seed: bool = False
+    """Whether it draws random numbers, so that a campaign must commit to a seed."""
 
-    pools_peers = False
+    needs_rows: str = ""
+    """Why it must know the most rows that a report may have; empty if it need not."""
+
+    needs_finite_data: bool = False
+    """Whether it pays only for data of which there are finitely many."""
+
+    peer_draws: int = 1
+    """How many times peers are drawn in a round, at most."""
+
+    constant_empty_share: bool = False
+    """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
+
+    pools_peers: bool = False
     """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
+
+    truthful_by: ClassVar[str] = ""
+    """The theorem by which no lie gains, in every campaign; empty if there is none."""
+
+    truthful_if: ClassVar[str] = ""
+    """What that assumes beside the model."""
+
+    symmetric: bool = False
+    """Whether permuting providers permutes payments, to the bit."""
+
+    strict: bool = False
+    """Whether a report that predicts other peers' data than the truth does earns strictly less."""
+
+    strict_when: str = ""
+    """When it is strict, if not always."""
+
+    term_labels: ClassVar[Mapping[str, str]] = {}
+    """The terms of a breakdown in words."""
+
+    score_formula: str = ""
+    """How a score is made, in LaTeX."""
+
+    score_meaning: str = ""
+    """How a score is made, in sentences."""
+
+    def __post_init__(self) -> None:
+        for name, option in self.options().items():
+            if problem := option.problem(getattr(self, name)):
+                raise ParameterError(f"{type(self).__name__}: {name} {problem}")
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Return everybody's share of the cap and how it came about: the one method that a rule must have."""
@@ -260,9 +167,9 @@ class Rule:
 
     def evaluate(self, this_round: Round, /) -> Breakdown:
         """Return the breakdown of a round, with what every rule sees to: contradictions and bounds."""
-        result = self.breakdown(this_round)
+        result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
         if this_round.peers_contradict.any():
-            share = np.where(this_round.peers_contradict, self.empty_share_of(this_round), result.share)
+            share = np.where(this_round.peers_contradict, self.evaluate_empty(this_round), result.share)
             result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=this_round.peers_contradict)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
@@ -287,26 +194,124 @@ class Rule:
         rows: Any = None,
         rng: Generator | None = None,
     ) -> Array:
-        """Return the share of its cap that each provider would earn for sending nothing."""
-        return self.empty_share_of(Round(model, statistics, groups, rows, rng))
+        """Return the share of its cap that each provider would earn for an empty report, its peers' unchanged."""
+        return self.evaluate_empty(Round(model, statistics, groups, rows, rng))
 
-    def empty_share_of(self, this_round: Round, /) -> Array:
-        """Return everybody's share if they had reported nothing and their peers the same."""
-        return self.breakdown(this_round.with_nothing()).share
+    def evaluate_empty(self, this_round: Round, /) -> Array:
+        """Return everybody's empty share in a round."""
+        return self.breakdown(this_round.with_empty_reports()).share
 
+    def deposit_shares(self, this_round: Round, /) -> Any:
+        """Return the most that each provider can lose, as exact fractions of its cap."""
+        return np.full(this_round.statistics.shape[:-1], Fraction(0), dtype=object)
 
-def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:
-    """Put scores on the scale from low to high, as shares; one that lies outside stops the round, or is NaN.
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return type(self).__name__
 
-    A difference in the last digits, as rounding makes it, is forgiven; more than that is an error with the provider.
-    """
-    slack = 1e-9 * (1 + abs(low) + abs(high))
-    outside = ~((score >= low - slack) & (score <= high + slack))
-    if outside.any() and not lenient:
-        where = tuple(int(i) for i in np.argwhere(outside)[0])
-        raise ScoreOutOfRangeError(where[-1], float(score[where]), low, high)
-    share = np.asarray(np.clip((score - low) / (high - low), 0.0, 1.0))
-    return np.where(outside, np.nan, share) if outside.any() else share
+    @property
+    def scale(self) -> ScoreRange:
+        """The scale that scores are put on."""
+        return ScoreRange(0.0, 1.0)
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Return the options, by the names of their fields."""
+        fields: tuple[Any, ...] = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        return {f.name: f.metadata["option"] for f in fields if "option" in f.metadata}
+
+    @classmethod
+    def settings(cls) -> dict[str, Option]:
+        """Return the keys of a ``[mechanism]`` table that say the options."""
+        return {setting.key: setting for option in cls.options().values() for setting in option.settings}
+
+    @classmethod
+    def from_settings(cls, section: Section) -> Self:
+        """Take the options out of a ``[mechanism]`` table."""
+        return cls(**{name: option.read(section) for name, option in cls.options().items()})
+
+    def to_settings(self) -> dict[str, Any] | None:
+        """Return the ``[mechanism]`` table that makes this rule, or None if none can."""
+        if RULES.get(type(self).__name__) is not type(self):
+            return None
+        settings: dict[str, Any] = {"rule": type(self).__name__}
+        for name, option in self.options().items():
+            written = option.write(getattr(self, name))
+            if written is None:
+                return None
+            settings |= written
+        return settings
+
+    def prepared(
+        self,
+        model: Model | Sequence[Model],  # noqa: ARG002
+        rows: Sequence[int] | None,  # noqa: ARG002
+        values: tuple[float, float] | None = None,  # noqa: ARG002
+    ) -> Rule:
+        """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
+        return self
+
+    def drawing(self, most: int) -> Rule:  # noqa: ARG002
+        """Return a rule that draws peers so many times at most, and pays the same in expectation."""
+        return self
+
+    def in_expectation(self) -> Rule:
+        """Return a rule that draws nothing and pays the same in expectation, perhaps over the peers of a second day."""
+        return self
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Explain a share to its provider, from log PMI on."""
+        if figures.score is None:
+            return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
+        return self.score_step(figures), step_on_scale(figures)
+
+    def score_step(self, figures: Figures, /) -> Step:
+        """Explain a score."""
+        terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
+        value = f"{figures.score:.4f}"
+        return Step("The score", self.score_formula, terms, "score", value, meaning=self.score_meaning)
+
+    def claims(
+        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+    ) -> list[Claim]:
+        """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
+        return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
+
+    def truthful(
+        self,
+        model: Model | Sequence[Model],  # noqa: ARG002
+        rows: Sequence[int],  # noqa: ARG002
+        values: tuple[float, float] | None = None,  # noqa: ARG002
+    ) -> Claim:
+        """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
+        if self.truthful_by:
+            return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
+        text = f"nothing is known about {self.name}; best_response decides it in small worlds"
+        return Claim("truthful", "undecided", text, "none")
+
+    def feasible(self) -> list[Claim]:
+        """Claim that payments are never negative, and never exceed the budget in all."""
+        if not self.individually_rational:
+            text = f"{self.name} does not promise shares between 0 and 1"
+            return [Claim(name, "undecided", text, "none") for name in ("individually rational", "budget feasible")]
+        why = "shares lie in [0, 1], or the round stops"
+        return [
+            Claim("individually rational", "proved", "no payment is negative, whatever is reported", why),
+            Claim("budget feasible", "proved", "payments never exceed the budget in all", why),
+        ]
+
+    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+        """Claim that payments do not depend on who comes first."""
+        if not self.symmetric:
+            return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")
+        different = not isinstance(model, Model) and len(set(model)) > 1
+        whom = "providers of the same model and weight" if different else "providers of equal weight"
+        return Claim("symmetric", "proved", f"permuting {whom} permutes payments, to the bit", "E13, exact sums", 0.0)
+
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
+        """Return the scale on which the price of a lie is stated, or None if it can only be measured."""
+        return PriceScale(-np.inf, 1.0, "nats of log score")
 
 
 def group_weights(groups: Sequence[Any]) -> Array:

@@ -140,14 +140,14 @@ def paper_range(
 def _extremes(
     model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None
 ) -> list[Extremes]:
-    found = []
+    extremes = []
     for own, limit, peers in situations(model, rows):
         if not isinstance(own, HasScoreRange):
             raise UnboundedRangeError(
                 f"log PMI of {type(own).__name__} has no finite range, or none is known, however rows are limited"
             )
-        found.append(own.log_pmi_extremes(limit, peers, values))
-    return found
+        extremes.append(own.log_pmi_extremes(limit, peers, values))
+    return extremes
 
 
 def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:

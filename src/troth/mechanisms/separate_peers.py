@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator, SamplesStatistics
-    from troth.mechanisms.rule import Round
+    from troth.mechanisms.round import Round
 
 Places: TypeAlias = NDArray[np.intp]
 

@@ -7,24 +7,37 @@ of draws is exactly truthful. This answers the paper's question for a one-time m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from troth.core.contract import Array, HasExpectedEvidence, Model, SamplesStatistics, has_independent_rows
-from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out, log_pmi
-from troth.mechanisms.divergences import Divergence, logistic
-from troth.mechanisms.rule import Breakdown, Round, Rule, normalise
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
+from troth.mechanisms.multi_day import MultiDay
+from troth.mechanisms.options import Whole, option
+from troth.mechanisms.rule import Rule
+from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.separate_peers import SeparatePeers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from troth.mechanisms.round import Round
     from troth.mechanisms.separate_peers import Places
 
 _BLOCK = 1 << 22  # numbers drawn at a time
+_DRAWS = Whole(
+    "draws",
+    64,
+    "how many times peers are drawn; more draws make payments less random",
+    "Draws",
+    least=1,
+    most=1_000_000,
+)
 
 
 @dataclass(frozen=True)
@@ -51,15 +64,49 @@ class SyntheticPeers(Rule):
     True
     """
 
-    draws: int = 64
-    divergence: Divergence = logistic
+    draws: int = option(_DRAWS)
+    divergence: Divergence = option(DIVERGENCE, logistic)
 
+    purpose = "one round, any model; draws with a committed seed"
+    needs_seed = True
     constant_empty_share = True
     pools_peers = True
+    truthful_by = "Lemma 1 of Nguyen et al., linear in the drawn peers"
+    truthful_if = ", in expectation over draws whose seed providers do not know"
+    symmetric = True
+    term_labels: ClassVar[Mapping[str, str]] = {"drawn_peers": "term of the drawn peers", "peers": "term of the peers"}
+    score_formula = r"\text{score} = \underset{\text{draws}}{\text{mean}} \; " + score_formula("drawn peers")
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.draws, int | np.integer) or self.draws < 1:
-            raise ParameterError(f"SyntheticPeers: draws must be a whole number of at least 1, not {self.draws!r}")
+    @property
+    def peer_draws(self) -> int:  # type: ignore[override]
+        """How many times peers are drawn."""
+        return self.draws
+
+    @property
+    def strict(self) -> bool:  # type: ignore[override]
+        """As the divergence."""
+        return self.divergence.strictly_convex
+
+    @property
+    def scale(self) -> ScoreRange:
+        """The range of the divergence."""
+        return ScoreRange(self.divergence.low, self.divergence.high)
+
+    @property
+    def score_meaning(self) -> str:  # type: ignore[override]
+        """Who the drawn peers are, and what f is."""
+        return (
+            f"The drawn peers are made-up ones, drawn {self.draws:,} times from the model with the seed of the round. "
+            + self.divergence.meaning
+        )
+
+    def drawing(self, most: int) -> Rule:
+        """Draw less often."""
+        return replace(self, draws=min(int(self.draws), most))
+
+    def in_expectation(self) -> Rule:
+        """Compare with the peers of a second day, which have the distribution of the drawn ones."""
+        return MultiDay(self.divergence)
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score everybody against their peers and against drawn peers."""
@@ -73,10 +120,14 @@ class SyntheticPeers(Rule):
         mismatched /= self.draws
         matched = f.matched(log_pmi_with_peers)
         score = mismatched + matched
-        terms = {"term of the drawn peers": mismatched, "term of the peers": matched}
+        terms = {"drawn_peers": mismatched, "peers": matched}
         return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
 
-    def empty_share_of(self, this_round: Round, /) -> Array:
+    def score_step(self, figures: Figures, /) -> Step:
+        """Add both terms up."""
+        return with_sum(super().score_step(figures), figures, ("drawn_peers", "peers"))
+
+    def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale: an empty report has log PMI 0 with everything."""
         return np.full(this_round.own.shape[:-1], self.divergence.empty_share)
 
@@ -109,14 +160,14 @@ def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     classes: dict[Model, list[int]] = {}
     for provider, model in enumerate(this_round.models):
         classes.setdefault(model, []).append(provider)
-    found: dict[SamplesStatistics, list[int]] = {}
+    drawable: dict[SamplesStatistics, list[int]] = {}
     for model in sorted(classes, key=repr):
         if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
             )
-        found[model] = classes[model]
-    return found
+        drawable[model] = classes[model]
+    return drawable
 
 
 def _peer_designs(
@@ -127,13 +178,13 @@ def _peer_designs(
     Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
     on the order of providers, and providers who face the same design share the same draws.
     """
-    found = []
+    designs = []
     for model, members in classes.items():
         own = _designs(model, this_round, members)
         everyone = np.zeros((*this_round.statistics.shape[:-1], own.shape[-1]))
         everyone[..., members, :] = own
-        found.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
-    return found
+        designs.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
+    return designs
 
 
 def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:

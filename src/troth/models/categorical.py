@@ -48,9 +48,13 @@ class Categorical(Family):
     def __post_init__(self) -> None:
         alpha = self._vector("alpha")
         if len(alpha) < 2:
-            raise ParameterError("Categorical: alpha must have at least two entries, one per category")
+            raise ParameterError(
+                "Categorical: alpha must have at least two entries, one per category", parameter="alpha"
+            )
         if not (alpha > 0).all():
-            raise ParameterError(f"Categorical: alpha[{int(np.argmin(alpha))}] must be above 0, not {alpha.min()}")
+            raise ParameterError(
+                f"Categorical: alpha[{int(np.argmin(alpha))}] must be above 0, not {alpha.min()}", parameter="alpha"
+            )
 
     @property
     def support(self) -> Support:

@@ -162,11 +162,12 @@ class Family:
         self._finite(name)
         value = getattr(self, name)
         if not value > 0:
-            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {value!r}")
+            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {value!r}", parameter=name)
         if not 1 / LARGEST_PARAMETER <= value <= LARGEST_PARAMETER:
             raise ParameterError(
                 f"{type(self).__name__}: {name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, "
-                f"where arithmetic neither overflows nor vanishes, not {value!r}"
+                f"where arithmetic neither overflows nor vanishes, not {value!r}",
+                parameter=name,
             )
 
     def _finite(self, name: str) -> None:
@@ -174,29 +175,35 @@ class Family:
         try:
             number = float(value)
         except OverflowError:
-            raise ParameterError(f"{type(self).__name__}: {name} is too large") from None
+            raise ParameterError(f"{type(self).__name__}: {name} is too large", parameter=name) from None
         except (TypeError, ValueError):
-            raise ParameterError(f"{type(self).__name__}: {name} must be a number, not {value!r}") from None
+            raise ParameterError(
+                f"{type(self).__name__}: {name} must be a number, not {value!r}", parameter=name
+            ) from None
         if not np.isfinite(number):
-            raise ParameterError(f"{type(self).__name__}: {name} must be finite, not {value!r}")
+            raise ParameterError(f"{type(self).__name__}: {name} must be finite, not {value!r}", parameter=name)
         self._set(name, number)
 
     def _vector(self, name: str, length: int | None = None) -> Array:
         array = self._array(name, 1)
         if length is not None and len(array) != length:
-            raise ParameterError(f"{type(self).__name__}: {name} must have {length} entries, not {len(array)}")
+            raise ParameterError(
+                f"{type(self).__name__}: {name} must have {length} entries, not {len(array)}", parameter=name
+            )
         return array
 
     def _array(self, name: str, dimensions: int) -> Array:
         try:
             array = as_floats(getattr(self, name), name)
         except DataError as error:
-            raise ParameterError(f"{type(self).__name__}: {name}: {error}") from None
+            raise ParameterError(f"{type(self).__name__}: {name}: {error}", parameter=name) from None
         if array.ndim != dimensions or array.size == 0:
             kind = {1: "a vector", 2: "a matrix"}[dimensions]
-            raise ParameterError(f"{type(self).__name__}: {name} must be {kind}, not of shape {array.shape}")
+            raise ParameterError(
+                f"{type(self).__name__}: {name} must be {kind}, not of shape {array.shape}", parameter=name
+            )
         if not np.isfinite(array).all():
-            raise ParameterError(f"{type(self).__name__}: {name} must be finite")
+            raise ParameterError(f"{type(self).__name__}: {name} must be finite", parameter=name)
         self._set(name, _nested_tuple(array))
         return array
 
@@ -204,15 +211,17 @@ class Family:
         """Check that a hyper-parameter is a symmetric positive definite matrix of the given size."""
         matrix = self._array(name, 2)
         if matrix.shape != (size, size):
-            raise ParameterError(f"{type(self).__name__}: {name} must be {size} by {size}, not {matrix.shape}")
+            raise ParameterError(
+                f"{type(self).__name__}: {name} must be {size} by {size}, not {matrix.shape}", parameter=name
+            )
         scale = np.sqrt(np.maximum(np.diagonal(matrix), 0))
         if not (np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all():
-            raise ParameterError(f"{type(self).__name__}: {name} must be symmetric")
+            raise ParameterError(f"{type(self).__name__}: {name} must be symmetric", parameter=name)
         matrix = (matrix + matrix.T) / 2
         try:
             np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
-            raise ParameterError(f"{type(self).__name__}: {name} must be positive definite") from None
+            raise ParameterError(f"{type(self).__name__}: {name} must be positive definite", parameter=name) from None
         self._set(name, _nested_tuple(matrix))
         return matrix
 

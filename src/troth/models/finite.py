@@ -61,19 +61,27 @@ class Finite(Family):
     def __post_init__(self) -> None:
         prior = self._vector("prior")
         if not (prior > 0).all():
-            raise ParameterError(f"Finite: prior[{int(np.argmin(prior))}] must be above 0; leave impossible states out")
+            raise ParameterError(
+                f"Finite: prior[{int(np.argmin(prior))}] must be above 0; leave impossible states out",
+                parameter="prior",
+            )
         if abs(prior.sum() - 1) > 1e-6:
-            raise ParameterError(f"Finite: prior must sum to 1, not {prior.sum():.9g}")
+            raise ParameterError(f"Finite: prior must sum to 1, not {prior.sum():.9g}", parameter="prior")
         table = self._array("likelihood", 2)
         if len(table) != len(prior):
-            raise ParameterError(f"Finite: likelihood must have {len(prior)} rows, one per state, not {len(table)}")
+            raise ParameterError(
+                f"Finite: likelihood must have {len(prior)} rows, one per state, not {len(table)}",
+                parameter="likelihood",
+            )
         if (table < 0).any():
             state, symbol = np.argwhere(table < 0)[0]
-            raise ParameterError(f"Finite: likelihood[{state}, {symbol}] is below 0")
+            raise ParameterError(f"Finite: likelihood[{state}, {symbol}] is below 0", parameter="likelihood")
         sums = table.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1)))
         if self.normalised and abs(sums[worst] - 1) > 1e-6:
-            raise ParameterError(f"Finite: likelihood[{worst}] must sum to 1 over symbols, not {sums[worst]:.9g}")
+            raise ParameterError(
+                f"Finite: likelihood[{worst}] must sum to 1 over symbols, not {sums[worst]:.9g}", parameter="likelihood"
+            )
 
     @classmethod
     def from_posteriors(cls, prior: Any, posteriors: Any) -> Finite:

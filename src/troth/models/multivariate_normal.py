@@ -206,7 +206,9 @@ class MultivariateNormalUnknownCovariance(Family):
         self._positive("strength")
         self._finite("dof")
         if not self.dof > size - 1:
-            raise ParameterError(f"{type(self).__name__}: dof must be above {size - 1}, one less than the dimension")
+            raise ParameterError(
+                f"{type(self).__name__}: dof must be above {size - 1}, one less than the dimension", parameter="dof"
+            )
         self._covariance("scale", size)
 
     def statistics(self, data: Any, /) -> Array:

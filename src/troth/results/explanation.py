@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from math import exp, isinf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,35 +24,28 @@ def printable(text: str) -> str:
 
 def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
     """Return the steps from data to money: what it is, its value, and what it means."""
-    p = payment
-    found: list[tuple[str, str, str]] = []
+    p, rule = payment, campaign.rule
+    rows: list[tuple[str, str, str]] = []
     if p.log_pmi is not None:
-        odds = _odds(p.log_pmi)
-        found.append(("log PMI with peers", f"{p.log_pmi:+.4f} nats", odds))
-    for term, value in p.terms.items():
-        found.append((term, f"{value:.4f}", ""))
-    if p.score is not None and p.low is not None and p.high is not None:
-        scale = f"on the scale from {p.low:.4f} to {p.high:.4f}, fixed before anybody reported"
-        found.append(("score", f"{p.score:.4f}", scale))
-        if p.share not in (0.0, 1.0) and not p.deposit:
-            sum_ = f"({p.score:.4f} − {p.low:.4f}) / ({p.high:.4f} − {p.low:.4f})"
-            found.append(("share of the cap", f"{p.share:.4%}", f"= {sum_}"))
-        else:
-            found.append(("share of the cap", f"{p.share:.4%}", ""))
-    else:
-        found.append(
-            ("share of the cap", f"{p.share:.4%}", "nothing is scored: everybody gets the cap" if p.share == 1 else "")
-        )
-    found.append(("cap", campaign.show(p.cap), "the most that this provider could earn"))
+        rows.append(("log PMI with peers", f"{p.log_pmi:+.4f} nats", odds_in_words(p.log_pmi)))
+    share_of = rule.steps(p)
+    for step in share_of:
+        rows += [(label, f"{value:.4f}", "") for label, value in step.terms]
+        if step.scale is not None:
+            scale = f"on the scale from {step.scale.low:.4f} to {step.scale.high:.4f}, fixed before anybody reported"
+            rows.append(("score", f"{step.scale.score:.4f}", scale))
+    last = share_of[-1]
+    reason = f"= {last.calculation}" if last.calculation else "" if last.scale else last.meaning
+    rows.append(("share of the cap", f"{p.share:.4%}", reason))
+    rows.append(("cap", campaign.show(p.cap), "the most that this provider could earn"))
     if p.deposit:
-        found.append(("deposit", campaign.show(p.deposit), "put down beforehand; a negative payment is taken from it"))
-    found.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
-    found.append(
-        ("for an empty report", f"{p.nothing:.2%}", "of the cap, whatever peers report" if p.nothing else "of the cap")
-    )
+        rows.append(("deposit", campaign.show(p.deposit), "put down beforehand; a negative payment is taken from it"))
+    rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
+    always = ", whatever peers report" if rule.constant_empty_share else ""
+    rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{always}"))
     if p.note:
-        found.append(("note", p.note, ""))
-    return found
+        rows.append(("note", p.note, ""))
+    return rows
 
 
 def explain(campaign: Campaign, payment: Payment) -> str:
@@ -64,10 +58,8 @@ def explain(campaign: Campaign, payment: Payment) -> str:
     return "\n".join(lines)
 
 
-def _odds(log_pmi: float) -> str:
+def odds_in_words(log_pmi: float) -> str:
     """Say in words what log PMI says."""
-    from math import exp, isinf
-
     if isinf(log_pmi):
         return "these data and the peers' cannot occur together"
     if abs(log_pmi) < 0.005:

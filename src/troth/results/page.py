@@ -55,7 +55,7 @@ def render(
     assets = files("troth.results") / "assets"
     page_style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     last = result.rounds[-1].payments if result.rounds else ()
-    empty_shares = [payment.nothing for paid in result.rounds for payment in paid.payments]
+    empty_shares = [payment.empty_share for paid in result.rounds for payment in paid.payments]
     rows, explained = _payment_rows(result)
     return _environment.get_template("results/page.html").render(
         result=result,

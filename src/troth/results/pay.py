@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
-from troth.campaigns.mechanism import mechanism_of
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.seed import Secret, load_secret, secret_path
-from troth.campaigns.settings import plain_copy
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
+from troth.core.settings import plain_copy
 from troth.data import Report, read_reports
 from troth.data.gather import column_names, gather_reports
 from troth.data.request import Request
-from troth.mechanisms import Rule, SyntheticPeers
+from troth.mechanisms import DEFAULT_RULE, Rule
 from troth.models import Family
 from troth.results.result import Result
 
@@ -71,7 +70,7 @@ def pay(
     model
         One of `troth.models`, or a model of one's own.
     rule
-        A rule or its name; `SyntheticPeers` by default.
+        A rule or its name; the default rule, if none is given.
     provider, day
         The columns of providers' names and of days. Files without a provider column bear their providers' names.
     budget
@@ -136,13 +135,13 @@ def pay(
         return pay_campaign(campaign, ledger=ledger, final=bool(final), secret=_secret(seed), watch=watch)
     if model is None or budget is None:
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
-    rule = SyntheticPeers() if rule is None else rule
+    mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule or DEFAULT_RULE}
     own = None if isinstance(model, Family) else model
     chosen = _columns(data, model, provider, day, columns, target, intercept)
     plain: dict[str, Any] = {
         "campaign": {"name": name, "budget": str(budget), "decimals": decimals},
         "model": {"columns": chosen},
-        "mechanism": mechanism_of(rule) or {"rule": repr(rule)},
+        "mechanism": mechanism or {"rule": repr(rule)},
         "data": {"provider": provider, "day": day, "engine": engine, "format": format, "providers": list(providers)},
         "limits": {"rows": rows, "values": None if values is None else list(values)},
         "groups": {label: list(members) for label, members in (groups or {}).items()},
@@ -157,7 +156,7 @@ def pay(
     _describe(plain["model"], model, own, models, target, intercept, categories)
     for table in ("data", "limits"):
         plain[table] = {key: value for key, value in plain[table].items() if value not in (None, [], ())}
-    own_rule = rule if isinstance(rule, Rule) and mechanism_of(rule) is None else None
+    own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
     reports: list[Report] | None = None
     if own is not None and not isinstance(own, HasReduction):
         request = Request(Moments(), tuple(chosen), provider, day)

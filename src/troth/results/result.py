@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.data import Day, Report
+    from troth.mechanisms import Rule
     from troth.results.pictures import Picture
 
 
@@ -52,7 +53,7 @@ class Result:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revived, (self.ledger.to_bytes(), self._own_model, self.campaign.own_rule, self.paid_now)
+        return _revived, (self.ledger.to_bytes(), self._own_model, self._own_rule, self.paid_now)
 
     @cached_property
     def rounds(self) -> tuple[PaidRound, ...]:
@@ -78,9 +79,7 @@ class Result:
     @property
     def rule(self) -> str:
         """The name of the rule."""
-        campaign = self.campaign
-        name = campaign.mechanism.name if campaign.mechanism is not None else type(campaign.own_rule).__name__
-        return f"Bonded {name}" if campaign.mechanism is not None and campaign.mechanism.bonded else name
+        return self.campaign.rule.name
 
     @cached_property
     def totals(self) -> dict[str, int]:
@@ -183,12 +182,16 @@ class Result:
 
     def verify(self) -> Result:
         """Recompute every payment from the ledger, or raise at the first that differs."""
-        check_ledger(self.ledger, model=self._own_model, rule=self.campaign.own_rule)
+        check_ledger(self.ledger, model=self._own_model, rule=self._own_rule)
         return self
 
     @property
     def _own_model(self) -> Any:
         return None if "family" in self.campaign.plain.get("model", {}) else self.campaign.model
+
+    @property
+    def _own_rule(self) -> Rule | None:
+        return None if self.campaign.rule.to_settings() is not None else self.campaign.rule
 
     def write_ledger(self, path: str | Path) -> Path:
         """Write the ledger, in one piece."""

@@ -14,11 +14,12 @@ from sqlalchemy import delete, insert, select, update
 
 from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.seed import Secret, draw_secret
-from troth.campaigns.settings import plain_copy
 from troth.campaigns.settle import rehearse
 from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
+from troth.core.settings import plain_copy
+from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
 from troth.service.accounts import Who, clean_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
@@ -56,7 +57,7 @@ def create_campaign(
     secret = None
     if _checked(terms).draws:
         secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
-        terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
+        terms.setdefault("mechanism", {"rule": DEFAULT_RULE})["commitment"] = secret.commitment
         _checked(terms)
     key = new_id()
     tx.execute(
@@ -91,7 +92,7 @@ def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
     secret = None
     if _checked(terms).draws:
         secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
-        terms.setdefault("mechanism", {"rule": "SyntheticPeers"})["commitment"] = secret.commitment
+        terms.setdefault("mechanism", {"rule": DEFAULT_RULE})["commitment"] = secret.commitment
     values = {
         "plain": json.dumps(terms),
         "secret": None if secret is None else secret.hexadecimal,
@@ -268,20 +269,21 @@ def _tried(text: str) -> Campaign:
         _refuse_toil(campaign)
         rehearse(campaign, campaign.providers)
     except TrothError as error:
-        raise InvalidError(str(error)) from None
+        raise InvalidError.of(error) from None
     return campaign
 
 
 def _refuse_toil(campaign: Campaign) -> None:
     """Refuse terms whose payments would keep everybody else waiting."""
     model: Any = campaign.model
-    draws = campaign.mechanism.most_draws if campaign.mechanism is not None else 1
+    draws = campaign.rule.peer_draws
     numbers = draws * len(campaign.providers) * model.reduction.width
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
             f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.reduction.width:,} "
             f"sums each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
-            "or pay with troth pay"
+            "or pay with troth pay",
+            section="mechanism",
         )
 
 
@@ -313,7 +315,7 @@ def _checked(plain: dict[str, Any]) -> Campaign:
     try:
         campaign = _parsed(json.dumps(plain))
     except TrothError as error:
-        raise InvalidError(str(error)) from None
+        raise InvalidError.of(error) from None
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
     if not isinstance(campaign.model, HasReduction):

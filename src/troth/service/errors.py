@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from troth.core.errors import TrothError
 
 
@@ -36,9 +38,24 @@ class ConflictError(RefusedError):
 
 
 class InvalidError(RefusedError):
-    """What was sent cannot be used; the message names the field and the remedy."""
+    """What was sent cannot be used; the message names the field and the remedy.
+
+    Attributes
+    ----------
+    section, key : str or None
+        Where the mistake is, if it is in a campaign's terms.
+    """
 
     status = 422
+
+    def __init__(self, message: str, *, section: str | None = None, key: str | None = None) -> None:
+        self.section, self.key = section, key
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, error: TrothError) -> Self:
+        """Return the same mistake as the service tells it."""
+        return cls(str(error), section=getattr(error, "section", None), key=getattr(error, "key", None))
 
 
 class TooManyError(RefusedError):

@@ -15,7 +15,6 @@ from troth.campaigns.check import Setting, audit_campaign, certify_campaign, set
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
 from troth.data.request import Report
-from troth.mechanisms import Bonded, OneTime
 from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import Sandbox
 from troth.service.worker_processes import Bounds
@@ -61,14 +60,8 @@ def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], provid
 def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return the scale of scores for as many providers as are expected."""
     rule = campaign.rule_for(campaign.models_for(setting.names), len(setting.names))
-    inner: Any = rule.rule if isinstance(rule, Bonded) else rule
-    if isinstance(inner, OneTime):
-        scale = inner.score_range
-        return {"low": _finite(scale.low), "high": _finite(scale.high), "epsilon": _finite(scale.epsilon)}
-    divergence = getattr(inner, "divergence", None)
-    if divergence is None:
-        return {"low": 0.0, "high": 1.0, "epsilon": 0.0}
-    return {"low": _finite(divergence.low), "high": _finite(divergence.high), "epsilon": 0.0}
+    scale = rule.scale
+    return {"low": _finite(scale.low), "high": _finite(scale.high)}
 
 
 def _prior(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
@@ -101,16 +94,16 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
 def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
     small = _smaller(setting)
-    found = audit_campaign(campaign, small, rounds=ROUNDS, show_progress=False)
+    audit = audit_campaign(campaign, small, rounds=ROUNDS, show_progress=False)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],
-        "rounds": found.rounds,
-        "honest": _finite(found.findings[0].truth if found.findings else 0.0),
-        "nothing": _finite(found.nothing),
+        "rounds": audit.rounds,
+        "honest": _finite(audit.findings[0].truth if audit.findings else 0.0),
+        "empty_share": _finite(audit.empty_share),
         "findings": [
             {"lie": f.lie, "earned": _finite(f.earned), "gain": _finite(f.gain), "verdict": f.verdict}
-            for f in found.findings
+            for f in audit.findings
         ],
     }
 

@@ -206,7 +206,7 @@ class Payment(Answer):
     high: Extended | None
     terms: dict[str, Extended]
     share: float
-    nothing: float
+    empty_share: float
     cap: Money
     payment: Money
     deposit: Money

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.settings import plain_copy
+from troth.core.settings import plain_copy
 from troth.results.explanation import steps
 from troth.service import campaigns as terms
 from troth.service import ledgers, rounds
@@ -64,7 +64,7 @@ def about(spec: Campaign) -> dict[str, Any]:
         "budget_per": "day" if spec.per_day else "campaign",
         "daily": spec.daily,
         "days": spec.days,
-        "rule": rule_name(spec),
+        "rule": spec.rule.name,
         "family": type(spec.model).__name__,
         "columns": [column for column in spec.columns if column is not None],
         "categories": None if spec.categories is None else list(spec.categories),
@@ -72,12 +72,6 @@ def about(spec: Campaign) -> dict[str, Any]:
         "values": None if spec.values is None else list(spec.values),
         "commitment": spec.commitment,
     }
-
-
-def rule_name(spec: Campaign) -> str:
-    """Return a rule as people call it."""
-    assert spec.mechanism is not None  # noqa: S101 (the service knows no rules of one's own)
-    return f"Bonded {spec.mechanism.name}" if spec.mechanism.bonded else spec.mechanism.name
 
 
 def terms_for(spec: Campaign, provider: str) -> dict[str, Any]:

@@ -18,13 +18,13 @@ import numpy as np
 from troth import models
 from troth.campaigns.commit import commit
 from troth.campaigns.ledger import write_whole
-from troth.campaigns.mechanism import RULES
 from troth.campaigns.seed import Secret, save_secret, secret_path
-from troth.campaigns.settings import closest
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
+from troth.core.settings import closest
+from troth.mechanisms import DEFAULT_DAILY_RULE, DEFAULT_RULE, RULES, offered_rules
 
 CLINICS = ("Ashgrove", "Birchwood", "Cedar Hill", "Dogwood", "Eastgate", "Fairview", "Glenside", "Harbour", "Ivybridge",
            "Juniper", "Kingsway", "Lakeside")  # fmt: skip
@@ -150,7 +150,7 @@ def init(
     family
         Any of `troth.models`; `Bernoulli` by default, or what given data look like.
     rule
-        The payment rule; `SyntheticPeers` by default, `MultiDay` for daily examples.
+        The name of the payment rule; the default one if none is given, that of days for daily examples.
     daily
         Make the example a campaign of five days.
     data
@@ -169,10 +169,8 @@ def init(
     chosen = closest(family or "Bernoulli", tuple(EXAMPLES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(EXAMPLES)}")
-    rule = closest(rule, RULES) if rule is not None else "MultiDay" if daily else "SyntheticPeers"
-    if rule is None:
-        raise ParameterError(f"there is no such rule; there are {', '.join(RULES)}")
-    daily = daily or rule == "MultiDay"
+    rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
+    daily = daily or RULES[rule].days > 1
     folder = _new(Path(directory))
     example = EXAMPLES[chosen]
     names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
@@ -197,11 +195,9 @@ def _new(folder: Path) -> Path:
 
 def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
     """Write a campaign for given data, which stay where they are."""
-    chosen = "SyntheticPeers" if rule is None else closest(rule, RULES)
-    if chosen is None:
-        raise ParameterError(f"there is no such rule; there are {', '.join(RULES)}")
-    if chosen == "MultiDay" and found.day is None:
-        raise ParameterError("MultiDay pays a campaign of days: say which column has the days")
+    chosen = _rule_named(rule, DEFAULT_RULE)
+    if RULES[chosen].days > 1 and found.day is None:
+        raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
     folder = _new(directory)
     story = f"what {data.name} holds"
     example = Example(
@@ -215,7 +211,7 @@ def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budge
         provider=found.provider,
         day=found.day or "day",
         rows=10 ** len(str(found.most_rows)),
-        limited=chosen == "OneTime",
+        limited=bool(RULES[chosen]().needs_rows),
         seen=found.seen,
     )
     text = campaign_text(found.family, example, chosen, terms)
@@ -226,6 +222,15 @@ def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budge
     if checked.draws:
         commit(path)
     return path
+
+
+def _rule_named(name: str | None, default: str) -> str:
+    """Return the rule that a name, not quite spelled perhaps, is of."""
+    known = tuple(offered_rules())
+    chosen = default if name is None else closest(name, known)
+    if chosen is None:
+        raise ParameterError(f"there is no rule {name!r}; there are {', '.join(known)}")
+    return chosen
 
 
 def _payable(text: str, names: list[str]) -> Campaign:
@@ -253,17 +258,14 @@ class Terms:
 def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str:
     """Return a commented campaign file."""
     daily = terms.days > 0
-    options = {
-        "SyntheticPeers": "draws = 64                # peers are drawn so often; more makes payments less random\n"
-        'divergence = "logistic"   # or le_cam, total_variation, power',
-        "MultiDay": 'divergence = "logistic"   # or le_cam, total_variation, power\n'
-        'last = "equal"            # the last day has no next: everybody gets the cap; or the name of a rule\n'
-        "exchangeable = false      # true if numbers of rows vary from day to day and nobody can foresee them",
-        "OneTime": 'range = "clipped"         # or exact, paper, or a pair [low, high] in nats\nlow = -8.0                # no lie gains more than ln(1 + e^low) nats',
-        "Brier": 'form = "types"            # or paper',
-    }[rule]
+    options = "".join(
+        f"{key} = {json.dumps(option.default if option.example is None else option.example)}".ljust(25)
+        + (f" # {option.meaning}\n" if option.meaning else "\n")
+        for key, option in RULES[rule].settings().items()
+        if option.in_file
+    )
     shared = f"days = {terms.days}".ljust(25)
-    last = "; the last is paid by its own rule" if rule == "MultiDay" else ""
+    last = "; the last is paid by its own rule" if RULES[rule].days > 1 else ""
     days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
     columns = ", ".join(map(_quoted, example.columns))
     model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]
@@ -300,7 +302,7 @@ def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str
     named = terms.name or f"Example: {example.story}"
     source = f"source = {_quoted(terms.source)}".ljust(25)
     values = "# values = [0, 100]       # the least and the greatest value of a row"
-    if rule == "OneTime" and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
+    if RULES[rule]().needs_rows and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
         values = "values = [0, 200]         # the least and the greatest value of a row"
     ended = example.story if example.story.endswith("?") else example.story + "."
     return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
@@ -320,7 +322,6 @@ decimals = 2
 [mechanism]
 rule = "{rule}"
 {options}
-
 [data]
 {source} # a file, a folder or a pattern: CSV, Parquet, JSON lines, Arrow, statistics
 {provider}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.settings import closest
 from troth.core.errors import DataError, ParameterError
+from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
 from troth.data.request import parse_day

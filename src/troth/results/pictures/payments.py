@@ -53,7 +53,7 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
     ordered = sorted(payments, key=lambda payment: (-payment.payment, payment.provider))
     if len(ordered) > _MOST_BARS:
         return draw_ranking(ordered)
-    bars = [Bar(p.provider, campaign.text(p.payment), p.share, p.nothing, p.cap) for p in ordered]
+    bars = [Bar(p.provider, campaign.text(p.payment), p.share, p.empty_share, p.cap) for p in ordered]
     return draw_bars("Payments beside caps, the largest first", bars)
 
 
@@ -104,7 +104,7 @@ def draw_ranking(payments: Sequence[Payment]) -> Picture:
     places = np.linspace(0, len(shares) - 1, min(_MOST_POINTS, len(shares))).astype(int)
     points = " ".join(f"{100 * i / (len(shares) - 1):.1f},{down(shares[i]):.1f}" for i in places)
     picture.add("polyline", kind="curve", inside=area, points=points)
-    empty = down(payments[0].nothing)
+    empty = down(payments[0].empty_share)
     picture.add("line", kind="mark dashed", inside=area, x1=0, x2=100, y1=empty, y2=empty)
     words = f"{len(shares):,} providers, the best paid first; dashed: an empty report"
     picture.add("text", words, kind="note", x="100%", y=height + 30, text_anchor="end")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends
+from latex2mathml.converter import convert
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from troth.mechanisms import Figures
+from troth.results.explanation import odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_score
 from troth.service import campaigns, rounds, views
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from troth.campaigns.terms import Campaign
+    from troth.mechanisms import Scale
 
 router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
 Somebody = Annotated[Who, Depends(identify)]
@@ -30,66 +36,51 @@ Somebody = Annotated[Who, Depends(identify)]
 def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
     """Explain any provider's payment to the analyst."""
     with store_of(request).read() as tx:
-        found = views.payment_of(tx, who, campaign, number, member)
+        payments = views.payment_of(tx, who, campaign, number, member)
         spec = campaigns.terms_of(campaigns.owned(tx, who, campaign))
-        return _explained(request, tx, who, spec, campaign, number, found)
+        return _explained(request, tx, who, spec, campaign, number, payments)
 
 
 @router.get("/campaigns/{campaign}/rounds/{number}/payment")
 def for_provider(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
     """Explain its own payment to a provider, once the round is published."""
     with store_of(request).read() as tx:
-        found = views.payments_view(tx, who, campaign, number)
-        if not found["payments"]:
+        payments = views.payments_view(tx, who, campaign, number)
+        if not payments["payments"]:
             raise NotFoundError("nothing was paid to you in this round")
         row, _ = campaigns.joined(tx, who, campaign)
-        return _explained(request, tx, who, campaigns.terms_of(row), campaign, number, found)
+        return _explained(request, tx, who, campaigns.terms_of(row), campaign, number, payments)
 
 
 def _explained(
-    request: Request, tx: Connection, who: Who, spec: Campaign, campaign: str, number: int, found: dict[str, Any]
+    request: Request, tx: Connection, who: Who, spec: Campaign, campaign: str, number: int, payments: dict[str, Any]
 ) -> Response:
-    payment = found["payments"][0]
-    view = views.campaign_view(tx, who, campaign)
-    held = rounds.find_round(tx, campaign, number)
-    steps = {step["what"]: step for step in payment["steps"]}
+    payment = payments["payments"][0]
+    figures = Figures(**{field.name: payment[field.name] for field in fields(Figures)})
+    paid = rounds.find_round(tx, campaign, number)
     context = {
-        "view": view,
-        "round": {"number": number, "day": found["day"], "published": held.published},
+        "view": views.campaign_view(tx, who, campaign),
+        "round": {"number": number, "day": payments["day"], "published": paid.published},
         "payment": payment,
-        "steps": steps,
-        "rule": kind_of(spec, payment),
-        "divergence": (spec.plain.get("mechanism") or {}).get("divergence", "logistic"),
-        "draws": (spec.plain.get("mechanism") or {}).get("draws", 64),
-        "bonded": spec.mechanism is not None and spec.mechanism.bonded,
-        "scale": scale_of(payment),
-        "empty": spec.show(int(payment["nothing"] * 10**spec.decimals * float(payment["cap"]))),
-        "seed": found["seed"],
-        "commitment": found["commitment"],
-        "head": found["head"],
+        "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
+        "steps": spec.rule.steps(figures),
+        "rule": spec.rule,
+        "mathml": mathml,
+        "drawn": drawn,
+        "empty": spec.show(int(payment["empty_share"] * 10**spec.decimals * float(payment["cap"]))),
+        "seed": payments["seed"],
+        "commitment": payments["commitment"],
+        "head": payments["head"],
         "assumed": ASSUMED,
     }
     return page(request, who, "explanation.html", **context)
 
 
-def kind_of(spec: Campaign, payment: dict[str, Any]) -> str:
-    """Return which formula made a payment: that of the rule, or of the last day's."""
-    if payment["score"] is None:
-        return "equal" if payment["share"] == 1 else "none"
-    terms = " ".join(payment["terms"])
-    if "next day's peers" in terms:
-        return "MultiDay"
-    if "drawn peers" in terms:
-        return "SyntheticPeers"
-    mechanism = spec.plain.get("mechanism") or {}
-    last = mechanism.get("last")
-    name = last.get("rule") if isinstance(last, dict) else last
-    return str(name or mechanism.get("rule", "SyntheticPeers"))
+def mathml(formula: str) -> Markup:
+    """Return a formula of a rule, which is LaTeX, as a page has it."""
+    return Markup(convert(formula, display="block"))  # noqa: S704 (rules are code, not input)
 
 
-def scale_of(payment: dict[str, Any]) -> Picture | None:
-    """Draw where the score is on its scale; None where nothing is scored."""
-    low, high, score = payment["low"], payment["high"], payment["score"]
-    if score is None or low is None or high is None or not high > low:
-        return None
-    return draw_score(score, low, high, payment["terms"].get("share paid for nothing", payment["nothing"]))
+def drawn(scale: Scale) -> Picture:
+    """Draw where the score is on its scale, and an empty report's."""
+    return draw_score(scale.score, scale.low, scale.high, scale.empty_share)

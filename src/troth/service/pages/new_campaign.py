@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from troth.campaigns.mechanism import RULES
 from troth.core.errors import TrothError
+from troth.mechanisms import offered_rules
 from troth.service import campaigns
 from troth.service.access import identify
 from troth.service.accounts import Who
@@ -44,11 +44,11 @@ def _form(
     context = {
         "typed": typed,
         "families": terms_form.WORDS,
-        "rules": {rule: terms_form.RULE_WORDS[rule] for rule in RULES},
-        "divergences": terms_form.DIVERGENCES,
+        "rules": {name: rule.purpose for name, rule in offered_rules().items()},
+        "options": terms_form.options_of(typed["rule"]),
         "parameters": terms_form.parameters_of(typed["family"]),
         "regression": terms_form.is_regression(typed["family"]),
-        "fault": None if message is None or as_file else terms_form.field_of(message, typed["family"]),
+        "fault": None if error is None or as_file else terms_form.field_of(error, typed),
         "message": message,
         "as_file": as_file,
         "preview": None,
@@ -126,5 +126,6 @@ def preview(request: Request, who: Somebody, form: Sent, typed: Typed) -> Respon
 
 def _bounded(name: str, text: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 9 and least <= int(text) <= most):
-        raise InvalidError(f"[preview] {name}: must be a whole number from {least} to {most:,}")
+        message = f"[preview] {name}: must be a whole number from {least} to {most:,}"
+        raise InvalidError(message, section="preview", key=name)
     return int(text)

@@ -6,12 +6,13 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from troth.campaigns.mechanism import RULES
-from troth.mechanisms import divergences
+from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES
 from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
+    from troth.core.errors import TrothError
+    from troth.mechanisms.options import Option
     from troth.service.pages.forms import Fields
 
 WORDS = {
@@ -66,13 +67,6 @@ _COLUMNS = {"LinearRegression": "x", "LinearRegressionUnknownNoise": "x"} | {
     family: "x, y" for family in WORDS if family.startswith("Multivariate")
 }
 _ONE_COLUMN = "value"
-DIVERGENCES = tuple(divergences.ALL)
-RULE_WORDS = {
-    "SyntheticPeers": "one round, any model; draws with a committed seed",
-    "MultiDay": "a campaign of days; pays a day once the next is in",
-    "OneTime": "one round without a seed; needs most rows",
-    "Brier": "finite models; quadratic score",
-}
 
 
 class Parameter(NamedTuple):
@@ -112,15 +106,20 @@ def is_regression(family: str) -> bool:
     return family.startswith("LinearRegression")
 
 
-def blank(family: str = "Bernoulli", rule: str = "SyntheticPeers") -> dict[str, str]:
+def options_of(rule: str) -> dict[str, Option]:
+    """Return the options that the form asks for, by the names of their fields."""
+    return {f"option_{key}": option for key, option in RULES[rule].settings().items() if option.in_form}
+
+
+def blank(family: str = "Bernoulli", rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says."""
     typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
-    typed |= {"daily": "yes" if rule == "MultiDay" else "", "family": family, "rule": rule}
+    typed |= {"daily": "yes" if RULES[rule].days > 1 else "", "family": family, "rule": rule}
     regression = is_regression(family)
     typed |= {"columns": _COLUMNS.get(family, _ONE_COLUMN), "categories": ""}
     typed |= {"target": "y" if regression else "", "intercept": "yes" if regression else ""}
-    typed |= {"divergence": "logistic", "draws": "64", "range": "exact", "low": "-8", "form": "types"}
-    typed |= {"bonded": "", "exchangeable": "", "rows": "", "values_low": "", "values_high": ""}
+    typed |= {name: option.text for name, option in options_of(rule).items()}
+    typed |= {"bonded": "", "rows": "", "values_low": "", "values_high": ""}
     typed |= {"publish_at_once": "", "share_ledger": "", "providers": "5", "expected": "50", "toml": ""}
     return typed | _priors(family)
 
@@ -132,18 +131,18 @@ def _priors(family: str) -> dict[str, str]:
 def typed_in(form: Fields) -> dict[str, str]:
     """Return what a form says; a family or rule that was just chosen brings its examples."""
     family = form.text("family") if form.text("family") in WORDS else "Bernoulli"
-    rule = form.text("rule") if form.text("rule") in RULES else "SyntheticPeers"
+    rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
     examples = {"family", "rule"}
     if form.text("shown") != family:
         examples |= {name for name in typed if name.startswith("prior_")} | {"target", "intercept"}
         if form.text("columns") in ("", _ONE_COLUMN, *_COLUMNS.values()):
             examples.add("columns")
+    if form.text("shown_rule") != rule:
+        examples |= {name for name in options_of(rule) if not form.has(name)}
     for name in typed:
         if name not in examples:
             typed[name] = form.text(name)
-    for name, default in (("draws", "64"), ("divergence", "logistic"), ("range", "exact"), ("form", "types")):
-        typed[name] = typed[name] or default
     return typed
 
 
@@ -194,25 +193,23 @@ def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
 
 def _rule(typed: dict[str, str], rule: str) -> dict[str, Any]:
     table: dict[str, Any] = {"rule": rule}
-    if rule in ("SyntheticPeers", "MultiDay"):
-        table["divergence"] = typed["divergence"]
-    if rule == "SyntheticPeers":
-        table["draws"] = _whole("mechanism", "draws", typed["draws"])
-    if rule == "MultiDay" and typed["exchangeable"]:
-        table["exchangeable"] = True
-    if rule == "OneTime":
-        table["range"] = typed["range"]
-        if typed["range"] == "clipped":
-            table["low"] = _number("mechanism", "low", typed["low"] or "-8")
-    if rule == "Brier":
-        table["form"] = typed["form"]
+    for name, option in options_of(rule).items():
+        if typed[name] or option.kind == "flag":
+            try:
+                table[option.key] = option.parse(typed[name])
+            except ValueError as error:
+                raise _wrong("mechanism", option.key, str(error)) from None
     if typed["bonded"]:
         table["bonded"] = True
     return table
 
 
 def _missing(section: str, key: str) -> Any:
-    raise InvalidError(f"[{section}] {key}: is missing")
+    raise _wrong(section, key, "is missing")
+
+
+def _wrong(section: str, key: str, problem: str) -> InvalidError:
+    return InvalidError(f"[{section}] {key}: {problem}", section=section, key=key)
 
 
 def _words(text: str) -> list[str]:
@@ -221,7 +218,7 @@ def _words(text: str) -> list[str]:
 
 def _whole(section: str, key: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-        raise InvalidError(f"[{section}] {key}: {text!r} is no whole number")
+        raise _wrong(section, key, f"{text!r} is no whole number")
     return int(text)
 
 
@@ -229,7 +226,7 @@ def _number(section: str, key: str, text: str) -> int | float:
     try:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
-        raise InvalidError(f"[{section}] {key}: {text!r} is no number") from None
+        raise _wrong(section, key, f"{text!r} is no number") from None
 
 
 def _value(parameter: Parameter, text: str) -> Any:
@@ -243,10 +240,10 @@ def _value(parameter: Parameter, text: str) -> Any:
     if parameter.kind == "matrix" and (len(table) > 1 or parameter.name not in ("means",)):
         return table
     if len(table) != 1:
-        raise InvalidError(f"[model.prior] {parameter.name}: must be one line of numbers")
+        raise _wrong("model.prior", parameter.name, "must be one line of numbers")
     if parameter.kind == "number":
         if len(table[0]) != 1:
-            raise InvalidError(f"[model.prior] {parameter.name}: must be one number")
+            raise _wrong("model.prior", parameter.name, "must be one number")
         return table[0][0]
     return table[0]
 
@@ -254,24 +251,16 @@ def _value(parameter: Parameter, text: str) -> Any:
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}
 
 
-def field_of(message: str, family: str) -> str | None:
+def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
     """Return the field of the form that an error is about.
 
     Examples
     --------
-    >>> field_of("[campaign] budget: is missing", "Bernoulli")
+    >>> field_of(InvalidError("[campaign] budget: is missing", section="campaign", key="budget"), blank())
     'budget'
-    >>> field_of("[model]: alpha must be positive, not -1.0", "Bernoulli")
+    >>> field_of(InvalidError("alpha must be positive", section="model", key="alpha"), blank("Bernoulli"))
     'prior_alpha'
     """
-    known = {parameter.name for parameter in parameters_of(family)}
-    match = re.match(r"\[([\w.]+)\]\s*(\w+)?", message)
-    if match is None:
-        return None
-    section, key = match.groups()
-    if section.startswith("model") and key not in ("columns", "column", "target", "intercept", "categories", "family"):
-        for word in [key, *re.findall(r"\w+", message[match.end() :])]:
-            if word in known:
-                return f"prior_{word}"
-        return "family"
-    return None if key is None else _FIELDS.get(key, key)
+    section, key = getattr(error, "section", None), getattr(error, "key", None)
+    candidates = (_FIELDS.get(str(key), key), f"prior_{key}", f"option_{key}", "family" if section == "model" else None)
+    return next((name for name in candidates if name in typed), None) if section is not None else None

@@ -9,25 +9,59 @@ from typing import TYPE_CHECKING, Any
 from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 
 class CampaignError(ParameterError):
-    """A campaign file with a mistake in it."""
+    """A campaign file with a mistake in it.
+
+    Attributes
+    ----------
+    section, key : str or None
+        Where the mistake is, such as ``"mechanism"`` and ``"draws"``.
+    """
+
+    def __init__(self, message: str, *, section: str | None = None, key: str | None = None) -> None:
+        self.section, self.key = section, key
+        super().__init__(message)
 
 
 class Section:
-    """One table of a campaign file; what is not taken out of it is an unknown key."""
+    """One table of a campaign file; what is not taken out of it is an unknown key.
 
-    def __init__(self, place: str, plain: Any) -> None:
-        self.place = place
+    Parameters
+    ----------
+    name
+        Such as ``"mechanism"``; empty for the file as a whole.
+    file
+        The name of the file, if there is one.
+
+    Examples
+    --------
+    >>> Section("mechanism", {"draws": 0}).whole("draws", least=1)
+    Traceback (most recent call last):
+    troth.core.settings.CampaignError: [mechanism] draws: must be a whole number of at least 1, not 0
+    """
+
+    def __init__(self, name: str, plain: Any, *, file: str = "") -> None:
+        self.name, self.file = name, file
         if not isinstance(plain, dict):
-            raise CampaignError(f"{place}: must be a table of settings, not {plain!r}")
+            raise self.wrong(f"must be a table of settings, not {plain!r}")
         self.left: dict[str, Any] = dict(plain)
+
+    @property
+    def place(self) -> str:
+        """The table as messages name it."""
+        table = f"[{self.name}]" if self.name else "top level:"
+        return f"{self.file}: {table}" if self.file else table
+
+    def wrong(self, message: str) -> CampaignError:
+        """Return an error about the whole table."""
+        return CampaignError(f"{self.place}: {message}", section=self.name)
 
     def fail(self, key: str, message: str) -> CampaignError:
         """Return an error at a key."""
-        return CampaignError(f"{self.place} {key}: {message}")
+        return CampaignError(f"{self.place} {key}: {message}", section=self.name, key=key)
 
     def take(self, key: str, default: Any = None) -> Any:
         """Take a value of any type."""
@@ -80,9 +114,11 @@ class Section:
 
     def table(self, key: str) -> Section:
         """Take a table within the table."""
-        return Section(
-            f"{self.place[:-1]}.{key}]" if self.place.endswith("]") else f"{self.place} {key}", self.take(key, {})
-        )
+        return self.inner(key, self.take(key, {}))
+
+    def inner(self, key: str, plain: Any) -> Section:
+        """Return a table that stands under a key of this one."""
+        return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
     def done(self, known: Sequence[str] = ()) -> None:
         """Raise at the first key that nobody took."""
@@ -119,8 +155,3 @@ def plain_copy(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_copy(entry) for entry in value]
     return value
-
-
-def without(plain: Mapping[str, Any], *keys: str) -> dict[str, Any]:
-    """Return a table without some keys."""
-    return {key: value for key, value in plain.items() if key not in keys}

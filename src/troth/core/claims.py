@@ -1,0 +1,44 @@
+"""A statement about a campaign: whether it is proved, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+Verdict: TypeAlias = Literal["proved", "refuted", "undecided"]
+
+STRENGTH: dict[Verdict, int] = {"refuted": 0, "undecided": 1, "proved": 2}
+"""Verdicts from the weakest to the strongest."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement about a campaign.
+
+    Attributes
+    ----------
+    name
+        Such as ``"truthful"``.
+    verdict
+        ``"proved"``, ``"refuted"`` or ``"undecided"``.
+    text
+        The statement in words, with what it assumes.
+    basis
+        The theorem or erratum that it rests on.
+    margin
+        How far from failing, or how much can be lost, in the unit that the text names.
+    witness
+        An example that refutes it.
+    """
+
+    name: str
+    verdict: Verdict
+    text: str
+    basis: str
+    margin: float | None = None
+    witness: Any = None
+
+
+def weaker(one: Claim, two: Claim) -> Claim:
+    """Return the claim with the weaker verdict, the first of two alike."""
+    return two if STRENGTH[two.verdict] < STRENGTH[one.verdict] else one

@@ -1,0 +1,194 @@
+"""Why everybody earns what they earn: the numbers behind shares, and the steps in which they are explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import ScoreOutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The numbers behind one share.
+
+    Attributes
+    ----------
+    log_pmi
+        Log PMI of the report with its peers', in nats.
+    score, low, high
+        What is put on a scale, and the scale; None where nothing is scored.
+    terms
+        The parts of the score, by their keys.
+    share
+        Share of the cap that is paid.
+    empty_share
+        Share of the cap that an empty report would have been paid.
+    note
+        Anything else that the provider should know.
+    """
+
+    log_pmi: float | None
+    score: float | None
+    low: float | None
+    high: float | None
+    terms: dict[str, float]
+    share: float
+    empty_share: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Why everybody earns what they earn: arrays with one entry per provider (and day).
+
+    Attributes
+    ----------
+    share
+        Share of the cap that is paid.
+    log_pmi
+        Log PMI of the report with its peers, in nats.
+    score
+        What is put on the scale from ``low`` to ``high``.
+    terms
+        The parts of the score, by the keys under which the rule's ``term_labels`` has them in words.
+    note, noted
+        Anything else that some providers should know, and which.
+    labels
+        The terms in words.
+    """
+
+    share: Array
+    log_pmi: Array | None = None
+    score: Array | None = None
+    low: Array | float = 0.0
+    high: Array | float = 1.0
+    terms: Mapping[str, Array] = field(default_factory=dict)
+    note: str = ""
+    noted: Any = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def at(self, *index: int, empty_share: float = np.nan) -> Figures:
+        """Return one provider's figures, for an index such as ``(provider,)`` or ``(day, provider)``."""
+
+        def entry(array: Any) -> float | None:
+            if array is None:
+                return None
+            value = float(np.broadcast_to(array, np.shape(self.share))[index])
+            return None if np.isnan(value) else value
+
+        score = entry(self.score)
+        noted = self.note and bool(np.broadcast_to(self.noted, np.shape(self.share))[index])
+        return Figures(
+            log_pmi=entry(self.log_pmi),
+            score=score,
+            low=None if score is None else entry(self.low),
+            high=None if score is None else entry(self.high),
+            terms={key: value for key, array in self.terms.items() if (value := entry(array)) is not None},
+            share=float(self.share[index]),
+            empty_share=empty_share,
+            note=self.note if noted else "",
+        )
+
+    def explain(self, *index: int) -> str:
+        """Explain one provider's share in words, for an index such as ``(provider,)`` or ``(day, provider)``.
+
+        Examples
+        --------
+        >>> shares = Breakdown(np.array([0.25]), np.array([-6.0]), np.array([-6.0]), low=-8.0, high=0.0)
+        >>> print(shares.explain(0))
+        log PMI with peers: -6.0000 nats
+        score: -6.0000 on a scale from -8.0000 to 0.0000
+        share of the cap: 25.00%
+        """
+        figures = self.at(*index)
+        lines = [] if figures.log_pmi is None else [f"log PMI with peers: {figures.log_pmi:.4f} nats"]
+        lines += [f"{self.labels.get(key, key)}: {value:.4f}" for key, value in figures.terms.items()]
+        if figures.score is not None and np.isfinite(figures.score):
+            lines.append(f"score: {figures.score:.4f} on a scale from {figures.low:.4f} to {figures.high:.4f}")
+        lines.append(f"share of the cap: {figures.share:.2%}")
+        return "\n".join([*lines, figures.note] if figures.note else lines)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where a score lies between its ends, and where an empty report would lie, as a share of the way up."""
+
+    score: float
+    low: float
+    high: float
+    empty_share: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step from data to a share, as people are told it.
+
+    Attributes
+    ----------
+    title
+        What happens in it, such as "The score".
+    formula
+        In LaTeX.
+    terms
+        Parts in words, with their values.
+    symbol, value, calculation
+        What comes out, such as "score" and "1.0444", and how, such as "0.7311 + 0.3133".
+    meaning
+        The step in sentences.
+    scale
+        To be drawn, where a score becomes a share.
+    """
+
+    title: str
+    formula: str = ""
+    terms: tuple[tuple[str, float], ...] = ()
+    symbol: str = ""
+    value: str = ""
+    calculation: str = ""
+    meaning: str = ""
+    scale: Scale | None = None
+
+
+def step_on_scale(figures: Figures) -> Step:
+    """Return the step from a score to a share: how far up the scale the score lies."""
+    score, low, high = figures.score, figures.low, figures.high
+    if score is None or low is None or high is None:
+        raise ValueError("nothing is scored")
+    inside = figures.share not in (0.0, 1.0)
+    return Step(
+        "From score to share",
+        formula=r"\text{share} = \frac{\text{score} - \text{low}}{\text{high} - \text{low}}",
+        symbol="share",
+        value=f"{figures.share:.4%}",
+        calculation=f"({score:.4f} − {low:.4f}) / ({high:.4f} − {low:.4f})" if inside else "",
+        meaning="The scale was fixed before anybody reported.",
+        scale=Scale(score, low, high, figures.empty_share) if high > low else None,
+    )
+
+
+def with_sum(step: Step, figures: Figures, keys: tuple[str, ...]) -> Step:
+    """Return a step that shows how its result is the sum of some terms, where they are known."""
+    known = all(key in figures.terms for key in keys)
+    return replace(step, calculation=" + ".join(f"{figures.terms[key]:.4f}" for key in keys)) if known else step
+
+
+def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:
+    """Put scores on the scale from low to high, as shares; one that lies outside stops the round, or is NaN.
+
+    A difference in the last digits, as rounding makes it, is forgiven; more than that is an error with the provider.
+    """
+    slack = 1e-9 * (1 + abs(low) + abs(high))
+    outside = ~((score >= low - slack) & (score <= high + slack))
+    if outside.any() and not lenient:
+        where = tuple(int(i) for i in np.argwhere(outside)[0])
+        raise ScoreOutOfRangeError(where[-1], float(score[where]), low, high)
+    share = np.asarray(np.clip((score - low) / (high - low), 0.0, 1.0))
+    return np.where(outside, np.nan, share) if outside.any() else share

@@ -1,0 +1,186 @@
+"""What a rule can be told: its options, as a constructor checks them and as a campaign file and a form ask for them.
+
+A rule declares an option where it declares the field: ``draws: int = option(Whole("draws", 64, least=1))``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.settings import Section
+
+
+@dataclass(frozen=True)
+class Option:
+    """One key of a campaign file's ``[mechanism]`` table, and one field of a form.
+
+    An option whose values take several keys overrides ``settings``, `read` and `write`.
+
+    Attributes
+    ----------
+    key
+        Its name.
+    default
+        What it is if nobody says.
+    meaning
+        What it does, as the comment beside it in a new campaign file.
+    label, hint
+        What a form calls it.
+    example
+        What a new campaign file says, if not the default.
+    in_form
+        Whether a form asks for it.
+    in_file
+        Whether a new campaign file shows it.
+    """
+
+    key: str
+    default: Any = None
+    meaning: str = ""
+    label: str = ""
+    hint: str = ""
+    example: Any = None
+    in_form: bool = True
+    in_file: bool = True
+
+    kind = "text"
+    """How a form asks for it: as a ``"text"``, a ``"choice"`` or a ``"flag"``."""
+
+    @property
+    def settings(self) -> tuple[Option, ...]:
+        """The keys that say it."""
+        return (self,)
+
+    def problem(self, value: Any) -> str:
+        """Return what is wrong with a value, or nothing."""
+        del value
+        return ""
+
+    def read(self, section: Section) -> Any:
+        """Take the value out of a table, or say what is wrong with it."""
+        value = section.take(self.key, self.default)
+        if problem := self.problem(value):
+            raise section.fail(self.key, problem)
+        return value
+
+    def write(self, value: Any) -> dict[str, Any] | None:
+        """Return the settings that say a value, or None if none can."""
+        return {self.key: value}
+
+    def parse(self, text: str) -> Any:
+        """Return the value that somebody typed, or raise `ValueError` with what is wrong."""
+        return text
+
+    @property
+    def text(self) -> str:
+        """The default as a form shows it."""
+        return str(self.default)
+
+
+@dataclass(frozen=True)
+class Whole(Option):
+    """A whole number.
+
+    Examples
+    --------
+    >>> Whole("draws", 64, least=1, most=1000).problem(0)
+    'must be a whole number of at least 1 and at most 1,000, not 0'
+    """
+
+    least: int = 0
+    most: int = 2**53
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be whole and within its bounds."""
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and self.least <= value <= self.most:
+            return ""
+        at_most = "" if self.most >= 2**53 else f" and at most {self.most:,}"
+        shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+        return f"must be a whole number of at least {self.least}{at_most}, not {shown!r}"
+
+    def write(self, value: Any) -> dict[str, Any] | None:
+        """Return it as Python's own integer."""
+        return {self.key: int(value)}
+
+    def parse(self, text: str) -> int:
+        """Read digits."""
+        if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
+            raise ValueError(f"{text!r} is no whole number")
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Number(Option):
+    """A number within open bounds, or what ``wanted`` says in words."""
+
+    above: float = -np.inf
+    below: float = np.inf
+    wanted: str = "a number"
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be a number within its bounds."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return "" if number and self.above < value < self.below else f"must be {self.wanted}, not {value!r}"
+
+    def parse(self, text: str) -> int | float:
+        """Read a number."""
+        try:
+            return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is no number") from None
+
+
+@dataclass(frozen=True)
+class Flag(Option):
+    """True or false."""
+
+    kind = "flag"
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be true or false."""
+        return "" if isinstance(value, bool) else f"must be true or false, not {value!r}"
+
+    def parse(self, text: str) -> bool:
+        """Read a tick."""
+        return bool(text)
+
+    @property
+    def text(self) -> str:
+        """A tick, or nothing."""
+        return "yes" if self.default else ""
+
+
+@dataclass(frozen=True)
+class Choice(Option):
+    """One of several words, each with what a form calls it."""
+
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    kind = "choice"
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be one of the words."""
+        known = " or ".join(f'"{word}"' for word in self.choices)
+        return "" if isinstance(value, str) and value in self.choices else f"must be {known}, not {value!r}"
+
+    def read(self, section: Section) -> Any:
+        """Take a word, spelled as in the list but for case, spaces, dashes and underscores."""
+        return section.text(self.key, self.default, among=tuple(self.choices))
+
+
+def option(how: Option, default: Any = None) -> Any:
+    """Return a field of a rule that is an option.
+
+    Parameters
+    ----------
+    default
+        The field's default, where it is not the setting's.
+    """
+    return field(default=how.default if default is None else default, metadata={"option": how})

@@ -1,0 +1,124 @@
+"""A round of reports, as a payment rule sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
+from troth.core.errors import DataError, MissingCapabilityError, ReportError
+from troth.core.information import leave_one_out, log_pmi, peer_log_pmi
+from troth.models.family import check_generator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Round:
+    """The reports of a round and all that a rule may look at.
+
+    Attributes
+    ----------
+    model
+        One model, or one per provider that share a space of statistics.
+    statistics
+        Everybody's reports, ``(..., provider, statistic)``.
+    groups
+        Labels of related providers, none of whom is another's peer.
+    rows
+        Numbers of rows, where statistics do not tell them.
+    rng
+        For rules that draw.
+    test
+        Statistics of a test set, ``(..., statistic)``, for rivals that need one.
+    lenient
+        Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
+        would refuse.
+    """
+
+    model: Model | Sequence[Model]
+    statistics: Array
+    groups: Sequence[Any] | None = None
+    rows: Array | None = None
+    rng: Generator | None = None
+    test: Array | None = None
+    lenient: bool = False
+    own: Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        statistics = np.asarray(self.statistics, dtype=np.float64)
+        if statistics.ndim < 2:
+            raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
+        object.__setattr__(self, "statistics", statistics)
+        object.__setattr__(self, "own", statistics)
+        if self.rng is not None:
+            check_generator(self.rng)
+        if not isinstance(self.model, Model) and len(self.model) != self.providers:
+            raise DataError(f"{len(self.model)} models for {self.providers} providers: give one model, or one each")
+        if np.isneginf(statistics).any():
+            impossible = np.isneginf(self.evidence.log_evidence(statistics))
+            if impossible.any():
+                provider = int(np.argwhere(impossible)[0][-1])
+                raise ReportError(provider, "the report cannot occur under any state of the model: refuse it")
+
+    @property
+    def providers(self) -> int:
+        """How many providers there are."""
+        return int(np.shape(self.statistics)[-2])
+
+    @cached_property
+    def evidence(self) -> Model:
+        """The model that all providers share for the evidence."""
+        return shared_evidence(self.model)
+
+    @property
+    def models(self) -> list[Model]:
+        """One model per provider."""
+        return [self.model] * self.providers if isinstance(self.model, Model) else list(self.model)
+
+    @cached_property
+    def peers(self) -> Array:
+        """For each provider the sum of its peers' statistics."""
+        return leave_one_out(self.statistics, self.groups)
+
+    @cached_property
+    def peers_contradict(self) -> Any:
+        """Where peers contradict each other, so that their data say nothing about anybody's (erratum E16)."""
+        if not np.isneginf(self.peers).any():
+            return np.zeros(self.peers.shape[:-1], dtype=bool)
+        return np.isneginf(self.evidence.log_evidence(self.peers))
+
+    def log_pmi(self) -> Array:
+        """Log PMI of each own report with its peers; 0 where the peers contradict each other, whatever was reported."""
+        if self.own is self.statistics:
+            return np.where(self.peers_contradict, 0.0, peer_log_pmi(self.evidence, self.own, self.groups))
+        return np.where(self.peers_contradict, 0.0, log_pmi(self.evidence, self.own, self.peers))
+
+    def with_own(self, own: Array) -> Round:
+        """Return the same round in which each provider is scored for another report, its peers' unchanged."""
+        other = dataclasses.replace(self)
+        object.__setattr__(other, "own", own)
+        return other
+
+    def with_empty_reports(self) -> Round:
+        """Return the same round in which each provider is scored for an empty report."""
+        return self.with_own(np.zeros_like(self.statistics))
+
+    def count_rows(self) -> Array:
+        """Rows behind every report, as given or as the models read them off."""
+        if self.rows is not None:
+            return np.broadcast_to(np.asarray(self.rows, dtype=np.float64), np.shape(self.statistics)[:-1])
+        if isinstance(self.model, Model):
+            return _rows(self.model, self.statistics)
+        return np.stack([_rows(model, self.statistics[..., i, :]) for i, model in enumerate(self.model)], axis=-1)
+
+
+def _rows(model: Model, statistics: Array) -> Array:
+    if not isinstance(model, CountsRows):
+        raise MissingCapabilityError(f"{type(model).__name__} does not tell numbers of rows: pass rows=")
+    return model.rows(statistics)

@@ -1,0 +1,31 @@
+"""Payment rules as a campaign file's ``[mechanism]`` table has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from troth.mechanisms.bonded import Bonded
+from troth.mechanisms.registry import DEFAULT_RULE, RULES, offered_rules
+
+if TYPE_CHECKING:
+    from troth.core.settings import Section
+    from troth.mechanisms.rule import Rule
+
+
+def read_rule(section: Section) -> Rule:
+    """Make the rule that a table of settings says.
+
+    Examples
+    --------
+    >>> from troth.core.settings import Section
+    >>> read_rule(Section("mechanism", {"rule": "synthetic peers", "draws": 16}))
+    SyntheticPeers(draws=16, divergence=Logistic(...))
+    """
+    name: str = section.text("rule", DEFAULT_RULE, among=tuple(RULES))
+    chosen = RULES[name]
+    if chosen.not_offered:
+        raise section.fail("rule", f"{name} {chosen.not_offered}; use {' or '.join(offered_rules())}")
+    bonded = section.flag("bonded")
+    rule = chosen.from_settings(section)
+    section.done(("rule", "bonded", "commitment", *chosen.settings()))
+    return Bonded(rule) if bonded else rule

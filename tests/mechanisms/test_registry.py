@@ -1,0 +1,165 @@
+"""A rule is one class and one line in the registry: nothing else in the package knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+import troth
+from troth.audits.exact import best_response
+from troth.campaigns.check import audit_campaign, certify_campaign, setting_of
+from troth.campaigns.starter.examples import init
+from troth.campaigns.terms import Campaign
+from troth.core.settings import CampaignError, Section
+from troth.mechanisms import DEFAULT_RULE, RULES, Breakdown, Rule, default_rule, offered_rules, read_rule, register
+from troth.mechanisms.options import Choice, Flag, Number, Whole, option
+from troth.results.explanation import steps
+
+ROWS = {"clinic": ["Ash"] * 4 + ["Birch"] * 4 + ["Elm"] * 4, "improved": [1, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1]}
+TERMS = {
+    "campaign": {"name": "clinics", "budget": "300.00", "currency": "EUR"},
+    "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+    "mechanism": {"rule": "damped", "weight": 0.25, "panels": 3, "ties": "half"},
+    "data": {"provider": "clinic"},
+}
+
+
+@dataclass(frozen=True)
+class Damped(Rule):
+    """Pay cap·(1 − w + w·Brier): an affine function of a proper score."""
+
+    weight: float = option(
+        Number("weight", 0.5, "how much depends on the report", "Weight", above=0, below=1, wanted="between 0 and 1")
+    )
+    panels: int = option(Whole("panels", 1, "not used", "Panels", least=1))
+    strictly: bool = option(Flag("strictly", True, "not used", "Strictly"))
+    ties: str = option(Choice("ties", "none", "or half", label="Ties", choices={"none": "none", "half": "a half"}))
+
+    purpose = "a rule of this test"
+    truthful_by = "affine in a proper score"
+    symmetric = True
+    strict = True
+    term_labels: ClassVar[Mapping[str, str]] = {"forecast": "score of the forecast"}
+    score_formula = r"\text{score} = 1 - w + w \cdot \text{forecast}"
+    score_meaning = "A part of the cap is paid whatever is reported."
+
+    def breakdown(self, this_round: troth.Round, /) -> Breakdown:
+        """Damp the quadratic score."""
+        inner = troth.Brier().breakdown(this_round)
+        share = 1 - self.weight * (1 - inner.share)
+        return Breakdown(share, inner.log_pmi, share, 0.0, 1.0, {"forecast": inner.share})
+
+
+@pytest.fixture
+def damped() -> Iterator[type[Rule]]:
+    yield register(Damped)
+    del RULES["Damped"]
+
+
+def test_settings_make_a_rule_and_a_rule_makes_its_settings(damped: type[Rule]) -> None:
+    rule = read_rule(Section("mechanism", {"rule": "damped", "weight": 0.25, "bonded": True}))
+    assert rule == troth.Bonded(Damped(0.25))
+    table = rule.to_settings()
+    assert table == {
+        "rule": "Damped",
+        "weight": 0.25,
+        "panels": 1,
+        "strictly": True,
+        "ties": "none",
+        "bonded": True,
+    }
+    assert read_rule(Section("mechanism", table)) == rule
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "key"),
+    [
+        ({"weight": 2}, r"\[mechanism\] weight: must be between 0 and 1, not 2", "weight"),
+        ({"panels": 0}, r"\[mechanism\] panels: must be a whole number of at least 1, not 0", "panels"),
+        ({"strictly": "no"}, r"\[mechanism\] strictly: must be true or false, not 'no'", "strictly"),
+        ({"ties": "all"}, r"\[mechanism\] ties: 'all' is not known; choose one of none, half", "ties"),
+        ({"wieght": 0.5}, r"\[mechanism\] wieght: there is no such setting; did you mean 'weight'\?", "wieght"),
+    ],
+)
+def test_wrong_options_name_the_place(damped: type[Rule], settings: dict[str, object], message: str, key: str) -> None:
+    with pytest.raises(CampaignError, match=message) as caught:
+        read_rule(Section("mechanism", {"rule": "Damped", **settings}))
+    assert (caught.value.section, caught.value.key) == ("mechanism", key)
+
+
+def test_a_constructor_checks_the_same_bounds() -> None:
+    with pytest.raises(troth.ParameterError, match="Damped: weight must be between 0 and 1, not 2"):
+        Damped(2)
+    with pytest.raises(troth.ParameterError, match='Damped: ties must be "none" or "half"'):
+        Damped(ties="all")
+
+
+def test_it_is_paid_verified_and_explained(damped: type[Rule]) -> None:
+    model = troth.models.Bernoulli(1, 1)
+    campaign = Campaign.from_dict(TERMS)
+    assert campaign.rule == Damped(0.25, panels=3, ties="half")
+    result = troth.pay(ROWS, model, Damped(0.25), provider="clinic", budget="300.00", currency="EUR")
+    assert result.rule == "Damped"
+    assert result.campaign.rule == Damped(0.25)
+    assert result.verify() is result
+    assert troth.verify(result.ledger).paid == result.paid
+    payment = result.payment("Elm")
+    assert payment.share == pytest.approx(1 - 0.25 * (1 - payment.terms["forecast"]))
+    text = result.explain("Elm")
+    assert "score of the forecast" in text
+    assert ("score of the forecast", f"{payment.terms['forecast']:.4f}", "") in steps(result.campaign, payment)
+    first, second = result.campaign.rule.steps(payment)
+    assert first.formula == Damped.score_formula
+    assert first.terms == (("score of the forecast", payment.terms["forecast"]),)
+    assert second.scale is not None
+    assert second.scale.empty_share == payment.empty_share
+
+
+def test_it_is_certified_and_audited(damped: type[Rule]) -> None:
+    campaign = Campaign.from_dict(TERMS)
+    setting = setting_of(campaign, [], providers=3, rows=3)
+    certificate = certify_campaign(campaign, setting)
+    assert certificate["truthful"].basis == "affine in a proper score"
+    for claim in ("truthful", "individually rational", "budget feasible", "symmetric", "sensitive"):
+        assert certificate[claim].verdict == "proved"
+    assert best_response(campaign.model, campaign.rule, rows=[3, 2, 2]).gain < 1e-12
+    audit = audit_campaign(campaign, setting, rounds=200, show_progress=False)
+    assert not audit.gaining()
+    assert 0.75 < audit.empty_share < 1
+
+
+def test_a_new_campaign_file_shows_its_options(damped: type[Rule], tmp_path: Path) -> None:
+    path = init(tmp_path / "new", rule="damped")
+    assert "weight = 0.5              # how much depends on the report\n" in path.read_text()
+    assert Campaign.load(path).rule == Damped()
+
+
+def test_who_is_not_registered_is_not_described() -> None:
+    assert Damped().to_settings() is None
+    result = troth.pay(ROWS, troth.models.Bernoulli(1, 1), Damped(), provider="clinic", budget="300.00")
+    assert result.verify() is result
+    with pytest.raises(troth.LedgerError, match="rule"):
+        troth.verify(result.ledger)
+    assert troth.verify(result.ledger, rule=Damped()).paid == result.paid
+
+
+def test_the_default_rule_is_stated_once_and_can_be_offered() -> None:
+    assert type(default_rule()) is RULES[DEFAULT_RULE]
+    assert DEFAULT_RULE in offered_rules()
+    assert "LogPmiRule" not in offered_rules()
+    with pytest.raises(CampaignError, match="LogPmiRule has no budget and pays negative amounts; use SyntheticPeers"):
+        read_rule(Section("mechanism", {"rule": "LogPmiRule"}))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_has_defaults_that_make_it(name: str) -> None:
+    rule = RULES[name]()
+    settings = rule.to_settings()
+    assert settings is not None
+    assert settings.pop("rule") == name
+    assert set(settings) <= set(rule.settings())
+    assert type(rule).from_settings(Section("mechanism", settings)) == rule

@@ -93,7 +93,7 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     from sqlalchemy import insert
 
     from troth.service import accounts, campaigns, schema
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
     from troth.service.migrate import migrate
     from troth.service.store import Store, after, now
 
@@ -101,7 +101,7 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     migrate(store)
     with store.write() as tx:
         analyst = accounts.create_account(tx, "Ana", "analyst", PASSWORD)
-        who = Who(analyst, "Ana", "analyst")
+        who = User(analyst, "Ana", "analyst")
         made = campaigns.create_campaign(tx, who, TERMS[rule])
         token, _ = accounts.create_token(tx, analyst, "load", accounts.SCOPES, 1)
         names = [f"P{i:05}" for i in range(providers)]

@@ -60,7 +60,7 @@ def make_app(folder: Path, **settings: Any) -> Any:
     return create_app(Settings(str(folder / "troth.db"), tick=0, url="http://testserver", **settings))
 
 
-def make_campaign(app: Any, who: accounts.Who, names: list[str], terms: Any = TERMS) -> tuple[str, dict[str, str]]:
+def make_campaign(app: Any, who: accounts.User, names: list[str], terms: Any = TERMS) -> tuple[str, dict[str, str]]:
     """Create a campaign with providers who have joined, and return their accounts."""
     with app.state.store.write() as tx:
         campaign = campaigns.create_campaign(tx, who, terms)
@@ -72,9 +72,9 @@ def make_campaign(app: Any, who: accounts.Who, names: list[str], terms: Any = TE
     return campaign, people
 
 
-def make_analyst(app: Any, name: str) -> accounts.Who:
+def make_analyst(app: Any, name: str) -> accounts.User:
     with app.state.store.write() as tx:
-        return accounts.Who(accounts.create_account(tx, name, "analyst", PASSWORD), name, "analyst")
+        return accounts.User(accounts.create_account(tx, name, "analyst", PASSWORD), name, "analyst")
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +319,7 @@ def test_every_rule_is_explained(world: SimpleNamespace, name: str) -> None:
                 report = Report(
                     provider, number if daily else None, 4, np.array([1.0 + place, 3.0 - place]), "a.csv", None
                 )
-                who = accounts.Who(account, provider, "provider")
+                who = accounts.User(account, provider, "provider")
                 made = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
                 rounds.confirm(tx, who, campaign, number, made)
         settlement.close_round(world.app.state.store, world.ana, campaign, number, final=number == 2)

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from troth.campaigns import rounds as run
 from troth.core.errors import DataError
 from troth.service import accounts, campaigns, rounds, settlement
-from troth.service.accounts import Who
+from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.errors import NotFoundError
 from troth.service.migrate import copy_sqlite
@@ -55,7 +55,7 @@ class World:
         with self.store.write() as tx:
             account = accounts.create_account(tx, "analyst", "analyst", PASSWORD)
             self.token, _ = accounts.create_token(tx, account, "test", accounts.SCOPES, 1)
-        self.analyst = Who(account, "analyst", "analyst")
+        self.analyst = User(account, "analyst", "analyst")
         self.tokens: dict[str, str] = {}
         self.members: dict[str, str] = {}
 
@@ -169,7 +169,8 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     def slow(*given: Any, **options: Any) -> Any:
         done = real(*given, **options)
         monkeypatch.setattr(settlement, "pay_rounds", real)
-        settlement.reopen(world.store, world.analyst, campaign, 1)
+        with world.store.write() as tx:
+            settlement.reopen(tx, world.analyst, campaign, 1)
         return done
 
     monkeypatch.setattr(settlement, "pay_rounds", slow)

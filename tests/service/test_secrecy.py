@@ -159,13 +159,13 @@ def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind:
 
 def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that does not show what it counts: a provider would wait for it."""
-    original = views.providers_round
+    original = views.joined_round
 
     def telling(tx: Any, member: Any, row: Any) -> dict[str, Any]:
         count_reports(tx, row.id)
         return original(tx, member, row)
 
     before = seen(databases, kind, FEW, "alone")
-    monkeypatch.setattr(views, "providers_round", telling)
+    monkeypatch.setattr(views, "joined_round", telling)
     with_count = seen(databases, kind, FEW, "alone")
     assert [what for what in before if before[what] != with_count[what]]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.results.page import ASSUMED
 from troth.service import campaigns, rounds, views
-from troth.service.access import identify
-from troth.service.accounts import Who
+from troth.service.access import SignedIn
+from troth.service.accounts import User
 from troth.service.errors import NotFoundError
 from troth.service.pages.frame import page, store_of
 from troth.service.requests import Identifier, Number
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from troth.campaigns.terms import Campaign
-
-router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
-Somebody = Annotated[Who, Depends(identify)]
+    from troth.service.responses import Payment, Payments
 
 
 @dataclass(frozen=True)
@@ -40,36 +37,34 @@ class Scale:
     empty: float
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payments/{member}")
-def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
+def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, user: SignedIn) -> Response:
     """Explain any provider's payment to the analyst."""
     with store_of(request).read() as tx:
-        found = views.payment_of(tx, who, campaign, number, member)
-        spec = campaigns.terms_of(campaigns.owned(tx, who, campaign))
-        return _explained(request, tx, who, spec, campaign, number, found)
+        found = views.payment_of(tx, user, campaign, number, member)
+        spec = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return _explained(request, tx, user, spec, campaign, number, found)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payment")
-def for_provider(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
+def for_provider(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """Explain its own payment to a provider, once the round is published."""
     with store_of(request).read() as tx:
-        found = views.payments_view(tx, who, campaign, number)
-        if not found["payments"]:
+        found = views.payments_view(tx, user, campaign, number)
+        if not found.payments:
             raise NotFoundError("nothing was paid to you in this round")
-        row, _ = campaigns.joined(tx, who, campaign)
-        return _explained(request, tx, who, campaigns.terms_of(row), campaign, number, found)
+        row, _ = campaigns.joined(tx, user, campaign)
+        return _explained(request, tx, user, campaigns.terms_of(row), campaign, number, found)
 
 
 def _explained(
-    request: Request, tx: Connection, who: Who, spec: Campaign, campaign: str, number: int, found: dict[str, Any]
+    request: Request, tx: Connection, user: User, spec: Campaign, campaign: str, number: int, found: Payments
 ) -> Response:
-    payment = found["payments"][0]
-    view = views.campaign_view(tx, who, campaign)
+    payment = found.payments[0]
+    view = views.campaign_view(tx, user, campaign)
     held = rounds.find_round(tx, campaign, number)
-    steps = {step["what"]: step for step in payment["steps"]}
+    steps = {step.what: step for step in payment.steps}
     context = {
         "view": view,
-        "round": {"number": number, "day": found["day"], "published": held.published},
+        "round": {"number": number, "day": found.day, "published": held.published},
         "payment": payment,
         "steps": steps,
         "rule": kind_of(spec, payment),
@@ -77,20 +72,20 @@ def _explained(
         "draws": (spec.plain.get("mechanism") or {}).get("draws", 64),
         "bonded": spec.mechanism is not None and spec.mechanism.bonded,
         "scale": scale_of(payment),
-        "empty": spec.show(int(payment["nothing"] * 10**spec.decimals * float(payment["cap"]))),
-        "seed": found["seed"],
-        "commitment": found["commitment"],
-        "head": found["head"],
+        "empty": spec.show(int(payment.nothing * payment.cap.minor)),
+        "seed": found.seed,
+        "commitment": found.commitment,
+        "head": found.head,
         "assumed": ASSUMED,
     }
-    return page(request, who, "explanation.html", **context)
+    return page(request, user, "explanation.html", **context)
 
 
-def kind_of(spec: Campaign, payment: dict[str, Any]) -> str:
+def kind_of(spec: Campaign, payment: Payment) -> str:
     """Return which formula made a payment: that of the rule, or of the last day's."""
-    if payment["score"] is None:
-        return "equal" if payment["share"] == 1 else "none"
-    terms = " ".join(payment["terms"])
+    if payment.score is None:
+        return "equal" if payment.share == 1 else "none"
+    terms = " ".join(payment.terms)
     if "next day's peers" in terms:
         return "MultiDay"
     if "drawn peers" in terms:
@@ -101,11 +96,11 @@ def kind_of(spec: Campaign, payment: dict[str, Any]) -> str:
     return str(name or mechanism.get("rule", "SyntheticPeers"))
 
 
-def scale_of(payment: dict[str, Any]) -> Scale | None:
+def scale_of(payment: Payment) -> Scale | None:
     """Return where the score is on its scale, or None where nothing is scored."""
-    low, high, score = payment["low"], payment["high"], payment["score"]
+    low, high, score = payment.low, payment.high, payment.score
     if score is None or low is None or high is None or not high > low:
         return None
     place = min(100.0, max(0.0, 100 * (score - low) / (high - low)))
-    empty = min(100.0, max(0.0, 100 * payment["terms"].get("share paid for nothing", payment["nothing"])))
+    empty = min(100.0, max(0.0, 100 * payment.terms.get("share paid for nothing", payment.nothing)))
     return Scale(round(place, 2), round(empty, 2))

@@ -137,7 +137,7 @@ def test_days_are_paid_in_order_when_one_is_opened_again(world: World, monkeypat
     assert world.close(campaign, 1)["state"] == "paid"
     assert world.round(campaign, 2)["state"] == "paid"
     verified = world.call("POST", f"/campaigns/{campaign}/verify").json()
-    assert verified["right"], verified
+    assert verified["valid"], verified
     assert verified["rounds"] == 2
 
 

@@ -13,7 +13,8 @@ from sqlalchemy import event, update
 from service.databases import Databases, opened
 from service.world import World, make_world, statistics
 from troth.service import accounts, views
-from troth.service.access import COOKIE, TABLE
+from troth.service.access import API, COOKIE
+from troth.service.pages import ACCESS as PAGES
 from troth.service.rounds import count_reports
 from troth.service.schema import rounds
 from troth.service.store import after
@@ -71,7 +72,7 @@ def look(world: World, method: str, path: str, session: str, **sent: Any) -> Loo
 def paths(world: World, submission: str) -> list[str]:
     """Return every address to read of the table, for the provider's own objects and for others'."""
     found = []
-    for route in sorted(TABLE):
+    for route in sorted([*API, *PAGES]):
         method, path = route.split(" ")
         if method != "GET":
             continue

@@ -137,9 +137,7 @@ def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: 
     with tempfile.NamedTemporaryFile() as file:
         file.write(json.dumps(plain).encode())
         file.flush()
-        return incoming.read_submission(
-            store, who, campaign, number, Path(file.name), incoming.STATISTICS, Limits()
-        )
+        return incoming.read_submission(store, who, campaign, number, Path(file.name), incoming.STATISTICS, Limits())
 
 
 def make_world(

@@ -90,18 +90,23 @@ def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.Join
     """Return a campaign as one of its providers sees it."""
     row, member = campaigns.joined(tx, user, campaign)
     terms = campaigns.terms_of(row)
-    unpublished = any(round_row.published is None for round_row in rounds.list_rounds(tx, campaign))
     return responses.JoinedCampaign(
         **dict(promise(terms)),
         id=row.id,
-        # that a round could be paid is not told before it is published
-        state="running" if row.state == "ended" and unpublished else row.state,
+        state=_state_for_providers(tx, row),
         created=row.created,
         terms=terms_for(terms, member.name),
         share_ledger=row.share_ledger,
         provider=member.name,
         revoked=member.revoked is not None,
     )
+
+
+def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
+    """Return a campaign's state; that its last round could be paid is not told before it is published."""
+    if row.state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
+        return "running"
+    return row.state
 
 
 def promise(terms: Campaign) -> responses.Promise:

@@ -116,7 +116,7 @@ def page(
         "user": user,
         "csrf": token,
         "here": request.url.path,
-        "notice": NOTICES.get(request.query_params.get("said", "")) if request.method == "GET" else None,
+        "notice": NOTICES.get(request.query_params.get("notice", "")) if request.method == "GET" else None,
         "problem": None if error is None else str(error),
         "title": None,
     }
@@ -127,9 +127,9 @@ def page(
     return response
 
 
-def goto(path: str, said: str | None = None) -> Response:
+def goto(path: str, notice: str | None = None) -> Response:
     """Send a browser to another page after something was done."""
-    return RedirectResponse(path + (f"?said={said}" if said else ""), 303)
+    return RedirectResponse(path + (f"?notice={notice}" if notice else ""), 303)
 
 
 def is_part(request: Request) -> bool:

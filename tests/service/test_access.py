@@ -14,9 +14,9 @@ from sqlalchemy import update
 
 from service.databases import Databases, opened
 from service.world import TERMS, World, make_world, one_app, statistics
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns
 from troth.service.access import API, COOKIE, check_table, routes_of
-from troth.service.accounts import SCOPES
 from troth.service.pages import ACCESS as PAGES
 from troth.service.schema import members, sessions, tokens
 from troth.service.store import after, now

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from troth.campaigns import rounds as run
 from troth.core.errors import DataError
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, rounds, settlement
 from troth.service.accounts import User
 from troth.service.app import Settings, create_app
@@ -54,7 +55,7 @@ class World:
         self.client = TestClient(app, raise_server_exceptions=False)
         with self.store.write() as tx:
             account = accounts.create_account(tx, "analyst", "analyst", PASSWORD)
-            self.token, _ = accounts.create_token(tx, account, "test", accounts.SCOPES, 1)
+            self.token, _ = accounts.create_token(tx, account, "test", SCOPES, 1)
         self.analyst = User(account, "analyst", "analyst")
         self.tokens: dict[str, str] = {}
         self.members: dict[str, str] = {}
@@ -74,7 +75,7 @@ class World:
             with self.store.write() as tx:
                 given = {"name": f"{name} of {campaign}", "password": PASSWORD}
                 account = accounts.accept_invitation(tx, added.json()["invitation"], **given)
-                self.tokens[name], _ = accounts.create_token(tx, account, "test", accounts.SCOPES, 1)
+                self.tokens[name], _ = accounts.create_token(tx, account, "test", SCOPES, 1)
         return campaign
 
     def open(self, campaign: str, **options: Any) -> Any:

@@ -16,8 +16,9 @@ from sqlalchemy.exc import IntegrityError
 from service.databases import opened
 from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, serve
-from troth.service.accounts import MOST_FAILURES, SCOPES
+from troth.service.accounts import MOST_FAILURES
 from troth.service.errors import NotFoundError
 from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after

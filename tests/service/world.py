@@ -15,8 +15,9 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, incoming, rounds, settlement
-from troth.service.accounts import SCOPES, User
+from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.schema import members, tokens
 from troth.service.store import Store, now

@@ -92,8 +92,9 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     """Fill a database with a campaign whose providers have all joined; return its id, their tokens, the analyst's."""
     from sqlalchemy import insert
 
+    from troth.operations import SCOPES
     from troth.service import accounts, campaigns, schema
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
     from troth.service.migrate import migrate
     from troth.service.store import Store, after, now
 
@@ -101,9 +102,9 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
     migrate(store)
     with store.write() as tx:
         analyst = accounts.create_account(tx, "Ana", "analyst", PASSWORD)
-        who = Who(analyst, "Ana", "analyst")
+        who = User(analyst, "Ana", "analyst")
         made = campaigns.create_campaign(tx, who, TERMS[rule])
-        token, _ = accounts.create_token(tx, analyst, "load", accounts.SCOPES, 1)
+        token, _ = accounts.create_token(tx, analyst, "load", SCOPES, 1)
         names = [f"P{i:05}" for i in range(providers)]
         keys = [schema.new_id() for _ in names]
         tokens = ["troth_" + secrets.token_urlsafe(32) for _ in names]

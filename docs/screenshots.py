@@ -20,7 +20,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from troth.service import accounts, campaigns, rounds, settlement
-from troth.service.accounts import Who
+from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.store import after
 from troth.service.uploads import read_upload
@@ -73,12 +73,12 @@ def main() -> None:
 def prepare(store: Store) -> dict[str, Any]:
     """Fill the database, and return sessions and addresses."""
     with store.write() as tx:
-        ana = Who(accounts.create_account(tx, "Ana", "analyst", PASSWORD), "Ana", "analyst")
+        ana = User(accounts.create_account(tx, "Ana", "analyst", PASSWORD), "Ana", "analyst")
         fresh = accounts.sign_in_link(tx, accounts.create_account(tx, "Bo", "analyst"))
         trial = campaigns.create_campaign(tx, ana, TRIAL)
         daily = campaigns.create_campaign(tx, ana, ARRIVALS, publish_at_once=True)
         draft = campaigns.create_campaign(tx, ana, {**TRIAL, "campaign": {**TRIAL["campaign"], "name": "Follow-up"}})
-        people: dict[str, Who] = {}
+        people: dict[str, User] = {}
         for place, campaign in enumerate((trial, daily, draft)):
             for name in CLINICS:
                 member = campaigns.add_member(tx, ana, campaign, name, f"contract 2026-{place + 1}")
@@ -89,7 +89,7 @@ def prepare(store: Store) -> dict[str, Any]:
                 known = people.get(name)
                 account, password = (None, PASSWORD) if known is None else (known.account, None)
                 made = accounts.accept_invitation(tx, link, account=account, name=name, password=password)
-                people[name] = Who(made, name, "provider")
+                people[name] = User(made, name, "provider")
     rng = np.random.default_rng(20201206)
     hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
     settlement.close_round(store, ana, trial, 1)
@@ -150,15 +150,15 @@ def prepare(store: Store) -> dict[str, Any]:
     }
 
 
-def _accounts(ana: Who, people: dict[str, Who], *names: str) -> list[tuple[str, str]]:
+def _accounts(ana: User, people: dict[str, User], *names: str) -> list[tuple[str, str]]:
     return [("analyst", ana.account), *((name, people[name].account) for name in names)]
 
 
 def hold(
     store: Store,
-    ana: Who,
+    ana: User,
     campaign: str,
-    people: dict[str, Who],
+    people: dict[str, User],
     draw: Any,
     day: str | None = None,
     deadline: Any = None,
@@ -174,7 +174,7 @@ def hold(
     return sent
 
 
-def add(tx: Any, who: Who, campaign: str, number: int, values: Any, column: str) -> str:
+def add(tx: Any, who: User, campaign: str, number: int, values: Any, column: str) -> str:
     """Send rows as a file."""
     row, member = campaigns.joined(tx, who, campaign)
     held = rounds.find_round(tx, campaign, number)

@@ -26,4 +26,4 @@ def database(databases: Databases, kind: str) -> Iterator[str]:
     """The address of a database with the schema in it, on each system."""
     url = databases.new(kind)
     yield url
-    databases.remove(url)
+    databases.give_back(url)

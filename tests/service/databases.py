@@ -54,11 +54,14 @@ class Databases:
         self.server: Server | None = None
         self._numbers = count(1)
         self._ready: dict[str, str] = {}
+        self._emptied: list[str] = []
 
     def new(self, kind: str, *, empty: bool = False) -> str:
         """Return the address of a new database."""
         if empty:
             return self._new_empty(kind)
+        if kind == "postgresql" and self._emptied:
+            return self._emptied.pop()
         if kind not in self._ready:
             self._ready[kind] = self._new_empty(kind)
             store = Store(self._ready[kind])
@@ -77,6 +80,21 @@ class Databases:
             if Path(url + ending).exists():
                 shutil.copy(url + ending, target + ending)
         return target
+
+    def give_back(self, url: str) -> None:
+        """Let the next who wants a database have this one, emptied, which is much faster than another one."""
+        if "://" not in url:
+            self.remove(url)
+            return
+        steps = [
+            "SET lock_timeout = '10s'",
+            "SET session_replication_role = replica",
+            f"TRUNCATE {', '.join(_tables())}",
+        ]
+        steps.append("ALTER TABLE ledger_lines ENABLE TRIGGER ALL")
+        with psycopg.connect(url) as connection:
+            connection.execute("; ".join(steps).encode())
+        self._emptied.append(url)
 
     def keep(self, url: str) -> None:
         """Note what a database holds, to `restore` it."""

@@ -14,9 +14,10 @@ from sqlalchemy import update
 
 from service.databases import Databases, opened
 from service.world import TERMS, World, make_world, one_app, statistics
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns
-from troth.service.access import API, COOKIE, PAGES, TABLE, check_table, routes_of
-from troth.service.accounts import SCOPES
+from troth.service.access import API, COOKIE, check_table, routes_of
+from troth.service.pages import ACCESS as PAGES
 from troth.service.schema import members, sessions, tokens
 from troth.service.store import after, now
 
@@ -125,7 +126,7 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
             tx.execute(update(members).where(members.c.id == world.members["Birch"]).values(revoked=now()))
             for who, account in mine.items():
                 made.secrets[who], kept = accounts.create_token(tx, account, who, SCOPES, 30)
-                made.own_tokens[who] = kept["id"]
+                made.own_tokens[who] = kept.id
                 made.sessions[who] = accounts.start_session(tx, account)
             for who in ("owner", "provider"):
                 for lack in SCOPES:
@@ -134,7 +135,7 @@ def everybody(databases: Databases) -> tuple[str, Cast]:
             ended = {"expired": {"expires": after(seconds=-1)}, "revoked": {"revoked": now()}}
             for who, values in ended.items():
                 made.secrets[who], kept = accounts.create_token(tx, mine["owner"], who, SCOPES, 30)
-                tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(**values))
+                tx.execute(update(tokens).where(tokens.c.id == kept.id).values(**values))
             closed = accounts.create_account(tx, "Closed", "analyst")
             made.secrets["closed account"] = accounts.create_token(tx, closed, "closed", SCOPES, 30)[0]
             made.sessions["closed account"] = accounts.start_session(tx, closed)
@@ -233,7 +234,8 @@ def test_every_visitor_at_every_page(cast: Cast, who: str) -> None:
 
 
 def test_the_table_has_every_route_and_no_other() -> None:
-    assert set(routes_of(one_app())) == set(TABLE)
+    assert set(routes_of(one_app())) == {*API, *PAGES}
+    assert one_app().state.access == {**API, **PAGES}
     assert {route for route, access in API.items() if not access.roles} == OPEN
 
 
@@ -241,17 +243,17 @@ def test_the_table_has_every_route_and_no_other() -> None:
 def test_a_route_that_is_missing_from_the_table_does_not_start(path: str) -> None:
     app = FastAPI(openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None)
     app.router.routes = [*one_app().router.routes]
-    check_table(app)
+    check_table(app, one_app().state.access)
 
     @app.get(path)
     def found() -> str:
         return "a secret"
 
     with pytest.raises(RuntimeError, match=path):
-        check_table(app)
+        check_table(app, one_app().state.access)
     app.router.routes = app.router.routes[1:-1]
     with pytest.raises(RuntimeError, match="surplus"):
-        check_table(app)
+        check_table(app, one_app().state.access)
 
 
 def test_other_peoples_objects_cannot_be_told_from_none(database: str) -> None:

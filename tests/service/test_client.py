@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import inspect
 import io
 import json
 import os
@@ -26,6 +27,7 @@ from troth.cli import app, main
 from troth.cli.client import rounds
 from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
+from troth.operations import OPERATIONS
 
 PASSWORD = "three plain words"
 CAMPAIGN = """
@@ -136,7 +138,7 @@ def _wait(url: str) -> None:
     deadline = time.monotonic() + 40
     while True:
         try:
-            Client(url).transport.send("GET", "/api/v1/health")
+            Client(url).health()
         except UnreachableError:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -210,7 +212,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     elm = people["Elm"]
     elm.run("submit", campaign, _rows(tmp_path / "c.csv", 1, 9), "--yes")
     refused = elm.run("submit", campaign, _rows(tmp_path / "c.csv", 9, 5), "--yes", code=1)
-    assert "say --replace" in refused
+    assert "pass --replace" in refused
     assert "receipt" in elm.run("submit", campaign, tmp_path / "c.csv", "--yes", "--replace")
     assert [one["rows"] for one in _reports(service, analyst, campaign)] == [9, 31, 14]
 
@@ -247,10 +249,7 @@ def _token(service: Running, person: Person) -> str:
 
 
 def _reports(service: Running, analyst: Person, campaign: str) -> Any:
-    answer = Client(service.url, _token(service, analyst)).transport.send(
-        "GET", f"/api/v1/campaigns/{campaign}/rounds/1/reports"
-    )
-    return json.loads(answer)
+    return Client(service.url, _token(service, analyst)).list_reports(campaign, 1)
 
 
 def test_the_example_in_the_documentation_runs(
@@ -323,7 +322,7 @@ def test_mistakes_are_told_kindly(service: Running, analyst: Person, tmp_path: P
     assert "--password-stdin" in nobody.run("login", service.url, "--name", "analyst", code=1)
     assert not (tmp_path / "troth").exists()
     asked = analyst.run("submit", "clinics", _rows(tmp_path / "a.csv", 1, 1), code=1)
-    assert "say --yes" in asked
+    assert "pass --yes" in asked
     assert "there is no campaign 'nothing'" in analyst.run("payments", "nothing", code=1)
     gone = f"http://127.0.0.1:{_free_port()}"
     assert f"cannot reach {gone}: connection refused; is troth serve running?" in analyst.run(
@@ -350,7 +349,7 @@ def test_signing_in_and_out(service: Running, analyst: Person, tmp_path: Path) -
     other = Person(tmp_path / "other")
     assert other.json("login", service.url, "--token", token)["name"] == "analyst"
     assert isinstance(Person(tmp_path / "third").json("campaigns", TROTH_SERVER=service.url, TROTH_TOKEN=token), list)
-    assert me.json("logout")["ended"] is True
+    assert me.json("logout")["revoked"] is True
     assert "sign in first" in other.run("campaigns", code=1)
     assert json.loads(path.read_text())["servers"] == {}
 
@@ -408,7 +407,7 @@ def test_an_upload_is_sent_again_whole_and_under_the_same_key(tmp_path: Path) ->
     path.write_bytes(b"improved\n" + b"1\n" * 100_000)
     told: list[tuple[int, int]] = []
     with flaky(losses=2) as (url, seen):
-        _quick(url).submit("0" * 16, 1, path, "a.csv", watch=lambda done, total: told.append((done, total)))
+        _quick(url).submit_file("0" * 16, 1, path, name="a.csv", watch=lambda done, total: told.append((done, total)))
     assert len(seen) == 3
     assert {body for _, body in seen} == {path.read_bytes()}
     assert len({key for key, _ in seen}) == 1
@@ -424,13 +423,13 @@ def test_what_may_not_be_done_twice_is_not_sent_twice() -> None:
 
 def test_a_service_that_stays_away_is_given_up() -> None:
     with flaky(losses=9) as (url, seen), pytest.raises(UnreachableError, match="the connection was lost"):
-        _quick(url).create_campaign({})
+        _quick(url).create_campaign(terms={})
     assert len(seen) == 4
 
 
 def test_tokens_do_not_follow_redirections() -> None:
-    with flaky(losses=0) as (url, _), pytest.raises(RefusedError, match="sends on to another address"):
-        Client(url, "troth_secret").campaigns()
+    with flaky(losses=0) as (url, _), pytest.raises(RefusedError, match="redirects to another address"):
+        Client(url, "troth_secret").list_campaigns()
 
 
 @pytest.mark.parametrize(
@@ -440,6 +439,20 @@ def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(UnreachableError):
         address(text)
     assert address("https://a:8443/") == "https://a:8443"
+
+
+def test_every_operation_is_a_method() -> None:
+    for operation in OPERATIONS:
+        method = getattr(Client, operation.name)
+        assert method.__doc__ == operation.summary
+        assert (
+            tuple(inspect.signature(method).parameters)[1:][: len(operation.path_parameters)]
+            == operation.path_parameters
+        )
+    with pytest.raises(TypeError, match="missing a required argument: 'number'"):
+        Client("https://a").show_round("0" * 16)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'day'"):
+        Client("https://a").show_round("0" * 16, 1, day=1)
 
 
 def test_every_command_is_in_the_documentation_and_speaks_json() -> None:

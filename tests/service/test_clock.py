@@ -125,9 +125,9 @@ def test_days_of_unequal_size_are_put_right(database: str, which: int) -> None:
         assert world.round(2).state == "closed"
         assert "rows" in world.round(2).problem
         assert payments_of(store, world.campaign) == {}
-        with pytest.raises(ConflictError, match="settle that first"):
+        with pytest.raises(ConflictError, match="reopen that one first"):
             world.open()
-        settlement.reopen(store, world.analyst, world.campaign, which)
+        world.reopen(which)
         for name, (ones, zeros) in COUNTS.items():
             more = int(which == 1)
             world.report(name, ones + more, zeros, which, replaces=(first if more else second)[name])
@@ -150,7 +150,7 @@ def test_days_that_were_opened_anew_are_paid_in_their_order(database: str) -> No
         world.report_all({name: (ones + 1, zeros) for name, (ones, zeros) in COUNTS.items()}, 2)
         world.close(2)
         for number in (1, 2):
-            settlement.reopen(store, world.analyst, world.campaign, number)
+            world.reopen(number)
         world.close(2, final=True)
         assert world.round(2).state == "closed"
         for name, (ones, zeros) in COUNTS.items():
@@ -166,12 +166,12 @@ def test_one_report_is_no_round(database: str) -> None:
         world.close()
         assert (world.round().state, world.round().settled is None) == ("closed", False)
         assert "at least two providers" in world.round().problem
-        settlement.reopen(store, world.analyst, world.campaign, 1)
+        world.reopen(1)
         world.report("Elm", 3, 4)
         world.close()
         assert world.round().state == "paid"
         with pytest.raises(ConflictError, match="could not be paid"):
-            settlement.reopen(store, world.analyst, world.campaign, 1)
+            world.reopen(1)
 
 
 def test_a_day_on_which_nobody_reports_does_not_hold_up_the_end(database: str) -> None:
@@ -215,5 +215,5 @@ def test_a_score_out_of_range_stops_the_round(database: str) -> None:
         assert world.round().state == "closed"
         assert "range" in world.round().problem
         assert payments_of(store, world.campaign) == {}
-        settlement.reopen(store, world.analyst, world.campaign, 1)
+        world.reopen(1)
         assert world.round().state == "open"

@@ -85,7 +85,7 @@ def test_the_database_refuses_every_change(paid: World) -> None:
 
 def test_every_flipped_byte_is_found(paid: World) -> None:
     lines = read_lines(paid)
-    assert ask_verify(paid)["right"] is True
+    assert ask_verify(paid)["valid"] is True
     head = paid.round().head
     for number, line in enumerate(lines):
         for place in range(len(line)):
@@ -98,16 +98,16 @@ def test_every_flipped_byte_is_found(paid: World) -> None:
 @pytest.mark.parametrize("place", [3, -4])
 def test_a_flipped_byte_in_the_database_is_found_by_asking(paid: World, place: int) -> None:
     lines = read_lines(paid)
-    assert ask_verify(paid)["right"] is True
+    assert ask_verify(paid)["valid"] is True
     disarm(paid.store)
     for number, line in enumerate(lines):
         changed = [*lines]
         at = place % len(line)
         changed[number] = line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
         write_lines(paid, changed)
-        assert ask_verify(paid).get("right") is False, f"line {number}"
+        assert ask_verify(paid).get("valid") is False, f"line {number}"
     write_lines(paid, lines)
-    assert ask_verify(paid)["right"] is True
+    assert ask_verify(paid)["valid"] is True
 
 
 def _cut(lines: list[bytes]) -> list[bytes]:
@@ -147,7 +147,7 @@ def test_lines_that_are_removed_swapped_or_forged_are_found(
     assert run(monkeypatch, "verify", kept, "--head", head) == 0
     disarm(paid.store)
     write_lines(paid, change(lines))
-    assert ask_verify(paid).get("right") is not True
+    assert ask_verify(paid).get("valid") is not True
     if change is _cut:  # cut off and closed anew it is a whole ledger: only who noted its head can tell
         kept.write_bytes(Ledger.from_lines(change(lines)).to_bytes())
     else:

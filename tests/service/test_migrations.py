@@ -18,7 +18,7 @@ import sqlalchemy as sql
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from service.databases import Databases, opened
+from service.databases import KINDS, Databases, opened
 from service.world import make_world, payments_of
 from troth.core.errors import DataError
 from troth.service import migrate as migrating
@@ -28,15 +28,17 @@ from troth.service.store import Store
 
 MIGRATE = """
 import json, os, sys
-from troth.service.migrate import migrate
+from pathlib import Path
+from troth.service import migrate as migrating
 from troth.service.store import Store
+migrating.files = lambda _: Path(sys.argv[3])
 together, start = os.pipe()
 for _ in range(int(sys.argv[2])):
     if os.fork() == 0:
         os.close(start)
         os.read(together, 1)
         try:
-            said = migrate(Store(sys.argv[1]))
+            said = migrating.migrate(Store(sys.argv[1]))
         except BaseException as error:
             said = f"failed: {error}"
         os.write(1, json.dumps(said).encode() + b"\\n")
@@ -45,7 +47,45 @@ os.close(start)  # all set out at once
 for _ in range(int(sys.argv[2])):
     os.wait()
 """
+SERVICE = Path(migrating.__file__).parent
 HEAD = revisions()[-1]
+NEXT = """
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "9998", {head!r}, None, None
+def upgrade():
+    op.execute("CREATE TABLE half (x INTEGER)")
+    op.execute("ALTER TABLE {table} ADD COLUMN y INTEGER")
+"""
+SCHEMAS = Path(__file__).with_name("schemas")
+"""The tables of every released revision, as each database was told to create them: of the last one, those of now."""
+
+
+def statements(kind: str) -> str:
+    """Return what a database is told to create the tables of now."""
+    told: list[str] = []
+    engine: Any = sql.create_mock_engine(
+        f"{kind}://", lambda statement, *_, **__: told.append(str(statement.compile(dialect=engine.dialect)))
+    )
+    metadata.create_all(engine, checkfirst=False)
+    compact = ["\n".join(line.rstrip() for line in each.splitlines() if line.strip()) for each in told]
+    compact.sort(key=lambda each: each if each.startswith("CREATE INDEX") else "")  # a table's indexes have no order
+    return "\n\n".join(compact) + "\n"
+
+
+def create(store: Store, kind: str, revision: str) -> None:
+    """Make a database as a released version left it."""
+    with store.write() as tx:
+        for statement in (SCHEMAS / f"{revision}.{kind}.sql").read_text().strip().split("\n\n"):
+            tx.exec_driver_sql(statement)
+        tx.execute(sql.text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
+        tx.execute(sql.text(f"INSERT INTO alembic_version VALUES ('{revision}')"))
+
+
+def with_next(folder: Path, table: str = "accounts") -> Path:
+    """Return the service's folder as a later version would have it, with one more migration."""
+    shutil.copytree(SERVICE / "migrations", folder / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "migrations" / "versions" / "9998_next.py").write_text(NEXT.format(head=HEAD, table=table))
+    return folder
 
 
 @pytest.fixture
@@ -69,9 +109,9 @@ def tables(store: Store) -> set[str]:
     return set(sql.inspect(store.engine).get_table_names())
 
 
-def start(url: str, many: int) -> list[str | None]:
+def start(url: str, many: int, service: Path) -> list[str | None]:
     """Start processes that migrate at the same moment, and return what each says of its backup."""
-    command = [sys.executable, "-c", MIGRATE, url, str(many)]
+    command = [sys.executable, "-c", MIGRATE, url, str(many), str(service)]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True, timeout=120)
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(said) == many
@@ -99,24 +139,45 @@ def test_a_difference_from_the_schema_is_seen(empty: str) -> None:
 
 
 @pytest.mark.parametrize("old", revisions())
-def test_every_revision_is_upgraded_with_what_is_in_it(empty: str, old: str) -> None:
+def test_every_released_schema_becomes_that_of_this_version(empty: str, kind: str, old: str) -> None:
     with opened(empty) as store:
-        migrate(store, to=old)
-        assert revision(store) == old
-        world = make_world(store)
-        world.report_all({"Ash": (3, 1), "Elm": (2, 2)})
-        world.close()
-        before = payments_of(store, world.campaign)
+        create(store, kind, old)
         backup = migrate(store)
         assert (backup is None) == (old == HEAD)
         assert revision(store) == HEAD
         assert differences(store) == []
-        assert payments_of(store, world.campaign) == before
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Elm": (2, 2)})
+        world.close()
+        assert payments_of(store, world.campaign)
         with pytest.raises(sql.exc.DatabaseError, match="append-only"), store.write() as tx:
             tx.execute(sql.text("DELETE FROM ledger_lines"))
-        if backup is not None:
-            assert rows_in(empty, backup, "ledger_lines") > 0
-            assert rows_in(empty, backup, "reports") == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_of_the_tables_is_a_new_revision(kind: str) -> None:
+    """After adding a revision, write `statements(kind)` to its file; earlier files stay."""
+    assert (SCHEMAS / f"{HEAD}.{kind}.sql").read_text() == statements(kind)
+
+
+def test_the_next_revision_keeps_what_is_there_and_a_backup(
+    empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(empty) as store:
+        migrate(store)
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Elm": (2, 2)})
+        world.close()
+        before = payments_of(store, world.campaign)
+        later = with_next(tmp_path)
+        monkeypatch.setattr(migrating, "files", lambda _: later)
+        backup = migrate(store)
+        assert revision(store) == "9998"
+        assert payments_of(store, world.campaign) == before
+        assert backup is not None
+        assert rows_in(empty, backup, "ledger_lines") > 0
+        assert rows_in(empty, backup, "reports") == 2
+        assert migrate(store) is None
 
 
 def rows_in(url: str, backup: str, table: str) -> int:
@@ -136,17 +197,17 @@ def rows_in(url: str, backup: str, table: str) -> int:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_of_six_that_start_at_once_one_migrates(empty: str, begun: bool) -> None:
+def test_of_six_that_start_at_once_one_migrates(empty: str, begun: bool, tmp_path: Path) -> None:
     if begun:
         with opened(empty) as store:
-            migrate(store, to=revisions()[0])
+            migrate(store)
             make_world(store)
-    said = start(empty, 6)
+    said = start(empty, 6, with_next(tmp_path) if begun else SERVICE)
     assert not [one for one in said if one is not None and one.startswith("failed")]
     assert len([backup for backup in said if backup is not None]) == begun
     with opened(empty) as store:
-        assert revision(store) == HEAD
-        assert differences(store) == []
+        assert revision(store) == ("9998" if begun else HEAD)
+        assert begun or differences(store) == []
     for backup in filter(None, said):
         assert rows_in(empty, backup, "campaigns") == 1
 
@@ -167,28 +228,13 @@ def test_a_migration_that_fails_leaves_the_old_schema(
     empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(empty) as store:
-        migrate(store, to=revisions()[0])
-        world = make_world(store)
-        folder = tmp_path / "service" / "migrations"
-        original = Path(migrating.__file__).with_name("migrations")
-        shutil.copytree(original, folder, ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "versions" / "9998_broken.py").write_text(
-            "from alembic import op\n"
-            f"revision, down_revision, branch_labels, depends_on = '9998', {HEAD!r}, None, None\n"
-            "def upgrade():\n"
-            "    op.execute('CREATE TABLE half (x INTEGER)')\n"
-            "    op.execute('ALTER TABLE nonsense ADD COLUMN y INTEGER')\n"
-        )
-        there = tables(store)
-        with monkeypatch.context() as patch:
-            patch.setattr(migrating, "files", lambda _: tmp_path / "service")
-            with pytest.raises(sql.exc.DatabaseError, match="nonsense"):
-                migrate(store)
-        assert revision(store) == revisions()[0]
-        assert tables(store) == there
-        assert world.round().state == "open"
         migrate(store)
+        world, there = make_world(store), tables(store)
+        monkeypatch.setattr(migrating, "files", lambda _: with_next(tmp_path, "nonsense"))
+        with pytest.raises(sql.exc.DatabaseError, match="nonsense"):
+            migrate(store)
         assert revision(store) == HEAD
+        assert tables(store) == there
         assert world.round().state == "open"
 
 
@@ -207,6 +253,7 @@ store.close()
 """
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
 def test_another_program_that_comes_and_goes_takes_nothing_along(database: str) -> None:
     """A program that migrates keeps its locks: when another one ends, the log of this one's changes is not swept."""
     with opened(database) as store:

@@ -17,8 +17,9 @@ from starlette.testclient import TestClient
 import troth.service
 from troth.data.request import Report
 from troth.service import accounts, campaigns, rounds, settlement, views
-from troth.service.access import COOKIE, PAGES
+from troth.service.access import COOKIE
 from troth.service.app import Settings, create_app
+from troth.service.pages import ACCESS as PAGES
 from troth.service.pages import terms_form
 from troth.service.uploads import Limits, Upload
 
@@ -60,7 +61,7 @@ def make_app(folder: Path, **settings: Any) -> Any:
     return create_app(Settings(str(folder / "troth.db"), tick=0, url="http://testserver", **settings))
 
 
-def make_campaign(app: Any, who: accounts.Who, names: list[str], terms: Any = TERMS) -> tuple[str, dict[str, str]]:
+def make_campaign(app: Any, who: accounts.User, names: list[str], terms: Any = TERMS) -> tuple[str, dict[str, str]]:
     """Create a campaign with providers who have joined, and return their accounts."""
     with app.state.store.write() as tx:
         campaign = campaigns.create_campaign(tx, who, terms)
@@ -72,9 +73,9 @@ def make_campaign(app: Any, who: accounts.Who, names: list[str], terms: Any = TE
     return campaign, people
 
 
-def make_analyst(app: Any, name: str) -> accounts.Who:
+def make_analyst(app: Any, name: str) -> accounts.User:
     with app.state.store.write() as tx:
-        return accounts.Who(accounts.create_account(tx, name, "analyst", PASSWORD), name, "analyst")
+        return accounts.User(accounts.create_account(tx, name, "analyst", PASSWORD), name, "analyst")
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +94,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
         seen = provider.post(f"{base}/submissions", files={"file": (f"{EVIL}.csv", content)})
         assert seen.status_code == 200, seen.text
         submissions.append(seen.url.path.rsplit("/", 1)[1])
-        assert provider.post(f"{seen.url.path}/confirm").url.params["said"] == "confirmed"
+        assert provider.post(f"{seen.url.path}/confirm").url.params["notice"] == "confirmed"
         providers.append(provider)
-    assert analyst.post(f"{base}/close").url.params["said"] == "closed"
-    assert analyst.post(f"{base}/publish").url.params["said"] == "published"
+    assert analyst.post(f"{base}/close").url.params["notice"] == "closed"
+    assert analyst.post(f"{base}/publish").url.params["notice"] == "published"
     other, _ = make_campaign(app, ana, ["Ash", "Birch"])
     analyst.post(f"/campaigns/{other}/rounds")
     with app.state.store.read() as tx:
@@ -277,18 +278,18 @@ def test_our_own_origin_is_ours(world: SimpleNamespace) -> None:
 
 def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) -> None:
     with world.app.state.store.read() as tx:
-        found = views.payments_view(tx, world.ana, world.campaign, 1)
-    payment = next(p for p in found["payments"] if p["member"] == world.places["member"])
+        paid = views.payments_view(tx, world.ana, world.campaign, 1)
+    payment = next(each for each in paid.payments if each.member == world.places["member"])
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
     for text in (own, theirs):
-        assert f"<h1>{payment['payment']} EUR</h1>" in text
-        for value in (payment["score"], payment["low"], payment["high"], *payment["terms"].values()):
+        assert f"<h1>{payment.payment} EUR</h1>" in text
+        for value in (payment.score, payment.low, payment.high, *payment.terms.values()):
             assert f"{value:.4f}".replace("-", "−") in text
-        assert f"{payment['share']:.4%}" in text
-        assert found["seed"] in text
-        assert found["commitment"] in text
-    others = [p["payment"] for p in found["payments"] if p["payment"] != payment["payment"]]
+        assert f"{payment.share:.4%}" in text
+        assert str(paid.seed) in text
+        assert str(paid.commitment) in text
+    others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]
     assert others
     assert not any(other in own for other in others)
 
@@ -319,7 +320,7 @@ def test_every_rule_is_explained(world: SimpleNamespace, name: str) -> None:
                 report = Report(
                     provider, number if daily else None, 4, np.array([1.0 + place, 3.0 - place]), "a.csv", None
                 )
-                who = accounts.Who(account, provider, "provider")
+                who = accounts.User(account, provider, "provider")
                 made = rounds.add_upload(tx, who, campaign, number, Upload(report, "0" * 64, (), ()))
                 rounds.confirm(tx, who, campaign, number, made)
         settlement.close_round(world.app.state.store, world.ana, campaign, number, final=number == 2)
@@ -381,12 +382,12 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
         person = people[name] = Browser(app)
         assert "Trial" in person.get(found[1]).text
         seen = person.post(found[1], {"name": name, "password": PASSWORD, "again": PASSWORD})
-        assert (seen.url.path, seen.url.params["said"]) == (there, "joined")
+        assert (seen.url.path, seen.url.params["notice"]) == (there, "joined")
         assert Browser(app).get(found[1]).status_code == 404
     ana.get(there)
     assert ana.post(f"{there}/rounds", {"deadline": "2001-01-01T00:00"}).status_code == 422
     assert "must lie in the future" in ana.seen.text
-    assert ana.post(f"{there}/rounds", {"deadline": "2040-01-01T00:00"}).url.params["said"] == "opened"
+    assert ana.post(f"{there}/rounds", {"deadline": "2040-01-01T00:00"}).url.params["notice"] == "opened"
     assert "2040-01-01 00:00 UTC" in ana.seen.text
 
     ash, base = people["Ash"], f"{there}/rounds/1"
@@ -402,13 +403,13 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     replaced = re.search(r'name="replaces" value="(\w+)"', second.text)
     assert replaced is not None
     assert ash.post(f"{second.url.path}/confirm").status_code == 409
-    assert ash.post(f"{second.url.path}/confirm", {"replaces": replaced[1]}).url.params["said"] == "confirmed"
+    assert ash.post(f"{second.url.path}/confirm", {"replaces": replaced[1]}).url.params["notice"] == "confirmed"
 
     ana.get(f"{base}/close")
     assert "At least two reports" in ana.seen.text
     ana.post(f"{base}/close")
     assert "could not be paid" in ana.seen.text
-    assert ana.post(f"{base}/reopen").url.params["said"] == "reopened"
+    assert ana.post(f"{base}/reopen").url.params["notice"] == "reopened"
     birch = people["Birch"]
     birch.get(base)
     sent = birch.post(f"{base}/submissions", files={"file": ("c.csv", b"improved\n1\n1\n")}).url.path
@@ -421,7 +422,7 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     assert ash.get(f"{base}/payment").status_code == 200
     assert "Why?" in ash.get("/results").text
     ana.get(f"{there}/ledger")
-    assert "Right to the last bit" in ana.post(f"{there}/ledger/verify").text
+    assert "The ledger is valid" in ana.post(f"{there}/ledger/verify").text
     assert ana.get("/settings").status_code == 200
     assert ana.post("/sign-out").url.path == "/sign-in"
     assert ana.get("/", follow_redirects=False).status_code == 303
@@ -471,7 +472,7 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
     check_page(seen.text)
     seen = analyst.post("/campaigns/new", {**typed, "shown": family, "name": f"of {family}"})
     assert seen.status_code == 200, re.findall(r'role="alert".*', seen.text)
-    assert seen.url.params["said"] == "created"
+    assert seen.url.params["notice"] == "created"
     with world.app.state.store.read() as tx:
         spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
     assert type(spec.model).__name__ == family
@@ -504,10 +505,10 @@ def test_a_campaign_file_is_taken_pasted_or_chosen(world: SimpleNamespace) -> No
     toml = world.analyst.get(f"/campaigns/{world.draft}/campaign.toml").text
     toml = re.sub(r"commitment = .*\n", "", toml)
     analyst.get("/campaigns/new")
-    assert analyst.post("/campaigns/new", {"mode": "file", "toml": toml}).url.params["said"] == "created"
+    assert analyst.post("/campaigns/new", {"mode": "file", "toml": toml}).url.params["notice"] == "created"
     analyst.get("/campaigns/new")
     chosen = analyst.post("/campaigns/new", {"mode": "file"}, files={"upload": ("campaign.toml", toml.encode())})
-    assert chosen.url.params["said"] == "created"
+    assert chosen.url.params["notice"] == "created"
     analyst.get("/campaigns/new")
     seen = analyst.post("/campaigns/new", {"mode": "file", "toml": "[campaign]\nname = 'x'\n"})
     assert seen.status_code == 422
@@ -548,14 +549,14 @@ def test_passwords_and_tokens(tmp_path: Path) -> None:
     assert api.get("/api/v1/me").json()["name"] == "Ana"
     revoke = re.search(r"/settings/tokens/\w+/revoke", here.seen.text)
     assert revoke is not None
-    assert here.post(revoke[0]).url.params["said"] == "ended"
+    assert here.post(revoke[0]).url.params["notice"] == "ended"
     assert api.get("/api/v1/me").status_code == 401
     assert here.post("/settings/tokens", {"label": "laptop"}).status_code == 422
     here.get("/settings")
     new = {"current": "wrong", "password": "another good password", "again": "another good password"}
     assert here.post("/settings/password", new).status_code == 422
     assert "current password is wrong" in here.seen.text
-    assert here.post("/settings/password", {**new, "current": PASSWORD}).url.params["said"] == "password"
+    assert here.post("/settings/password", {**new, "current": PASSWORD}).url.params["notice"] == "password"
     assert there.get("/", follow_redirects=False).status_code == 303
     assert here.get("/").status_code == 200
     app.state.store.close()
@@ -568,7 +569,7 @@ def test_invitations_can_be_joined_with_an_account(world: SimpleNamespace) -> No
     assert "signed in as an analyst" in world.analyst.get(f"/join/{link}").text
     assert world.analyst.post(f"/join/{link}").status_code == 403
     assert "Join with your account" in world.stranger.get(f"/join/{link}").text
-    assert world.stranger.post(f"/join/{link}").url.params["said"] == "joined"
+    assert world.stranger.post(f"/join/{link}").url.params["notice"] == "joined"
     assert world.stranger.get(f"/join/{link}").status_code == 404
     world.analyst.get(f"/campaigns/{world.draft}/providers")
     world.analyst.post(f"/campaigns/{world.draft}/providers/{member}/group", {"group": "family"})
@@ -576,7 +577,7 @@ def test_invitations_can_be_joined_with_an_account(world: SimpleNamespace) -> No
     world.analyst.get(f"/campaigns/{world.draft}/providers/{member}/revoke")
     assert "cannot be undone" in world.analyst.seen.text
     world.analyst.post(f"/campaigns/{world.draft}/providers/{member}/revoke")
-    assert "ended your part" in world.stranger.get(f"/campaigns/{world.draft}").text
+    assert "revoked your access" in world.stranger.get(f"/campaigns/{world.draft}").text
 
 
 def test_policies_and_cookies(world: SimpleNamespace, tmp_path: Path) -> None:

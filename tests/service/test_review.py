@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 from troth.campaigns import rounds as run
 from troth.core.errors import DataError
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, rounds, settlement
-from troth.service.accounts import Who
+from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.errors import NotFoundError
 from troth.service.migrate import copy_sqlite
@@ -54,8 +55,8 @@ class World:
         self.client = TestClient(app, raise_server_exceptions=False)
         with self.store.write() as tx:
             account = accounts.create_account(tx, "analyst", "analyst", PASSWORD)
-            self.token, _ = accounts.create_token(tx, account, "test", accounts.SCOPES, 1)
-        self.analyst = Who(account, "analyst", "analyst")
+            self.token, _ = accounts.create_token(tx, account, "test", SCOPES, 1)
+        self.analyst = User(account, "analyst", "analyst")
         self.tokens: dict[str, str] = {}
         self.members: dict[str, str] = {}
 
@@ -74,7 +75,7 @@ class World:
             with self.store.write() as tx:
                 given = {"name": f"{name} of {campaign}", "password": PASSWORD}
                 account = accounts.accept_invitation(tx, added.json()["invitation"], **given)
-                self.tokens[name], _ = accounts.create_token(tx, account, "test", accounts.SCOPES, 1)
+                self.tokens[name], _ = accounts.create_token(tx, account, "test", SCOPES, 1)
         return campaign
 
     def open(self, campaign: str, **options: Any) -> Any:
@@ -137,7 +138,7 @@ def test_days_are_paid_in_order_when_one_is_opened_again(world: World, monkeypat
     assert world.close(campaign, 1)["state"] == "paid"
     assert world.round(campaign, 2)["state"] == "paid"
     verified = world.call("POST", f"/campaigns/{campaign}/verify").json()
-    assert verified["right"], verified
+    assert verified["valid"], verified
     assert verified["rounds"] == 2
 
 
@@ -169,7 +170,8 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     def slow(*given: Any, **options: Any) -> Any:
         done = real(*given, **options)
         monkeypatch.setattr(settlement, "pay_rounds", real)
-        settlement.reopen(world.store, world.analyst, campaign, 1)
+        with world.store.write() as tx:
+            settlement.reopen(tx, world.analyst, campaign, 1)
         return done
 
     monkeypatch.setattr(settlement, "pay_rounds", slow)

@@ -16,8 +16,9 @@ from sqlalchemy.exc import IntegrityError
 from service.databases import opened
 from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, serve
-from troth.service.accounts import MOST_FAILURES, SCOPES
+from troth.service.accounts import MOST_FAILURES
 from troth.service.errors import NotFoundError
 from troth.service.schema import attempts, links, members, sessions, tokens
 from troth.service.store import Store, after
@@ -104,12 +105,12 @@ def test_tokens_end(database: str) -> None:
         headers = {"Authorization": f"Bearer {secret}"}
         assert client.get("/api/v1/me", headers=headers).status_code == 200
         with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(expires=after(seconds=-1)))
+            tx.execute(update(tokens).where(tokens.c.id == kept.id).values(expires=after(seconds=-1)))
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == kept["id"]).values(expires=after(days=1)))
+            tx.execute(update(tokens).where(tokens.c.id == kept.id).values(expires=after(days=1)))
         assert client.get("/api/v1/me", headers=headers).status_code == 200
-        assert client.delete(f"/api/v1/tokens/{kept['id']}", headers=mine).status_code == 204
+        assert client.delete(f"/api/v1/tokens/{kept.id}", headers=mine).status_code == 204
         assert client.get("/api/v1/me", headers=headers).status_code == 401
         assert client.get("/api/v1/me", headers=mine).status_code == 200
         shown = client.get("/api/v1/tokens", headers=mine)
@@ -125,14 +126,14 @@ def test_sessions_end(database: str) -> None:
         world = make_world(store)
         with store.write() as tx:
             first, second = (accounts.start_session(tx, world.analyst.account) for _ in range(2))
-            assert accounts.who_has_session(tx, first) == world.analyst
+            assert accounts.user_of_session(tx, first) == world.analyst
             accounts.end_session(tx, first)
-            assert accounts.who_has_session(tx, first) is None
+            assert accounts.user_of_session(tx, first) is None
             tx.execute(update(sessions).values(expires=after(seconds=-1)))
-            assert accounts.who_has_session(tx, second) is None
+            assert accounts.user_of_session(tx, second) is None
             third = accounts.start_session(tx, world.analyst.account)
             accounts.end_all_sessions(tx)
-            assert accounts.who_has_session(tx, third) is None
+            assert accounts.user_of_session(tx, third) is None
         assert world.client().get("/api/v1/me", headers=world.headers("Ana")).status_code == 401
 
 

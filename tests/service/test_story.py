@@ -1,11 +1,10 @@
-"""The whole story in a real browser: an analyst, three providers, a campaign of one round and one of five days."""
+"""The whole story in a real browser: an analyst, three providers, a campaign of one round and one of days."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,11 @@ from service.serving import Served, serving
 
 PROVIDERS = ("Ash", "Birch", "Elm")
 PASSWORD = "four plain words here"
+DAYS = 5 if SOAK else 3
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>{{7*7}}"
+
+
+pytestmark = pytest.mark.xdist_group("story")  # one browser and one service
 
 
 class Person:
@@ -73,8 +76,8 @@ class Person:
         self.context.close()
 
 
-@contextmanager
-def browsing() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
     from shutil import which
 
     from playwright.sync_api import sync_playwright
@@ -82,9 +85,26 @@ def browsing() -> Iterator[Any]:
     found = which("chromium") or which("chromium-browser") or which("google-chrome")
     assert found, "chromium is missing: make test installs it (apt-get install chromium)"
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
+        running = play.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def served(databases: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that several tests share: each has a campaign of its own, with providers of its own."""
+    with serving(databases.new("postgresql", empty=True), tmp_path_factory.mktemp("story")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(browser: Any, served: Served) -> Any:
+    """What the browser of an analyst who is signed in keeps."""
+    analyst = Person(browser, served)
+    sign_in_first(served, analyst)
+    kept = analyst.context.storage_state()
+    analyst.leave()
+    return kept
 
 
 def sign_in_first(served: Served, analyst: Person) -> None:
@@ -142,7 +162,7 @@ def send(person: Person, campaign: str, number: int, name: str, text: str, *, re
     """Send a file, look at what was read, and confirm it."""
     person.go(f"{campaign}/rounds/{number}")
     person.page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": text.encode()})
-    person.press("Look at it")
+    person.press("Check it")
     assert f"{text.count(chr(10)) - 1}" in person.text()
     person.press("Replace my report with this" if replaces else "Confirm: this is my report")
     assert "Receipt" in person.text()
@@ -152,8 +172,9 @@ def outcomes(ones: int, zeros: int) -> str:
     return "improved\n" + "1\n" * ones + "0\n" * zeros
 
 
-def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, tmp_path: Path) -> None:
-    with serving(database, tmp_path) as served, browsing() as browser:
+@pytest.mark.parametrize("kind", KINDS if SOAK else ["sqlite"])
+def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, browser: Any, tmp_path: Path) -> None:
+    with serving(database, tmp_path) as served:
         analyst = Person(browser, served)
         sign_in_first(served, analyst)
         campaign = create(analyst, name="Twelve weeks", budget="900.00", currency="EUR", columns="improved")
@@ -188,7 +209,7 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, tm
         analyst.go(f"{campaign}/ledger")
         analyst.page.get_by_role("button", name="Verify now").click()
         analyst.page.wait_for_selector("#verified .said")
-        assert "Right to the last bit" in analyst.text()
+        assert "The ledger is valid" in analyst.text()
         ledger = tmp_path / "ledger.jsonl"
         ledger.write_bytes(analyst.context.request.get(f"{analyst.home}{campaign}/ledger.jsonl").body())
         assert "better.csv" in ledger.read_text()
@@ -205,107 +226,98 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, tm
             person.leave()
 
 
-@pytest.mark.parametrize("kind", KINDS if SOAK else ["postgresql"])
-def test_a_campaign_of_five_days(databases: Any, kind: str, tmp_path: Path) -> None:
-    with serving(databases.new(kind, empty=True), tmp_path) as served, browsing() as browser:
-        analyst = Person(browser, served)
-        sign_in_first(served, analyst)
-        more = {"daily": "yes", "days": "5", "rule": "MultiDay"}
-        campaign = create(analyst, name="Five days", budget="500.00", currency="EUR", columns="improved", **more)
-        providers = invite(analyst, campaign, browser, served, PROVIDERS)
-        for number in range(1, 6):
-            analyst.go(campaign)
-            analyst.press("Open and fix the terms" if number == 1 else "Open")
-            for turn, person in enumerate(providers):
-                ones = 4 + (number * 3 + turn) % 5
-                send(person, campaign, number, "day.csv", outcomes(ones, 12 - ones))
-            analyst.go(f"{campaign}/rounds/{number}/close")
-            analyst.press("Close and pay")
-            analyst.go(campaign)
-            states = analyst.page.locator("table.folds .state").all_inner_texts()[::-1]
-            # a day is paid once the next one is in, and the fifth, the last, by its own rule
-            assert states == (["paid"] * 5 if number == 5 else [*["paid"] * (number - 1), "closed"])
-        for number in range(1, 6):
-            analyst.go(f"{campaign}/rounds/{number}")
-            analyst.press("Publish")
-        providers[0].go("/results")
-        assert providers[0].page.locator("main table tbody tr").count() >= 5
-        providers[0].go(f"{campaign}/rounds/5/payment")
-        assert "no next one" in providers[0].text()
-        raw = analyst.context.request.get(f"{analyst.home}{campaign}/ledger.jsonl").body()
-        ledger = tmp_path / "ledger.jsonl"
-        ledger.write_bytes(raw)
-        found = troth.verify(ledger)
-        assert [paid.day for paid in found.rounds] == [
-            json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line
-        ]
-        assert len(found.rounds) == 5
-        for person in (analyst, *providers):
-            person.leave()
+def test_a_campaign_of_days(browser: Any, served: Served, session: Any, tmp_path: Path) -> None:
+    analyst = Person(browser, served, storage_state=session)
+    more = {"daily": "yes", "days": str(DAYS), "rule": "MultiDay"}
+    campaign = create(analyst, name="Days", budget="500.00", currency="EUR", columns="improved", **more)
+    providers = invite(analyst, campaign, browser, served, ("Fir", "Oak", "Yew"))
+    for number in range(1, DAYS + 1):
+        analyst.go(campaign)
+        analyst.press("Open and fix the terms" if number == 1 else "Open")
+        for turn, person in enumerate(providers):
+            ones = 4 + (number * 3 + turn) % 5
+            send(person, campaign, number, "day.csv", outcomes(ones, 12 - ones))
+        analyst.go(f"{campaign}/rounds/{number}/close")
+        analyst.press("Close and pay")
+        analyst.go(campaign)
+        states = analyst.page.locator("table.folds .state").all_inner_texts()[::-1]
+        # a day is paid once the next one is in, and the last by its own rule
+        assert states == (["paid"] * DAYS if number == DAYS else [*["paid"] * (number - 1), "closed"])
+    for number in range(1, DAYS + 1):
+        analyst.go(f"{campaign}/rounds/{number}")
+        analyst.press("Publish")
+    providers[0].go("/results")
+    assert providers[0].page.locator("main table tbody tr").count() >= DAYS
+    providers[0].go(f"{campaign}/rounds/{DAYS}/payment")
+    assert "no next one" in providers[0].text()
+    raw = analyst.context.request.get(f"{analyst.home}{campaign}/ledger.jsonl").body()
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_bytes(raw)
+    found = troth.verify(ledger)
+    assert [paid.day for paid in found.rounds] == [
+        json.loads(line)["day"] for line in raw.splitlines() if b'"close"' in line
+    ]
+    assert len(found.rounds) == DAYS
+    for person in (analyst, *providers):
+        person.leave()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"] if SOAK else ["dark"])
-def test_hostile_names_do_nothing_and_pages_fit_a_phone(scheme: str, databases: Any, tmp_path: Path) -> None:
-    with serving(databases.new("sqlite"), tmp_path) as served, browsing() as browser:
-        analyst = Person(browser, served, color_scheme=scheme)
-        sign_in_first(served, analyst)
-        campaign = create(analyst, name=HOSTILE[:100], budget="900.00", currency="<b>€", columns="improved")
-        names = (HOSTILE[:60], "=cmd()|calc", "x" * 120)
-        providers = invite(analyst, campaign, browser, served, names)
-        analyst.go(campaign)
-        analyst.press("Open and fix the terms")
-        for person in providers:
-            send(person, campaign, 1, "<svg onload=alert(3)>.csv", outcomes(5, 3))
-        analyst.go(f"{campaign}/rounds/1/close")
-        analyst.press("Close and pay")
-        analyst.press("Publish")
-        why = analyst.page.locator("a", has_text="Why?").first.get_attribute("href")
-        phone = {"width": 360, "height": 740}
-        analyst.page.set_viewport_size(phone)
-        providers[0].page.set_viewport_size(phone)
-        seen = [
-            "/",
-            "/campaigns/new",
-            campaign,
-            f"{campaign}/providers",
-            f"{campaign}/rounds/1",
-            why,
-            f"{campaign}/ledger",
-        ]
-        for path in [*seen, "/settings", "/docs", "/health", "/assumed"]:
-            analyst.go(str(path))
-            analyst.page.wait_for_load_state("networkidle")
-            assert analyst.page.evaluate("document.documentElement.scrollWidth") <= 360, path
-        for path in ("/", campaign, f"{campaign}/rounds/1", f"{campaign}/rounds/1/payment", "/results", "/settings"):
-            providers[0].go(path)
-            assert providers[0].page.evaluate("document.documentElement.scrollWidth") <= 360, path
-        csv = analyst.context.request.get(f"{analyst.home}{campaign}/payments.csv").text()
-        assert "'=cmd()" in csv
-        background = analyst.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
-        for person in (analyst, *providers):
-            person.leave()
+def test_hostile_names_do_nothing_and_pages_fit_a_phone(
+    scheme: str, browser: Any, served: Served, session: Any
+) -> None:
+    analyst = Person(browser, served, storage_state=session, color_scheme=scheme)
+    campaign = create(analyst, name=HOSTILE[:100], budget="900.00", currency="<b>€", columns="improved")
+    names = (HOSTILE[:60] + scheme, f"=cmd()|calc {scheme}", scheme + "x" * 110)
+    providers = invite(analyst, campaign, browser, served, names)
+    analyst.go(campaign)
+    analyst.press("Open and fix the terms")
+    for person in providers:
+        send(person, campaign, 1, "<svg onload=alert(3)>.csv", outcomes(5, 3))
+    analyst.go(f"{campaign}/rounds/1/close")
+    analyst.press("Close and pay")
+    analyst.press("Publish")
+    why = analyst.page.locator("a", has_text="Why?").first.get_attribute("href")
+    phone = {"width": 360, "height": 740}
+    analyst.page.set_viewport_size(phone)
+    providers[0].page.set_viewport_size(phone)
+    seen = ["/", "/campaigns/new", campaign, f"{campaign}/providers", f"{campaign}/rounds/1", why, f"{campaign}/ledger"]
+    for path in [*seen, "/settings", "/docs", "/health", "/assumed"]:
+        analyst.go(str(path))
+        analyst.page.wait_for_load_state("networkidle")
+        assert analyst.page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    for path in ("/", campaign, f"{campaign}/rounds/1", f"{campaign}/rounds/1/payment", "/results", "/settings"):
+        providers[0].go(path)
+        assert providers[0].page.evaluate("document.documentElement.scrollWidth") <= 360, path
+    csv = analyst.context.request.get(f"{analyst.home}{campaign}/payments.csv").text()
+    assert "'=cmd()" in csv
+    background = analyst.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
+    for person in (analyst, *providers):
+        person.leave()
 
 
-def test_everything_works_without_scripts(databases: Any, tmp_path: Path) -> None:
-    with serving(databases.new("sqlite"), tmp_path) as served, browsing() as browser:
-        analyst = Person(browser, served, java_script_enabled=False)
-        sign_in_first(served, analyst)
-        analyst.go("/campaigns/new")
-        analyst.page.fill("#campaign-form [name=name]", "Plain")
-        analyst.page.fill("#campaign-form [name=columns]", "improved")
-        analyst.press("Create the campaign")
-        campaign = analyst.address()[:27]
-        providers = invite(analyst, campaign, browser, served, PROVIDERS[:2])
-        analyst.go(campaign)
-        analyst.press("Open and fix the terms")
-        for person in providers:
-            send(person, campaign, 1, "mine.csv", outcomes(5, 3))
-        analyst.go(f"{campaign}/rounds/1/close")
-        analyst.press("Close and pay")
-        analyst.press("Publish")
-        analyst.go(f"{campaign}/ledger")
-        analyst.press("Verify now")
-        assert "Right to the last bit" in analyst.text()
-        for person in (analyst, *providers):
-            person.leave()
+@pytest.mark.usefixtures("session")
+def test_everything_works_without_scripts(browser: Any, served: Served) -> None:
+    analyst = Person(browser, served, java_script_enabled=False)
+    analyst.go("/sign-in")
+    analyst.fill(name="analyst", password=PASSWORD)
+    analyst.press("Sign in")
+    analyst.go("/campaigns/new")
+    analyst.page.fill("#campaign-form [name=name]", "Plain")
+    analyst.page.fill("#campaign-form [name=columns]", "improved")
+    analyst.press("Create the campaign")
+    campaign = analyst.address()[:27]
+    providers = invite(analyst, campaign, browser, served, ("Hazel", "Rowan"))
+    analyst.go(campaign)
+    analyst.press("Open and fix the terms")
+    for person in providers:
+        send(person, campaign, 1, "mine.csv", outcomes(5, 3))
+    analyst.go(f"{campaign}/rounds/1/close")
+    analyst.press("Close and pay")
+    analyst.press("Publish")
+    analyst.go(f"{campaign}/ledger")
+    analyst.press("Verify now")
+    assert "The ledger is valid" in analyst.text()
+    for person in (analyst, *providers):
+        person.leave()

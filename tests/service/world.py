@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +15,13 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
+from troth.operations import SCOPES
 from troth.service import accounts, campaigns, incoming, rounds, settlement
-from troth.service.accounts import SCOPES, Who
+from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.schema import members, tokens
 from troth.service.store import Store, now
-from troth.service.uploads import Limits
+from troth.service.uploads import Limits, Upload
 
 TERMS: dict[str, Any] = {
     "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
@@ -69,9 +71,9 @@ class World:
     """A campaign, its analyst and its providers; secrets of tokens by name."""
 
     store: Store
-    analyst: Who
+    analyst: User
     campaign: str
-    providers: dict[str, Who] = field(default_factory=dict)
+    providers: dict[str, User] = field(default_factory=dict)
     members: dict[str, str] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
 
@@ -98,7 +100,7 @@ class World:
         with self.store.read() as tx:
             day = rounds.read_day(rounds.find_round(tx, self.campaign, number).day)
         plain = statistics(name, ones, zeros, day)
-        upload = incoming.read_statistics(self.store, who, self.campaign, number, plain, Limits())
+        upload = read_statistics(self.store, who, self.campaign, plain, number)
         with self.store.write() as tx:
             return rounds.add_upload(tx, who, self.campaign, number, upload)
 
@@ -116,6 +118,10 @@ class World:
     def close(self, number: int = 1, *, final: bool = False) -> bool:
         return settlement.close_round(self.store, self.analyst, self.campaign, number, final=final)
 
+    def reopen(self, number: int) -> None:
+        with self.store.write() as tx:
+            settlement.reopen(tx, self.analyst, self.campaign, number)
+
     def reports(self, number: int = 1) -> dict[str, str]:
         """Return the members who have reported, with when they confirmed."""
         with self.store.read() as tx:
@@ -125,6 +131,14 @@ class World:
     def round(self, number: int = 1) -> Any:
         with self.store.read() as tx:
             return rounds.find_round(tx, self.campaign, number)
+
+
+def read_statistics(store: Store, who: User, campaign: str, plain: Any, number: int = 1) -> Upload:
+    """Read statistics as they are read when a provider sends them."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(json.dumps(plain).encode())
+        file.flush()
+        return incoming.read_submission(store, who, campaign, number, Path(file.name), incoming.STATISTICS, Limits())
 
 
 def make_world(
@@ -140,7 +154,7 @@ def make_world(
     """Make an analyst, a campaign and providers that have joined, and open the first round."""
     with store.write() as tx:
         owner = accounts.create_account(tx, analyst, "analyst")
-        who = Who(owner, analyst, "analyst")
+        who = User(owner, analyst, "analyst")
         campaign = campaigns.create_campaign(tx, who, dict(terms), **options)
         world = World(store, who, campaign)
         world.tokens[analyst] = accounts.create_token(tx, owner, "test", SCOPES, 30)[0]
@@ -158,7 +172,7 @@ def make_world(
 def join(tx: Any, world: World, name: str) -> None:
     """Give a member an account and a token."""
     account = accounts.create_account(tx, name, "provider")
-    world.providers[name] = Who(account, name, "provider")
+    world.providers[name] = User(account, name, "provider")
     world.tokens[name] = accounts.create_token(tx, account, "test", SCOPES, 30)[0]
     tx.execute(update(members).where(members.c.id == world.members[name]).values(account=account, joined=now()))
 

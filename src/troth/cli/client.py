@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from troth.core.errors import DataError
+from troth.operations import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,10 +31,10 @@ TheRound = Annotated[
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 Insecure = Annotated[
     bool,
-    typer.Option("--insecure", envvar="TROTH_INSECURE", help="Allow http:// beyond this machine: nothing is secret."),
+    typer.Option("--insecure", envvar="TROTH_INSECURE", help="Allow http:// to other machines: not encrypted."),
 ]
 DeadlineTime = Annotated[
-    str | None, typer.Option("--deadline", help="When it closes by itself, such as 2026-05-04T12:00:00Z.")
+    str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
 ]
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
@@ -43,12 +44,12 @@ def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
     name: Annotated[str | None, typer.Option("--name", help="Your name there.", show_default="asked for")] = None,
     token: Annotated[
-        str | None, typer.Option("--token", help="A token instead of a password, from the page of settings.")
+        str | None, typer.Option("--token", help="A token instead of a password, from the settings page.")
     ] = None,
     days: Annotated[int, typer.Option("--days", help="How long to stay signed in.", min=1, max=366)] = 30,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="read, submit or manage; may be given again.", show_default="all"),
+        typer.Option("--scope", help="read, submit or manage; can be repeated.", show_default="all"),
     ] = None,
     password_stdin: PasswordStdin = False,
     insecure: Insecure = False,
@@ -59,30 +60,30 @@ def login(
 
     client = Client(url, token, insecure=insecure)
     if token is not None:
-        _keep(client, client.me(), insecure, as_json, token=token)
+        _remember(client, insecure, as_json, token=token)
         return
-    who = name or _ask("name")
-    _sign_in(client, who, _password("password", password_stdin), days, scope or [], insecure, as_json)
+    account = name or _ask("name")
+    _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 
 
 def logout(server: Server = None, as_json: AsJson = False) -> None:
-    """Sign out of a service: the token ends, and this machine forgets it."""
+    """Sign out of a service: the token is revoked, and removed from this machine."""
     from troth.client import RefusedError, UnreachableError
     from troth.client.credentials import connect, current, forget, load
 
     chosen = current(server)
-    known = load()["servers"].get(chosen)
-    if known is None:
+    account = load()["servers"].get(chosen)
+    if account is None:
         raise DataError(f"you are not signed in to {chosen}")
-    ended = False
-    if known.get("id") is not None:
+    revoked = False
+    if account.get("id") is not None:
         try:
-            connect(chosen).revoke_token(known["id"])
-            ended = True
+            connect(chosen).revoke_token(account["id"])
+            revoked = True
         except (RefusedError, UnreachableError) as error:
-            typer.echo(f"warning: the token is forgotten here but may still be valid there: {error}", err=True)
+            typer.echo(f"warning: the token is removed here but may still be valid there: {error}", err=True)
     forget(chosen)
-    _show({"server": chosen, "ended": ended}, as_json, [f"signed out of {chosen}"])
+    _show({"server": chosen, "revoked": revoked}, as_json, [f"signed out of {chosen}"])
 
 
 def join(
@@ -95,7 +96,7 @@ def join(
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> None:
-    """Accept an invitation, or choose a password with a link to sign in; both sign you in."""
+    """Accept an invitation, or choose a password with a sign-in link; both sign you in."""
     from troth.client import Client
     from troth.client.api import read_link
     from troth.client.credentials import connect
@@ -103,20 +104,25 @@ def join(
     server, kind, secret = read_link(link)
     if as_me:
         if kind != "join":
-            raise DataError("--as-me: is for invitations; this link signs in")
-        _show(connect(server).join(secret), as_json, [f"joined at {server}; see troth campaigns"])
+            raise DataError("--as-me: works with an invitation; this is a sign-in link")
+        _show(
+            connect(server).accept_invitation(invitation=secret), as_json, [f"joined at {server}; see troth campaigns"]
+        )
         return
     client = Client(server, insecure=insecure)
     password = _password("choose a password", password_stdin, twice=True)
-    made = client.join(secret, name, password) if kind == "join" else client.choose_password(secret, password)
-    _sign_in(client, made["name"], password, 30, [], insecure, as_json)
+    if kind == "join":
+        account = client.accept_invitation(invitation=secret, name=name, password=password)
+    else:
+        account = client.choose_password(link=secret, password=password)
+    _sign_in(client, account["name"], password, 30, [], insecure, as_json)
 
 
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     """List your campaigns."""
-    found = _client(server).campaigns()
-    rows = [[one["id"], one["name"], one["state"], f"{one['budget']} {one['currency']}".strip()] for one in found]
-    _show(found, as_json, _table(["id", "name", "state", "budget"], rows) if found else ["no campaigns yet"])
+    mine = _client(server).list_campaigns()
+    rows = [[each["id"], each["name"], each["state"], f"{each['budget']} {each['currency']}".strip()] for each in mine]
+    _show(mine, as_json, _table(["id", "name", "state", "budget"], rows) if mine else ["no campaigns yet"])
 
 
 def create(
@@ -135,12 +141,12 @@ def create(
 
     from troth.campaigns.terms import Campaign
 
-    terms = Campaign.load(campaign)  # mistakes are told before anything is sent
-    plain = tomllib.loads(campaign.read_text(encoding="utf-8"))
-    made = _client(server).create_campaign(plain, publish_at_once=publish_at_once, share_ledger=share_ledger)
+    terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
+    tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
+    created = _client(server).create_campaign(terms=tables, publish_at_once=publish_at_once, share_ledger=share_ledger)
     if terms.source is not None:
-        typer.echo("note: files that the campaign file names stay here; providers send their own", err=True)
-    _show(made, as_json, [made["id"]])
+        typer.echo("note: files that the campaign file names are not sent; providers send their own", err=True)
+    _show(created, as_json, [created["id"]])
 
 
 def invite(
@@ -148,7 +154,7 @@ def invite(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The provider's name.", show_default=False)],
     identity: Annotated[
         str | None,
-        typer.Option("--identity", help="How you know who it is: an address, a contract.", show_default=False),
+        typer.Option("--identity", help="How you verified who it is: an address, a contract.", show_default=False),
     ] = None,
     group: Annotated[str | None, typer.Option("--group", help="A label that related providers share.")] = None,
     server: Server = None,
@@ -157,22 +163,22 @@ def invite(
     """Add a provider and print its one-time link; for one who has not joined yet, print a new one."""
     client = _client(server)
     chosen = client.find_campaign(campaign)["id"]
-    there = [one for one in client.providers(chosen) if one["name"] == name]
-    if there:
-        made = client.invite_again(chosen, there[0]["id"])
+    members = [each["id"] for each in client.list_providers(chosen) if each["name"] == name]
+    if members:
+        invited = client.invite_again(chosen, members[0])
     elif identity is None:
-        raise DataError("--identity: say how you know who this is; one provider must not be two")
+        raise DataError("--identity: say how you verified who this is; nobody may be two providers")
     else:
-        made = client.add_provider(chosen, name, identity, group)
-    _show(made, as_json, [made["link"]])
+        invited = client.add_provider(chosen, name=name, identity=identity, group=group)
+    _show(invited, as_json, [invited["link"]])
 
 
 def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """List a campaign's providers."""
     client = _client(server)
-    found = client.providers(client.find_campaign(campaign)["id"])
-    rows = [[one["name"], one["identity"], one["group"] or "–", _standing(one)] for one in found]
-    _show(found, as_json, _table(["name", "identity", "group", "state"], rows) if found else ["no providers yet"])
+    everybody = client.list_providers(client.find_campaign(campaign)["id"])
+    rows = [[each["name"], each["identity"], each["group"] or "–", _membership(each)] for each in everybody]
+    _show(everybody, as_json, _table(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"])
 
 
 def submit(
@@ -182,32 +188,33 @@ def submit(
         int | None, typer.Option("--round", help="Which round.", min=1, show_default="the open one")
     ] = None,
     statistics: Annotated[
-        bool, typer.Option("--statistics", help="Send statistics of the rows; the rows stay here.")
+        bool, typer.Option("--statistics", help="Send statistics of the rows, not the rows.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm without being asked.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the report that you have confirmed.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send data to a round, look at what was understood, and confirm it."""
+    """Send data to a round, check how it was read, and confirm it."""
     from troth.client.submission import check_receipt, prepare, send
 
     if not yes and not sys.stdin.isatty():
-        raise DataError("nobody is there to confirm what was understood; say --yes to confirm it beforehand")
+        raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
     client = _client(server)
     chosen = client.find_campaign(campaign)
-    held = _held(client, chosen, number, "open", "no round is open")
-    before = held.get("submission")
-    if before is not None and not replace:
-        raise DataError(f"you have reported to round {held['number']} already; say --replace to replace that report")
-    package = prepare(client, chosen, held, file, statistics=statistics)
+    current = _find_round(client, chosen, number, "open", "no round is open")
+    number, earlier = current["number"], current.get("submission")
+    if earlier is not None and not replace:
+        raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
+    package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
-        sent = send(client, chosen["id"], held["number"], package, watch)
-    check_receipt(package, sent)
-    _tell(_understood(sent))
-    if not yes and not typer.confirm("Is this right, and your report to this round?", err=True):
+        submission = send(client, chosen["id"], number, package, watch)
+    check_receipt(package, submission)
+    for line in _as_read(submission):
+        typer.echo(_printable(line), err=True)
+    if not yes and not typer.confirm("Is this correct, and your report to this round?", err=True):
         raise DataError("nothing was confirmed, and what was sent does not count")
-    receipt = client.confirm(chosen["id"], held["number"], sent["id"], before)
+    receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier)
     _show(receipt, as_json, _receipt(chosen, receipt))
 
 
@@ -219,25 +226,25 @@ def open_round(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Open the next round; with the first one, providers and terms are fixed."""
+    """Open the next round; the first one fixes providers and terms."""
     client = _client(server)
-    held = client.open_round(client.find_campaign(campaign)["id"], day, deadline)
-    _show(held, as_json, [_about(held)])
+    opened = client.open_round(client.find_campaign(campaign)["id"], day=day, deadline=deadline)
+    _show(opened, as_json, [_about(opened)])
 
 
 @rounds.command("close")
 def close_round(
     campaign: TheCampaign,
     number: TheRound = None,
-    final: Annotated[bool, typer.Option("--final", help="No day follows: pay this one too.")] = False,
+    final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable."""
     client = _client(server)
     chosen = client.find_campaign(campaign)
-    held = _held(client, chosen, number, "open", "no round is open")
-    closed = client.close_round(chosen["id"], held["number"], final=final)
+    current = _find_round(client, chosen, number, "open", "no round is open")
+    closed = client.close_round(chosen["id"], current["number"], final=final)
     _show(closed, as_json, [_about(closed)])
     _refuse_unpaid(closed)
 
@@ -246,8 +253,8 @@ def close_round(
 def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """End a daily campaign whose last round is closed: the last day is paid too."""
     client = _client(server)
-    ended = client.finish(client.find_campaign(campaign)["id"])
-    last = client.rounds(ended["id"])[-1]
+    ended = client.finish_campaign(client.find_campaign(campaign)["id"])
+    last = client.list_rounds(ended["id"])[-1]
     _show(ended, as_json, [f"{_printable(ended['name'])}: {ended['state']}, {ended['paid']} {ended['currency']} paid"])
     _refuse_unpaid(last)
 
@@ -257,9 +264,9 @@ def publish(campaign: TheCampaign, number: TheRound = None, server: Server = Non
     """Show providers what they were paid, and why."""
     client = _client(server)
     chosen = client.find_campaign(campaign)
-    held = _held(client, chosen, number, "paid", "no paid round waits to be published")
-    shown = client.publish_round(chosen["id"], held["number"])
-    _show(shown, as_json, [_about(shown)])
+    paid = _find_round(client, chosen, number, "paid", "no paid round waits to be published")
+    published = client.publish_round(chosen["id"], paid["number"])
+    _show(published, as_json, [_about(published)])
 
 
 @rounds.command("reopen")
@@ -270,35 +277,36 @@ def reopen(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Open a round again that was closed and could not be paid."""
+    """Reopen a round that was closed and could not be paid."""
     client = _client(server)
     chosen = client.find_campaign(campaign)
-    held = _held(client, chosen, number, "closed", "no round is closed and unpaid")
-    again = client.reopen_round(chosen["id"], held["number"], deadline)
-    _show(again, as_json, [_about(again)])
+    closed = _find_round(client, chosen, number, "closed", "no round is closed and unpaid")
+    reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
+    _show(reopened, as_json, [_about(reopened)])
 
 
 @rounds.command("show")
 def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a campaign's rounds, or one of them."""
     client = _client(server)
-    found = client.rounds(client.find_campaign(campaign)["id"])
+    chosen = client.find_campaign(campaign)
     if number is not None:
-        found = [one for one in found if one["number"] == number]
-        if not found:
-            raise DataError(f"there is no round {number}")
-    _show(found if number is None else found[0], as_json, [_about(one) for one in found] or ["no rounds yet"])
+        one = client.show_round(chosen["id"], number)
+        _show(one, as_json, [_about(one)])
+        return
+    every = client.list_rounds(chosen["id"])
+    _show(every, as_json, [_about(each) for each in every] or ["no rounds yet"])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a round pays: to everybody, or to you once it is published."""
-    chosen, found = _payments(server, campaign, number)
+    chosen, paid = _payments(server, campaign, number)
     rows = [
-        [one["provider"], f"{one['rows']:,}", _number(one["score"]), f"{one['share']:.2%}", one["payment"]]
-        for one in found["payments"]
+        [each["provider"], f"{each['rows']:,}", _number(each["score"]), f"{each['share']:.2%}", each["payment"]]
+        for each in paid["payments"]
     ]
     heads = ["provider", "rows", "score", "share of cap", f"payment {chosen['currency']}".strip()]
-    _show(found, as_json, [f"round {found['round']}{_day(found)}", *_table(heads, rows, right=1)])
+    _show(paid, as_json, [f"round {paid['round']}{_day(paid)}", *_table(heads, rows, right=1)])
 
 
 def why(
@@ -311,15 +319,16 @@ def why(
     as_json: AsJson = False,
 ) -> None:
     """Explain payments with their own numbers."""
-    chosen, found = _payments(server, campaign, number)
-    picked = [one for one in found["payments"] if provider is None or one["provider"] == provider]
+    chosen, paid = _payments(server, campaign, number)
+    picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
     if provider is not None and not picked:
-        raise DataError(f"nothing was paid to {provider!r} in round {found['round']}")
-    lines = [f"round {found['round']}{_day(found)}"] if picked else ["nothing was paid to you in this round"]
-    for one in picked:
-        lines.append(f"{one['provider']}: {one['rows']:,} rows, paid {one['payment']} {chosen['currency']}".rstrip())
-        lines += [f"  {line}" for line in _table(None, [[s["what"], s["value"], s["meaning"]] for s in one["steps"]])]
-    _show({**found, "payments": picked}, as_json, lines)
+        raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
+    lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
+    for each in picked:
+        lines.append(f"{each['provider']}: {each['rows']:,} rows, paid {each['payment']} {chosen['currency']}".rstrip())
+        steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
+        lines += [f"  {line}" for line in _table(None, steps)]
+    _show({**paid, "payments": picked}, as_json, lines)
 
 
 def export(
@@ -328,20 +337,20 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save campaign file, ledger, payments and report: all that troth verify and troth statistics need."""
+    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need."""
     from troth.campaigns.ledger import write_whole
     from troth.client import RefusedError
 
     client = _client(server)
     chosen = client.find_campaign(campaign)
-    analyst = "provider" not in chosen
-    wanted = {"campaign.toml": "campaign.toml", "ledger.jsonl": "ledger"}
-    wanted |= {"payments.csv": "payments.csv", "report.html": "report"} if analyst else {}
+    downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
+    if "provider" not in chosen:
+        downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
     directory.mkdir(parents=True, exist_ok=True)
     written = {}
-    for name, what in wanted.items():
+    for name, download in downloads.items():
         try:
-            content = client.download(chosen["id"], what)
+            content = download(chosen["id"])
         except RefusedError as error:
             if error.status != 409:
                 raise
@@ -349,8 +358,8 @@ def export(
         else:
             write_whole(directory / name, content)
             written[name] = str(directory / name)
-    checked = [f"check it: troth verify {written['ledger.jsonl']}"] if "ledger.jsonl" in written else []
-    _show(written, as_json, [*(f"wrote {path}" for path in written.values()), *checked])
+    advice = [f"check it: troth verify {written['ledger.jsonl']}"] if "ledger.jsonl" in written else []
+    _show(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
 
 
 def add_to(app: typer.Typer) -> None:
@@ -384,21 +393,22 @@ def _sign_in(
     import platform
 
     label = f"command line on {platform.node()}"[:100] if platform.node().isprintable() else "command line"
-    made = client.sign_in(name, password, label=label, scopes=scopes or ("read", "submit", "manage"), days=days)
-    _keep(client, client.me(), insecure, as_json, token=made["token"], id=made["id"], expires=made["expires"])
+    token = client.sign_in(name, password, label=label, scopes=scopes or SCOPES, days=days)
+    _remember(client, insecure, as_json, token=token["token"], id=token["id"], expires=token["expires"])
 
 
-def _keep(client: Client, me: dict[str, Any], insecure: bool, as_json: bool, **known: Any) -> None:
-    from troth.client.credentials import keep
+def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> None:
+    from troth.client.credentials import store
 
-    path = keep(client.server, name=me["name"], insecure=insecure, **known)
-    plain = {"server": client.server, **me, "expires": known.get("expires"), "kept": str(path)}
-    _show(plain, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"])
+    me = client.me()
+    path = store(client.server, name=me["name"], insecure=insecure, **token)
+    signed_in = {"server": client.server, **me, "expires": token.get("expires"), "stored": str(path)}
+    _show(signed_in, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"])
 
 
 def _ask(what: str) -> str:
     if not sys.stdin.isatty():
-        raise DataError(f"--{what}: is missing, and nobody is there to ask")
+        raise DataError(f"--{what}: is missing, and standard input is not a terminal to ask on")
     return str(typer.prompt(what, err=True))
 
 
@@ -406,79 +416,78 @@ def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise DataError("nobody is there to ask for the password; say --password-stdin to read it from standard input")
+        raise DataError("standard input is not a terminal; pass --password-stdin to read the password from it")
     return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True))
 
 
-def _held(client: Client, chosen: dict[str, Any], number: int | None, state: str, nothing: str) -> dict[str, Any]:
-    """Return the round of a number, or the latest in a state."""
-    found = client.rounds(chosen["id"])
-    fitting = [one for one in found if (one["state"] == state if number is None else one["number"] == number)]
-    if not fitting:
-        raise DataError(
-            f"{_printable(chosen['name'])}: " + (nothing if number is None else f"there is no round {number}")
-        )
-    return fitting[-1]
+def _find_round(client: Client, chosen: dict[str, Any], number: int | None, state: str, none: str) -> dict[str, Any]:
+    """Return the round with a number, or the latest in a state."""
+    if number is not None:
+        return dict(client.show_round(chosen["id"], number))
+    matches: list[dict[str, Any]] = [each for each in client.list_rounds(chosen["id"]) if each["state"] == state]
+    if not matches:
+        raise DataError(f"{_printable(chosen['name'])}: {none}")
+    return matches[-1]
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
     client = _client(server)
     chosen = client.find_campaign(campaign)
     if number is None:
-        paid = [one for one in client.rounds(chosen["id"]) if one["state"] in ("paid", "published")]
+        paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
         if not paid:
             waiting = "published" if "provider" in chosen else "paid"
             raise DataError(f"{_printable(chosen['name'])}: no round is {waiting} yet")
         number = paid[-1]["number"]
-    return chosen, client.payments(chosen["id"], number)
+    return chosen, client.list_payments(chosen["id"], number)
 
 
-def _refuse_unpaid(held: dict[str, Any]) -> None:
-    if held["problem"] is not None:
+def _refuse_unpaid(closed: dict[str, Any]) -> None:
+    if closed["problem"] is not None:
         raise DataError(
-            f"round {held['number']} is closed and could not be paid: {held['problem']}. "
-            "Open it again with troth round reopen"
+            f"round {closed['number']} is closed and could not be paid: {closed['problem']}. "
+            "Reopen it with troth round reopen"
         )
 
 
-def _about(held: dict[str, Any]) -> str:
-    parts = [f"round {held['number']}{_day(held)}: {held['state']}"]
-    if "reports" in held:
-        parts.append("1 report" if held["reports"] == 1 else f"{held['reports']:,} reports")
-    if held["state"] == "open" and held["deadline"] is not None:
-        parts.append(f"until {held['deadline']}")
-    if held.get("submission") is not None:
+def _about(shown: dict[str, Any]) -> str:
+    parts = [f"round {shown['number']}{_day(shown)}: {shown['state']}"]
+    if "reports" in shown:
+        parts.append("1 report" if shown["reports"] == 1 else f"{shown['reports']:,} reports")
+    if shown["state"] == "open" and shown["deadline"] is not None:
+        parts.append(f"until {shown['deadline']}")
+    if shown.get("submission") is not None:
         parts.append("you have reported")
-    if held["state"] == "closed" and held.get("problem", "") is None:
+    if shown["state"] == "closed" and shown.get("problem", "") is None:
         parts.append("paid once the next day is closed, or with troth round finish")
-    if held.get("amount") is not None:
-        parts.append(f"{held['amount']} paid")
-    if held.get("head") is not None:
-        parts.append(f"ledger {held['head'][:16]}…")
+    if shown.get("amount") is not None:
+        parts.append(f"{shown['amount']} paid")
+    if shown.get("head") is not None:
+        parts.append(f"ledger {shown['head'][:16]}…")
     return ", ".join(parts)
 
 
-def _day(held: dict[str, Any]) -> str:
-    return "" if held["day"] is None else f" of day {held['day']}"
+def _day(shown: dict[str, Any]) -> str:
+    return "" if shown["day"] is None else f" of day {shown['day']}"
 
 
-def _standing(provider: dict[str, Any]) -> str:
+def _membership(provider: dict[str, Any]) -> str:
     return "revoked" if provider["revoked"] else "joined" if provider["joined"] else "invited"
 
 
-def _understood(sent: dict[str, Any]) -> list[str]:
-    lines = [f"{sent['file']}: {sent['rows']:,} rows, SHA-256 {sent['sha256']}, as it is here"]
-    for column in sent["columns"]:
+def _as_read(submission: dict[str, Any]) -> list[str]:
+    lines = [f"{submission['file']}: {submission['rows']:,} rows, SHA-256 {submission['sha256']}, the same as here"]
+    for column in submission["columns"]:
         if column["labels"]:
-            said = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
+            summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
         else:
-            said = f"from {column['least']:g} to {column['greatest']:g}, mean {column['mean']:.6g}"
-        lines.append(f"  {column['name']}: {said}")
+            summary = f"from {column['least']:g} to {column['greatest']:g}, mean {column['mean']:.6g}"
+        lines.append(f"  {column['name']}: {summary}")
     return lines
 
 
 def _receipt(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
-    about = [
+    rows = [
         ["campaign", f"{chosen['name']} ({chosen['id']})"],
         ["round", f"{receipt['round']}{_day(receipt)}"],
         ["provider", receipt["provider"]],
@@ -489,8 +498,8 @@ def _receipt(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
         ["data", receipt["data_digest"] or "–"],
         ["confirmed", receipt["confirmed"]],
     ]
-    about += [] if receipt["commitment"] is None else [["commitment", receipt["commitment"]]]
-    return ["receipt", *(f"  {line}" for line in _table(None, about))]
+    rows += [] if receipt["commitment"] is None else [["commitment", receipt["commitment"]]]
+    return ["receipt", *(f"  {line}" for line in _table(None, rows))]
 
 
 def _number(value: Any) -> str:
@@ -517,11 +526,6 @@ def _printable(text: str) -> str:
     from troth.results.explanation import printable
 
     return printable(text)
-
-
-def _tell(lines: Sequence[str]) -> None:
-    for line in lines:
-        typer.echo(_printable(line), err=True)
 
 
 def _show(plain: Any, as_json: bool, lines: Sequence[str]) -> None:

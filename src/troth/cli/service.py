@@ -1,4 +1,4 @@
-"""Commands around the service: start it, look after it, and speak to one from a shell."""
+"""Commands that start a service and look after its database."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     url: PublicUrl = None,
-    workers: Annotated[int, typer.Option(help="How many processes answer.", min=1, max=64)] = 1,
+    workers: Annotated[int, typer.Option(help="How many processes serve.", min=1, max=64)] = 1,
     proxies: Annotated[
-        str | None, typer.Option(help="Addresses of reverse proxies to believe, with commas.", show_default="none")
+        str | None, typer.Option(help="Addresses of trusted reverse proxies, separated by commas.", show_default="none")
     ] = None,
     upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
 ) -> None:
@@ -56,7 +56,7 @@ def link(
     ),
     new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst of that name.")] = False,
 ) -> None:
-    """Print a one-time link that signs an account in, for whoever lost their password."""
+    """Print a one-time link that signs an account in, for somebody who lost their password."""
     _needs_service()
     from troth.service.serve import check_url, new_link
 
@@ -79,13 +79,13 @@ def backup(
 
 @service.command("sign-everybody-out")
 def sign_everybody_out(database: Database = "troth.db") -> None:
-    """End all sessions, tokens and unused links, as after a leak; passwords stay."""
+    """End all sessions, tokens and unused links, as after a leak; passwords stay valid."""
     _needs_service()
     from troth.service.accounts import end_all_sessions
 
     with _open(database).write() as tx:
         end_all_sessions(tx)
-    typer.echo("everybody has to sign in again")
+    typer.echo("everybody must sign in again")
 
 
 def _open(database: str) -> Store:

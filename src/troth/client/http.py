@@ -22,16 +22,16 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class UnreachableError(TrothError):
-    """The service does not answer."""
+    """The service does not respond."""
 
 
 class RefusedError(TrothError):
-    """The service has refused a request, in its own words.
+    """The service has refused a request; the message is its own.
 
     Attributes
     ----------
     status
-        As HTTP has it.
+        Of the HTTP response.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -39,11 +39,11 @@ class RefusedError(TrothError):
         super().__init__(message)
 
 
-class Sent(NamedTuple):
+class Body(NamedTuple):
     """A request's body: bytes, or a file that is read while it is sent."""
 
     content: bytes | Path
-    kind: str
+    media_type: str
     watch: Callable[[int, int], None] | None = None
 
     @property
@@ -69,60 +69,60 @@ class Transport:
         self,
         method: str,
         path: str,
-        sent: Sent | None = None,
+        body: Body | None = None,
         *,
         key: str | None = None,
         again: bool = False,
     ) -> bytes:
-        """Send a request and return the answer's body.
+        """Send a request and return the response's body.
 
         Parameters
         ----------
         key
             An idempotency key: the service does what is asked once, however often it is sent.
         again
-            Whether to send it again if the connection is lost; with a key, always.
+            Whether to send it again if the connection is lost.
         """
         headers = {"Accept": "*/*", "User-Agent": "troth"}
         headers |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         headers |= {} if key is None else {"Idempotency-Key": key}
-        headers |= {} if sent is None else {"Content-Type": sent.kind}
-        waits = list(self.waits) if again or key is not None else []
-        lost: Exception | None = None
+        headers |= {} if body is None else {"Content-Type": body.media_type}
+        waits = list(self.waits) if again else []
+        lost = False
         while True:
             try:
-                status, body = self._once(method, path, headers, sent)
+                status, content = self._once(method, path, headers, body)
             except ssl.SSLCertVerificationError as error:
                 raise UnreachableError(
                     f"{self.server}: its certificate is not trusted: {error.verify_message}"
                 ) from None
             except ConnectionRefusedError as error:
-                if lost is None or not waits:  # a service that was there a moment ago may be restarting
+                if not lost or not waits:  # a service that responded a moment ago may be restarting
                     raise UnreachableError(
                         f"cannot reach {self.server}: connection refused; is troth serve running?"
                     ) from error
             except (OSError, http.client.HTTPException) as error:
                 if not waits or not isinstance(error, ConnectionError | http.client.HTTPException | TimeoutError):
                     raise UnreachableError(f"cannot reach {self.server}: {_reason(error)}") from error
-                lost = error
+                lost = True
             else:
                 if status != 503 or not waits:
-                    return _accepted(self.server, status, body)
+                    return _accepted(self.server, status, content)
             time.sleep(waits.pop(0))
 
-    def _once(self, method: str, path: str, headers: dict[str, str], sent: Sent | None) -> tuple[int, bytes]:
+    def _once(self, method: str, path: str, headers: dict[str, str], body: Body | None) -> tuple[int, bytes]:
         connection = self._connect()
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name, value)
-            if sent is not None or method in ("POST", "PUT"):
-                connection.putheader("Content-Length", str(0 if sent is None else sent.size))
+            if body is not None or method in ("POST", "PUT"):
+                connection.putheader("Content-Length", str(0 if body is None else body.size))
             connection.endheaders()
-            if sent is not None:
-                _pour(connection, sent)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            if body is not None:
+                _pour(connection, body)
+            response = connection.getresponse()
+            return response.status, response.read()
         finally:
             connection.close()
 
@@ -152,29 +152,29 @@ def address(server: str, *, insecure: bool = False) -> str:
     text = (text if "://" in text else f"https://{text}").rstrip("/")
     try:
         parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port)
     except ValueError:
-        known = False
-    if not known or parts.path or parts.query or parts.username is not None:
-        raise UnreachableError(f"{server!r} is no address of a service, such as https://troth.example.org")
+        usable = False
+    if not usable or parts.path or parts.query or parts.username is not None:
+        raise UnreachableError(f"{server!r} is not the address of a service, such as https://troth.example.org")
     if parts.scheme == "http" and parts.hostname not in _LOCAL and not insecure:
-        raise UnreachableError(f"{text}: passwords and data would travel unencrypted; use https://, or say --insecure")
+        raise UnreachableError(f"{text}: passwords and data would travel unencrypted; use https://, or pass --insecure")
     return text
 
 
-def _pour(connection: http.client.HTTPConnection, sent: Sent) -> None:
-    """Send a body; a service that has heard enough may answer before the end, and then its answer is read."""
+def _pour(connection: http.client.HTTPConnection, body: Body) -> None:
+    """Send a body; a service that refuses it may respond before the end, and then its response is read."""
     try:
-        if isinstance(sent.content, bytes):
-            connection.send(sent.content)
+        if isinstance(body.content, bytes):
+            connection.send(body.content)
             return
-        done, total = 0, sent.size
-        with sent.content.open("rb") as file:
+        done, total = 0, body.size
+        with body.content.open("rb") as file:
             while block := file.read(min(_BLOCK, total - done)):
                 connection.send(block)
                 done += len(block)
-                if sent.watch is not None:
-                    sent.watch(done, total)
+                if body.watch is not None:
+                    body.watch(done, total)
     except (BrokenPipeError, ConnectionResetError):
         return
 
@@ -183,30 +183,30 @@ def _accepted(server: str, status: int, body: bytes) -> bytes:
     if 200 <= status < 300:
         return body
     if 300 <= status < 400:
-        raise RefusedError(status, f"{server} sends on to another address; use that one")
+        raise RefusedError(status, f"{server} redirects to another address; use that one")
     try:
         message = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
         message = None
     if not isinstance(message, str) or not message:
-        said = http.client.responses.get(status, "an unknown answer").lower()
-        message = f"{server} answers {status}, {said}; is this a Troth service?"
+        words = http.client.responses.get(status, "an unknown status").lower()
+        message = f"{server} responds with {status}, {words}; is this a Troth service?"
     raise RefusedError(status, message)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "it takes too long to answer"
+        return "it takes too long to respond"
     if isinstance(error, http.client.RemoteDisconnected | ConnectionError | http.client.IncompleteRead):
         return "the connection was lost"
     if isinstance(error, http.client.HTTPException):
-        return "this is no web server"
+        return "this is not a web server"
     return str(getattr(error, "strerror", None) or error).lower()
 
 
-def plain_of(body: bytes) -> Any:
-    """Return the plain data of an answer."""
+def parse_json(body: bytes) -> Any:
+    """Return the data of a response."""
     try:
         return json.loads(body)
     except ValueError:
-        raise UnreachableError("the answer is no JSON; is this a Troth service?") from None
+        raise UnreachableError("the response is not JSON; is this a Troth service?") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import DataError
@@ -27,7 +27,7 @@ class Package:
 
 
 def prepare(
-    client: Client, campaign: dict[str, Any], held: dict[str, Any], file: Path, *, statistics: bool = False
+    client: Client, campaign: dict[str, Any], round_shown: dict[str, Any], file: Path, *, statistics: bool = False
 ) -> Package:
     """Return what is sent to a round of a campaign."""
     if not file.is_file():
@@ -38,36 +38,38 @@ def prepare(
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem
 
-    terms = Campaign.from_dict(tomllib.loads(client.download(campaign["id"], "campaign.toml").decode()))
-    made = make_statistics(terms, file, campaign["provider"])
-    if held["day"] is not None:
-        made["days"] = [entry for entry in made["days"] if entry["day"] == held["day"]]
-        if not made["days"]:
-            raise DataError(f"{file.name}: has no rows of day {held['day']}, which this round is about")
-    raw = (json.dumps(made, indent=1, ensure_ascii=False) + "\n").encode()
+    terms = Campaign.from_dict(tomllib.loads(client.campaign_file(campaign["id"]).decode()))
+    statistics_of_file = make_statistics(terms, file, campaign["provider"])
+    day = round_shown["day"]
+    if day is not None:
+        days = [entry for entry in statistics_of_file["days"] if entry["day"] == day]
+        if not days:
+            raise DataError(f"{file.name}: has no rows of day {day}, which this round is about")
+        statistics_of_file["days"] = days
+    raw = (json.dumps(statistics_of_file, indent=1, ensure_ascii=False) + "\n").encode()
     return Package(raw, f"{stem(file)}.statistics.json", sha256(raw).hexdigest())
 
 
 def send(
     client: Client, campaign: str, number: int, package: Package, watch: Callable[[str, int, int], None] | None
 ) -> dict[str, Any]:
-    """Send it, and tell how far it is."""
-    told = None if watch is None else lambda done, total: watch("sending", done, total)
-    return client.submit(campaign, number, package.content, package.name, watch=told)
+    """Send it, and show how far it is."""
+    progress = None if watch is None else lambda done, total: watch("sending", done, total)
+    submission: dict[str, Any] = client.submit_file(
+        campaign, number, package.content, name=package.name, watch=progress
+    )
+    return submission
 
 
-def check_receipt(package: Package, sent: dict[str, Any]) -> None:
+def check_receipt(package: Package, submission: dict[str, Any]) -> None:
     """Refuse to go on if the service has read other bytes than those that are here."""
-    if sent.get("sha256") != package.sha256:
+    if submission.get("sha256") != package.sha256:
         raise DataError(
-            f"{package.name}: the service has read other bytes than those here (SHA-256 {sent.get('sha256')}, here "
-            f"{package.sha256}); nothing was confirmed: send it again once the file does not change any more"
+            f"{package.name}: the service has read other bytes (SHA-256 {submission.get('sha256')}, here "
+            f"{package.sha256}); nothing was confirmed: send it again once the file no longer changes"
         )
 
 
 def _digest(path: Path) -> str:
-    total = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()
+        return file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Who somebody is: accounts, passwords, sessions, one-time links and tokens.
+"""Accounts, passwords, sessions, one-time links and tokens.
 
 Secrets that are handed out have 256 random bits; only their hashes are stored. Links work once and expire.
 """
@@ -17,6 +17,7 @@ from argon2.exceptions import VerificationError
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from troth.operations import SCOPES, Scope
 from troth.service.errors import (
     ConflictError,
     ForbiddenError,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 Role = Literal["analyst", "provider"]
-SCOPES = ("read", "submit", "manage")
 SESSION_DAYS, LINK_DAYS, MOST_TOKEN_DAYS = 14, 14, 366
 MOST_FAILURES, FAILURE_MINUTES = 10, 15
 SHORTEST_PASSWORD = 12
@@ -46,13 +46,13 @@ _nobody = _hasher.hash(secrets.token_hex(16))  # so that unknown names take as l
 
 
 @dataclass(frozen=True)
-class Who:
-    """Somebody who is signed in, and what the way they came in by allows."""
+class User:
+    """Somebody who is signed in, and the scopes that this session or token has."""
 
     account: str
     name: str
     role: Role
-    scopes: frozenset[str] = field(default=frozenset(SCOPES))
+    scopes: frozenset[Scope] = field(default=frozenset(SCOPES))
 
 
 def digest(secret: str) -> str:
@@ -85,26 +85,21 @@ def create_account(tx: Connection, name: str, role: Role, password: str | None =
     return key
 
 
-_TAKEN = "name: there is an account {!r} already; choose another name, or sign in"
-
-
-def name_of(tx: Connection, account: str) -> str:
-    """Return an account's name."""
-    return str(tx.scalar(select(accounts.c.name).where(accounts.c.id == account)))
+_TAKEN = "name: an account {!r} exists already; choose another name, or sign in"
 
 
 def find_account(tx: Connection, account: str) -> Row[Any]:
     """Return an account."""
-    found = tx.execute(select(accounts).where(accounts.c.id == account)).first()
-    if found is None:
+    row = tx.execute(select(accounts).where(accounts.c.id == account)).first()
+    if row is None:
         raise NotFoundError("there is no such account")
-    return found
+    return row
 
 
 def hash_password(password: str) -> str:
     """Return a password's argon2id hash; short ones are refused."""
     if not SHORTEST_PASSWORD <= len(password) <= 1000:
-        raise InvalidError(f"password: must have at least {SHORTEST_PASSWORD} characters; a few words are easy to keep")
+        raise InvalidError(f"password: must have at least {SHORTEST_PASSWORD} characters; use a few words")
     return _hasher.hash(password.encode(errors="surrogatepass"))
 
 
@@ -138,19 +133,19 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
         # counted before the check, so that attempts at the same moment cannot all slip through
         marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in subjects]
         tx.execute(insert(attempts), marks)
-        found = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
-    hashed = found.password if found is not None and found.password is not None else _nobody
+        account = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
+    hashed = account.password if account is not None and account.password is not None else _nobody
     try:
         _hasher.verify(hashed, password.encode(errors="surrogatepass"))
-        right = found is not None and found.password is not None and found.revoked is None
+        matches = account is not None and account.password is not None and account.revoked is None
     except VerificationError:
-        right = False
-    if not right or found is None:
+        matches = False
+    if not matches or account is None:
         raise SignInNeededError("the name or the password is wrong")
     with store.write() as tx:
         tx.execute(delete(attempts).where(attempts.c.subject == subjects[0]))
         tx.execute(delete(attempts).where(attempts.c.id.in_([mark["id"] for mark in marks])))
-    return str(found.id)
+    return str(account.id)
 
 
 def start_session(tx: Connection, account: str) -> str:
@@ -175,7 +170,7 @@ def end_all_sessions(tx: Connection) -> None:
     tx.execute(update(links).where(links.c.used.is_(None)).values(used=now()))
 
 
-def who_has_session(tx: Connection, secret: str) -> Who | None:
+def user_of_session(tx: Connection, secret: str) -> User | None:
     """Return who a session's cookie belongs to."""
     wanted = digest(secret)
     query = (
@@ -183,32 +178,25 @@ def who_has_session(tx: Connection, secret: str) -> Who | None:
         .join(sessions, sessions.c.account == accounts.c.id)
         .where(sessions.c.hash == wanted, sessions.c.expires > now(), accounts.c.revoked.is_(None))
     )
-    found = tx.execute(query).first()
-    if found is None or not hmac.compare_digest(found.hash, wanted):
+    row = tx.execute(query).first()
+    if row is None or not hmac.compare_digest(row.hash, wanted):
         return None
-    return Who(found.id, found.name, found.role)
+    return User(row.id, row.name, row.role)
 
 
-def create_token(
-    tx: Connection, account: str, label: str, scopes: Collection[str], days: int
-) -> tuple[str, dict[str, Any]]:
-    """Return a new token, which is shown once, and what is kept of it."""
+def create_token(tx: Connection, account: str, label: str, scopes: Collection[str], days: int) -> tuple[str, Row[Any]]:
+    """Return a new token, which is shown once, and what is stored of it."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise InvalidError(f"scopes: must be some of {', '.join(SCOPES)}")
     if not 1 <= days <= MOST_TOKEN_DAYS:
         raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
     secret = _PREFIX + secrets.token_urlsafe(32)
-    kept = {
-        "id": new_id(),
-        "account": account,
-        "label": clean_name(label, "label"),
-        "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
-        "created": now(),
-        "expires": after(days=days),
-    }
-    tx.execute(insert(tokens).values(hash=digest(secret), **kept))
-    return secret, kept
+    key = new_id()
+    values = {"label": clean_name(label, "label"), "scopes": " ".join(scope for scope in SCOPES if scope in scopes)}
+    times = {"created": now(), "expires": after(days=days)}
+    tx.execute(insert(tokens).values(id=key, hash=digest(secret), account=account, **values, **times))
+    return secret, tx.execute(select(tokens).where(tokens.c.id == key)).one()
 
 
 def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
@@ -225,7 +213,7 @@ def revoke_token(tx: Connection, account: str, token: str) -> None:
     tx.execute(update(tokens).where(mine, tokens.c.revoked.is_(None)).values(revoked=now()))
 
 
-def who_has_token(store: Store, secret: str) -> Who | None:
+def user_of_token(store: Store, secret: str) -> User | None:
     """Return who a token belongs to, with its scopes."""
     wanted = digest(secret)
     query = (
@@ -235,13 +223,13 @@ def who_has_token(store: Store, secret: str) -> Who | None:
         .where(accounts.c.revoked.is_(None))
     )
     with store.read() as tx:
-        found = tx.execute(query).first()
-    if found is None or not hmac.compare_digest(found.hash, wanted):
+        row = tx.execute(query).first()
+    if row is None or not hmac.compare_digest(row.hash, wanted):
         return None
-    if found.used is None or found.used < after(hours=-1):  # the hour is enough, and not every request writes
+    if row.used is None or row.used < after(hours=-1):  # the hour is precise enough, and not every request writes
         with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == found.token).values(used=now()))
-    return Who(found.id, found.name, found.role, frozenset(found.scopes.split()))
+            tx.execute(update(tokens).where(tokens.c.id == row.token).values(used=now()))
+    return User(row.id, row.name, row.role, frozenset(row.scopes.split()))
 
 
 def sign_in_link(tx: Connection, account: str) -> str:
@@ -263,13 +251,16 @@ def end_invitations(tx: Connection, member: str) -> None:
 
 
 def find_link(tx: Connection, secret: str) -> Row[Any]:
-    """Return an unused link, or say that it is none."""
-    found = tx.execute(
+    """Return an unused link, or refuse it."""
+    link = tx.execute(
         select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
     ).first()
-    if found is None or not hmac.compare_digest(found.hash, digest(secret)):
-        raise NotFoundError("this link was used already, has expired, or never was; ask for a new one")
-    return found
+    if link is None or not hmac.compare_digest(link.hash, digest(secret)):
+        raise NotFoundError(_DEAD_LINK)
+    return link
+
+
+_DEAD_LINK = "this link is unknown, was used already or has expired; ask for a new one"
 
 
 def use_sign_in_link(tx: Connection, secret: str, password: str | None = None) -> str:
@@ -306,11 +297,11 @@ def accept_invitation(
             raise ForbiddenError("you are signed in as an analyst; sign out to accept an invitation as a provider")
         others = select(members.c.id).where(members.c.campaign == member.campaign, members.c.account == account)
         if tx.execute(others.where(members.c.id != member.id)).first() is not None:
-            raise ConflictError("your account is a provider of this campaign already, under another name")
+            raise ConflictError("your account is already a provider of this campaign, under another name")
     try:
         tx.execute(update(members).where(members.c.id == member.id).values(account=account, joined=now()))
     except IntegrityError:
-        raise ConflictError("your account is a provider of this campaign already, under another name") from None
+        raise ConflictError("your account is already a provider of this campaign, under another name") from None
     end_invitations(tx, member.id)
     return account
 
@@ -326,5 +317,5 @@ def _used_up(tx: Connection, secret: str, kind: str) -> Row[Any]:
     link = find_link(tx, secret)
     fresh = (links.c.hash == link.hash) & links.c.used.is_(None) & (links.c.kind == kind)
     if tx.execute(update(links).where(fresh).values(used=now())).rowcount != 1:
-        raise NotFoundError("this link was used already, has expired, or never was; ask for a new one")
+        raise NotFoundError(_DEAD_LINK)
     return link

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,14 +14,14 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, incoming, settlement
-from troth.service.access import check_table
+from troth.service import api, incoming, pages, settlement
+from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
-from troth.service.request_limits import Sizes
+from troth.service.request_limits import SizeLimit
 from troth.service.store import Store
 from troth.service.uploads import SANDBOX, Limits
-from troth.service.web import Guard, answer_errors, log_to_stderr, logger
+from troth.service.web import ResponseGuard, answer_errors, log_to_stderr, logger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ class Settings:
     url
         Where people reach it: links begin with it, and cookies are for it alone.
     tick
-        Seconds between looks at deadlines; 0 for none.
+        Seconds between checks of deadlines; 0 for none.
     """
 
     database: str
@@ -50,14 +50,13 @@ class Settings:
 
     def to_text(self) -> str:
         """Return what workers are started with."""
-        plain = {"database": self.database, "url": self.url, "tick": self.tick, "limits": vars(self.limits)}
-        return json.dumps(plain)
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> Settings:
         """Read what workers are started with."""
-        plain = json.loads(text)
-        return cls(**{**plain, "limits": Limits(**plain["limits"])})
+        fields = json.loads(text)
+        return cls(**{**fields, "limits": Limits(**fields["limits"])})
 
 
 def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
@@ -66,16 +65,16 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     migrate(store)
 
     @asynccontextmanager
-    async def living(_app: FastAPI) -> AsyncIterator[None]:
-        ended = threading.Event()
-        clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, ended), daemon=True)
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        stopped = threading.Event()
+        clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, stopped), daemon=True)
         if settings.tick:
             clock.start()
         incoming.sweep()
         SANDBOX.start()  # so that the first upload need not wait for it
         yield
         SANDBOX.close()
-        ended.set()
+        stopped.set()
         if settings.tick:
             clock.join()
         store.close()
@@ -84,28 +83,23 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         title="Troth",
         version=__version__,
         description="Pays for data so that telling the truth pays best.",
-        lifespan=living,
-        openapi_url="/api/v1/openapi.json",
+        lifespan=lifespan,
+        openapi_url=DOCUMENT,
         docs_url=None,
         redoc_url=None,
     )
     app.state.store, app.state.settings = store, settings
-    app.include_router(api.router)
-    _add_pages(app)
+    app.state.access = {**API, **pages.ACCESS}
+    app.include_router(api.mounted())
+    pages.add_to(app)
     describe(app)
     answer_errors(app)
-    check_table(app)
-    app.add_middleware(Sizes, largest=settings.limits.bytes)
+    check_table(app, app.state.access)
+    app.add_middleware(SizeLimit, largest=settings.limits.bytes)
     host = urlsplit(settings.url).hostname or "localhost"
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
-    app.add_middleware(Guard, https=settings.url.startswith("https:"))
+    app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))
     return app
-
-
-def _add_pages(app: FastAPI) -> None:
-    from troth.service import pages
-
-    pages.add_to(app)
 
 
 def from_environment() -> FastAPI:
@@ -114,9 +108,9 @@ def from_environment() -> FastAPI:
     return create_app(Settings.from_text(os.environ[SETTINGS]))
 
 
-def _watch_deadlines(store: Store, seconds: float, ended: threading.Event) -> None:
-    """Close rounds when their time has come; every worker may, and one does."""
-    while not ended.wait(seconds):
+def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> None:
+    """Close rounds at their deadlines; every worker tries, and one succeeds."""
+    while not stopped.wait(seconds):
         try:
             settlement.close_due(store)
         except Exception:

@@ -1,7 +1,7 @@
 """Campaigns in the database: their terms, who owns them, and who provides data to them.
 
 Terms may change until the first round opens. Then the list of providers and the groups of related ones become part of
-the terms, because caps depend on them, and nothing changes any more.
+the terms, because caps depend on them, and nothing can change any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
 from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
-from troth.service.accounts import Who, clean_name
+from troth.service.accounts import User, clean_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
@@ -40,7 +40,7 @@ _PARTS = ("campaign", "model", "history", "mechanism", "data", "limits", "groups
 
 
 def create_campaign(
-    tx: Connection, who: Who, plain: Any, *, publish_at_once: bool = False, share_ledger: bool = False
+    tx: Connection, user: User, plain: Any, *, publish_at_once: bool = False, share_ledger: bool = False
 ) -> str:
     """Add a campaign, commit to its seed, and return its identifier.
 
@@ -54,28 +54,25 @@ def create_campaign(
         Let providers read the whole ledger, all statistics in it, once everything in it is published.
     """
     terms, names, groups = _own_terms(plain)
-    secret = None
-    if _checked(terms).draws:
-        secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
-        terms.setdefault("mechanism", {"rule": DEFAULT_RULE})["commitment"] = secret.commitment
-        _checked(terms)
     key = new_id()
-    tx.execute(
-        insert(campaigns).values(
-            id=key,
-            owner=who.account,
-            plain=json.dumps(terms),
-            secret=None if secret is None else secret.hexadecimal,
-            secret_rounds=None if secret is None else secret.rounds,
-            state="draft",
-            publish_at_once=publish_at_once,
-            share_ledger=share_ledger,
-            created=now(),
-        )
-    )
+    options = {"publish_at_once": publish_at_once, "share_ledger": share_ledger}
+    values = {"id": key, "owner": user.account, "state": "draft", "created": now(), **options}
+    tx.execute(insert(campaigns).values(**values, **_committed(terms)))
     for name in names:
-        add_member(tx, who, key, name, "named in the campaign file", groups.get(name))
+        add_member(tx, user, key, name, "named in the campaign file", groups.get(name))
     return key
+
+
+def _committed(terms: dict[str, Any]) -> dict[str, Any]:
+    """Return terms as the tables have them, with the secret that they commit to if their rule draws."""
+    campaign = _checked(terms)
+    if not campaign.draws:
+        return {"plain": json.dumps(terms), "secret": None, "secret_rounds": None}
+    secret = draw_secret(max(DAILY_ROUNDS, campaign.days or 0) if campaign.daily else 1)
+    mechanism = {"rule": DEFAULT_RULE, **terms.get("mechanism", {}), "commitment": secret.commitment}
+    committed = {**terms, "mechanism": mechanism}
+    _checked(committed)
+    return {"plain": json.dumps(committed), "secret": secret.hexadecimal, "secret_rounds": secret.rounds}
 
 
 def checked_terms(plain: Any) -> Campaign:
@@ -83,56 +80,47 @@ def checked_terms(plain: Any) -> Campaign:
     return _checked(_own_terms(plain)[0])
 
 
-def change_terms(tx: Connection, who: Who, campaign: str, plain: Any) -> None:
+def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
     """Replace the terms of a campaign that nobody has reported to yet; its commitment to a seed is made anew."""
-    row = owned(tx, who, campaign, lock=True)
+    row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
-        raise ConflictError("terms do not change once a round was opened; create a new campaign")
+        raise ConflictError("terms cannot change once a round was opened; create a new campaign")
     terms, names, groups = _own_terms(plain)
-    secret = None
-    if _checked(terms).draws:
-        secret = draw_secret(max(DAILY_ROUNDS, _checked(terms).days or 0) if _checked(terms).daily else 1)
-        terms.setdefault("mechanism", {"rule": DEFAULT_RULE})["commitment"] = secret.commitment
-    values = {
-        "plain": json.dumps(terms),
-        "secret": None if secret is None else secret.hexadecimal,
-        "secret_rounds": None if secret is None else secret.rounds,
-    }
-    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**values))
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(terms)))
     known = {member.name: member.id for member in list_members(tx, campaign)}
     for name in names:
         there = known.get(clean_name(name))
         if there is None:
-            add_member(tx, who, campaign, name, "named in the campaign file", groups.get(name))
+            add_member(tx, user, campaign, name, "named in the campaign file", groups.get(name))
         elif name in groups:
-            relate(tx, who, campaign, there, groups[name])
+            change_group(tx, user, campaign, there, groups[name])
 
 
-def owned(tx: Connection, who: Who, campaign: str, *, lock: bool = False) -> Row[Any]:
+def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
     """Return a campaign of one's own; other people's are not there."""
-    query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == who.account)
-    found = tx.execute(query.with_for_update(key_share=True) if lock else query).first()
-    if found is None or who.role != "analyst":
+    query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == user.account)
+    row = tx.execute(query.with_for_update(key_share=True) if lock else query).first()
+    if row is None or user.role != "analyst":
         raise NotFoundError("there is no such campaign")
-    return found
+    return row
 
 
-def joined(tx: Connection, who: Who, campaign: str) -> tuple[Row[Any], Row[Any]]:
+def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
     """Return a campaign that one provides data to, and one's membership; revoked ones may still look."""
-    query = select(members).where(members.c.campaign == campaign, members.c.account == who.account)
+    query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
     member = tx.execute(query).first()
-    if member is None or who.role != "provider":
+    if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
     return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one(), member
 
 
-def list_campaigns(tx: Connection, who: Who) -> Sequence[Row[Any]]:
+def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
     """Return one's campaigns, the latest first: those that one owns, or provides data to."""
     query = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
-    if who.role == "analyst":
-        return tx.execute(query.where(campaigns.c.owner == who.account)).all()
+    if user.role == "analyst":
+        return tx.execute(query.where(campaigns.c.owner == user.account)).all()
     return tx.execute(
-        query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == who.account)
+        query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == user.account)
     ).all()
 
 
@@ -146,7 +134,7 @@ def secret_of(row: Row[Any]) -> Secret | None:
     return None if row.secret is None else Secret(row.secret, row.secret_rounds)
 
 
-def add_member(tx: Connection, who: Who, campaign: str, name: str, identity: str, related: str | None = None) -> str:
+def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, related: str | None = None) -> str:
     """Add a provider, whose identity the analyst has verified, and return the membership's identifier.
 
     Parameters
@@ -158,7 +146,7 @@ def add_member(tx: Connection, who: Who, campaign: str, name: str, identity: str
     related
         A label that providers who belong together share: they are no peers of each other and share one cap.
     """
-    row = owned(tx, who, campaign, lock=True)
+    row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError(
             "providers cannot be added once a round was opened, because everybody's cap depends on their number"
@@ -172,9 +160,9 @@ def add_member(tx: Connection, who: Who, campaign: str, name: str, identity: str
     return key
 
 
-def relate(tx: Connection, who: Who, campaign: str, member: str, related: str | None) -> None:
+def change_group(tx: Connection, user: User, campaign: str, member: str, related: str | None) -> None:
     """Put a provider into a group of related ones, or take it out."""
-    row = owned(tx, who, campaign, lock=True)
+    row = owned(tx, user, campaign, lock=True)
     find_member(tx, campaign, member)
     if row.state != "draft":
         raise ConflictError("groups cannot change once a round was opened, because caps depend on them")
@@ -188,20 +176,20 @@ def list_members(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
 
 def find_member(tx: Connection, campaign: str, member: str) -> Row[Any]:
     """Return a provider of a campaign."""
-    found = tx.execute(select(members).where(members.c.id == member, members.c.campaign == campaign)).first()
-    if found is None:
+    row = tx.execute(select(members).where(members.c.id == member, members.c.campaign == campaign)).first()
+    if row is None:
         raise NotFoundError("there is no such provider")
-    return found
+    return row
 
 
-def invite(tx: Connection, who: Who, campaign: str, member: str) -> str:
+def invite(tx: Connection, user: User, campaign: str, member: str) -> str:
     """Return the secret of a new one-time link for a provider who has no account here yet."""
-    owned(tx, who, campaign)
-    found = find_member(tx, campaign, member)
-    if found.revoked is not None:
-        raise ConflictError(f"{found.name} was revoked")
-    if found.account is not None:
-        raise ConflictError(f"{found.name} has joined already")
+    owned(tx, user, campaign)
+    row = find_member(tx, campaign, member)
+    if row.revoked is not None:
+        raise ConflictError(f"{row.name} was revoked")
+    if row.account is not None:
+        raise ConflictError(f"{row.name} has joined already")
     return accounts.invitation(tx, member)
 
 
@@ -214,24 +202,27 @@ def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
     return tx.execute(select(campaigns).where(campaigns.c.id == member.campaign)).one(), member
 
 
-def revoke(tx: Connection, who: Who, campaign: str, member: str) -> None:
+def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
     """Let a provider send no more data; what it sent to an open round is withdrawn.
 
     What it confirmed to rounds that are closed stands, and so do the others' caps.
     """
-    owned(tx, who, campaign, lock=True)
-    found = find_member(tx, campaign, member)
-    if found.revoked is None:
+    owned(tx, user, campaign, lock=True)
+    if find_member(tx, campaign, member).revoked is None:
         tx.execute(update(members).where(members.c.id == member).values(revoked=now()))
         accounts.end_invitations(tx, member)
-        still = select(rounds.c.id).where(rounds.c.campaign == campaign, rounds.c.state == "open").with_for_update()
-        tx.execute(delete(reports).where(reports.c.member == member, reports.c.round.in_(tx.scalars(still).all())))
+        open_rounds = (
+            select(rounds.c.id).where(rounds.c.campaign == campaign, rounds.c.state == "open").with_for_update()
+        )
+        tx.execute(
+            delete(reports).where(reports.c.member == member, reports.c.round.in_(tx.scalars(open_rounds).all()))
+        )
 
 
-def prepare(store: Store, who: Who, campaign: str) -> None:
-    """Try the terms of a draft out, outside any transaction, so that nobody waits for it when its first round opens."""
+def prepare(store: Store, user: User, campaign: str) -> None:
+    """Try out the terms of a draft, outside any transaction: opening its first round then takes no time."""
     with store.read() as tx:
-        row = owned(tx, who, campaign)
+        row = owned(tx, user, campaign)
         plain = _with_members(tx, row) if row.state == "draft" else None
     if plain is not None:
         _tried(json.dumps(plain))
@@ -295,7 +286,7 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         size = len(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
         terms = plain_copy(plain)
     except (ValueError, TypeError, RecursionError):
-        raise InvalidError("terms: hold something that is no number or no text") from None
+        raise InvalidError("terms: have a value that is neither a number nor text") from None
     if size > _LARGEST_TERMS:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "commitment" in terms.get("mechanism", {}):

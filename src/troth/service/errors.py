@@ -8,7 +8,7 @@ from troth.core.errors import TrothError
 
 
 class RefusedError(TrothError):
-    """A request that is understood and not granted."""
+    """A request that is understood and refused."""
 
     status = 400
 
@@ -32,7 +32,7 @@ class NotFoundError(RefusedError):
 
 
 class ConflictError(RefusedError):
-    """What is asked does not fit the state that things are in."""
+    """The campaign or round is not in a state that allows this."""
 
     status = 409
 
@@ -62,3 +62,8 @@ class TooManyError(RefusedError):
     """Too many attempts; wait."""
 
     status = 429
+
+
+def status_of(error: TrothError) -> int:
+    """Return the HTTP status of an error; what Troth itself refuses is invalid."""
+    return int(getattr(error, "status", InvalidError.status))

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 import time
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from troth.service import campaigns as terms
-from troth.service import rounds
+from troth.service import campaigns, rounds
 from troth.service.uploads import UploadError, read_upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
 
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
     from troth.service.store import Store
     from troth.service.uploads import Limits, Upload
 
-
+STATISTICS = "statistics.json"
+"""The file name of statistics that were sent without one."""
 _PREFIX = "troth-upload-"
-_LONGEST_READ = 3600.0  # seconds; no upload is read for so long
+_LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
 
 
 def sweep() -> None:
-    """Remove what a service that was killed has left of uploads; those that are being read are younger."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    """Remove uploads that a killed service has left behind; those that are being read are younger."""
+    for leftover in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):
-            about = left.lstat()
+            about = leftover.lstat()
             if about.st_uid != os.getuid() or time.time() - about.st_mtime < _LONGEST_READ:
                 continue
-            if left.is_dir() and not left.is_symlink():
-                shutil.rmtree(left)
+            if leftover.is_dir() and not leftover.is_symlink():
+                shutil.rmtree(leftover)
             else:
-                left.unlink()
+                leftover.unlink()
 
 
 @asynccontextmanager
-async def kept(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Path]:
-    """Keep a stream of bytes in a file for as long as it is needed."""
+async def stored(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Path]:
+    """Store a stream of bytes in a file for as long as it is needed."""
     handle, name = tempfile.mkstemp(prefix=_PREFIX)
     path, size = Path(name), 0
     try:
@@ -58,23 +57,11 @@ async def kept(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Pa
 
 
 def read_submission(
-    store: Store, who: Who, campaign: str, number: int, path: Path, name: str, limits: Limits
+    store: Store, user: User, campaign: str, number: int, path: Path, name: str, limits: Limits
 ) -> Upload:
     """Read a provider's file for a round, outside any transaction."""
     with store.read() as tx:
-        row, member = terms.joined(tx, who, campaign)
-        held = rounds.find_round(tx, campaign, number)
-        rounds.check_open(held, member)
-        spec = terms.terms_of(row)
-    return read_upload(spec, path, name, member.name, rounds.read_day(held.day), limits)
-
-
-def read_statistics(store: Store, who: Who, campaign: str, number: int, plain: Any, limits: Limits) -> Upload:
-    """Read statistics that came as JSON just as a file of them."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
-        path = Path(folder) / "statistics.json"
-        try:
-            path.write_bytes(json.dumps(plain, allow_nan=False).encode())
-        except ValueError:
-            raise UploadError(422, "statistics: must be finite numbers") from None
-        return read_submission(store, who, campaign, number, path, path.name, limits)
+        row, member = campaigns.joined(tx, user, campaign)
+        round_row = rounds.find_round(tx, campaign, number)
+        rounds.check_open(round_row, member)
+    return read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(round_row.day), limits)

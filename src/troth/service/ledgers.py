@@ -46,13 +46,13 @@ def load_result(tx: Connection, campaign: str) -> Result | None:
         return None
     last = select(ledger_lines.c.line).where(ledger_lines.c.campaign == campaign, ledger_lines.c.number == lines - 1)
     key = (campaign, lines, bytes(tx.scalar(last) or b""))
-    found = _recent.get(key)
-    if found is None:
+    result = _recent.get(key)
+    if result is None:
         ledger = load_ledger(tx, campaign)
-        found = _recent[key] = Result(campaign_of(ledger), ledger)
+        result = _recent[key] = Result(campaign_of(ledger), ledger)
         while len(_recent) > _MOST_RECENT:
             _recent.pop(next(iter(_recent)), None)
-    return found
+    return result
 
 
 _MOST_RECENT = 8

@@ -1,5 +1,7 @@
 """Bring a database to this version's schema: one process at a time, after a backup, all or nothing.
 
+A new database gets the tables of `schema`; an older one is upgraded step by step.
+
 SQLite is copied to a file beside it; in PostgreSQL the tables are copied into a schema of their own. A database of a
 newer version than this program is refused.
 """
@@ -21,6 +23,7 @@ from alembic.util import CommandError
 
 from troth.campaigns.ledger import locked
 from troth.core.errors import DataError
+from troth.service.schema import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,34 +36,31 @@ if TYPE_CHECKING:
 _LOCK = 7_264_511_908  # any number, the same in every process
 
 
-def migrate(store: Store, to: str = "head") -> str | None:
-    """Upgrade the schema and return where the backup is, or None if none was needed.
-
-    Parameters
-    ----------
-    to
-        The revision to reach; only tests stop before the last one.
-    """
+def migrate(store: Store) -> str | None:
+    """Create or upgrade the schema, and return where the backup is, or None if none was needed."""
     with _alone(store), as_file(files("troth.service") / "migrations") as folder:
         config = _config(folder)
         script = ScriptDirectory.from_config(config)
-        wanted = script.get_current_head() if to == "head" else to
         with store.engine.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
-        if current == wanted:
+        if current == script.get_current_head():
             return None
-        if current is not None:
-            try:
-                script.get_revision(current)
-            except CommandError:
-                raise DataError(
-                    f"the database has schema {current}, which this version of troth does not know; "
-                    "it was written by a newer one: upgrade troth"
-                ) from None
-        backup = None if current is None else back_up(store, current)
+        if current is None:
+            with store.write() as connection:
+                metadata.create_all(connection)
+                MigrationContext.configure(connection).stamp(script, "head")
+            return None
+        try:
+            script.get_revision(current)
+        except CommandError:
+            raise DataError(
+                f"the database has schema {current}, which this version of troth does not know; "
+                "it was written by a newer one: upgrade troth"
+            ) from None
+        backup = back_up(store, current)
         with store.write() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, to)
+            command.upgrade(config, "head")
         return backup
 
 

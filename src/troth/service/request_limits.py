@@ -1,4 +1,4 @@
-"""How large a request may be: nobody, signed in or not, has more read into memory than is asked for there."""
+"""How large a request may be: from nobody, signed in or not, is more read into memory than the route needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LARGEST_JSON = 4 << 20
 _FORM = 1 << 20  # what a form has around a file
 
 
-class Sizes:
-    """Refuse bodies that are too large: by what they say of themselves, and by what comes.
+class SizeLimit:
+    """Refuse bodies that are too large: by the length that they declare, and by the bytes that arrive.
 
     Parameters
     ----------
@@ -28,15 +28,15 @@ class Sizes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and count what is read of it."""
-        if scope["type"] != "http" or scope["path"].endswith("/submissions/file"):  # which counts for itself
+        if scope["type"] != "http" or scope["path"].endswith("/submissions/file"):  # which counts by itself
             await self.app(scope, receive, send)
             return
         count, most = 0, LARGEST_JSON if scope["path"].startswith("/api/") else self.largest + _FORM
-        message = f"the request is larger than {most:,} bytes, the most that is taken here"
-        said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        if not said.isdigit() or len(said) > 18 or int(said) > most:
-            answer = JSONResponse({"error": message, "problems": []}, 413, {"connection": "close"})
-            await answer(scope, receive, send)
+        message = f"the request is larger than {most:,} bytes, the most that is accepted here"
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not declared.isdigit() or len(declared) > 18 or int(declared) > most:
+            refusal = JSONResponse({"error": message, "problems": []}, 413, {"connection": "close"})
+            await refusal(scope, receive, send)
             return
 
         async def counted() -> Message:

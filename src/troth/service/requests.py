@@ -1,11 +1,13 @@
-"""What requests may say, strictly: no unknown fields, no numbers for text, nothing that is not finite."""
+"""What requests may say, strictly: no unknown fields, no numbers for text, only finite numbers."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import Header, Path
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from troth.operations import SCOPES, Scope
 
 Identifier = Annotated[str, Path(pattern="^[0-9a-f]{16}$", description="A random identifier.")]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The round's number, from 1.")]
@@ -14,14 +16,13 @@ Key = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern="^[!-~]{1,200}$",
-        description="Any text of your own: the same request under the same key is done once and answered alike.",
+        description="Any text you choose: a request that is sent again under its key is done once and answered alike.",
     ),
 ]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern="^[^\\x00]*$")]
 Password = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Secret = Annotated[str, StringConstraints(min_length=20, max_length=200, pattern="^[A-Za-z0-9_-]+$")]
 Moment = Annotated[str, StringConstraints(max_length=40)]
-Scope = Literal["read", "submit", "manage"]
 _EXAMPLE = {
     "campaign": {"name": "clinics", "budget": "1000.00", "currency": "EUR"},
     "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
@@ -40,12 +41,12 @@ class SignIn(Strict):
     name: Line
     password: Password
     label: Line = "command line"
-    scopes: list[Scope] = Field(default=["read", "submit", "manage"], min_length=1, max_length=3)
+    scopes: list[Scope] = Field(default=list(SCOPES), min_length=1, max_length=3)
     days: int = Field(default=30, ge=1, le=366)
 
 
 class Acceptance(Strict):
-    """An invitation's secret, and the account that is made with it: none, if a token is sent too."""
+    """An invitation's secret, and the name and password of the new account: neither, if a token is sent."""
 
     invitation: Secret
     name: Line | None = None

@@ -1,36 +1,72 @@
-"""What answers say: the shapes that the API promises, every field of them."""
+"""What people and programs are shown, field by field: `troth.service.views` makes it, the API writes it as JSON.
+
+Money is in whole minor units until it is written: as a decimal string for programs, with its currency for people.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from troth.service.requests import Scope
+from troth.campaigns.money import to_text
+from troth.operations import Scope
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Money in whole minor units.
+
+    Examples
+    --------
+    >>> str(Amount(264_49, 2))
+    '264.49'
+    """
+
+    minor: int
+    decimals: int
+
+    def __str__(self) -> str:
+        return to_text(self.minor, self.decimals)
+
+
+def _number_or_text(value: float) -> float | str:
+    return value if isfinite(value) else str(value)
+
 
 Id = Annotated[str, Field(pattern="^[0-9a-f]{16}$", examples=["f807dc2bef88f3ea"])]
 Time = Annotated[str, Field(examples=["2026-05-04T12:00:00.000000Z"], json_schema_extra={"format": "date-time"})]
-Money = Annotated[str, Field(pattern="^-?[0-9]+([.][0-9]+)?$", examples=["264.49"])]
+Money = Annotated[
+    Amount,
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": "^-?[0-9]+([.][0-9]+)?$", "examples": ["264.49"]}),
+]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Commitment = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$", description="The hash of the secret seed.")]
-Extended: TypeAlias = float | Literal["inf", "-inf", "nan"]
+Extended = Annotated[
+    float,
+    PlainSerializer(_number_or_text, return_type=float | Literal["inf", "-inf", "nan"]),
+]
+"""A number that need not be finite: JSON has it as text then."""
 Day: TypeAlias = str | int | None
 
 
-class Answer(BaseModel):
-    """An answer's body."""
+class Shown(BaseModel):
+    """Something that is shown."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Health(Answer):
-    """That the service and its database answer."""
+class Health(Shown):
+    """That the service and its database respond."""
 
     status: Literal["ok"]
     version: str
 
 
-class Me(Answer):
+class Me(Shown):
     """Who a token belongs to, and what it allows."""
 
     name: str
@@ -38,7 +74,7 @@ class Me(Answer):
     scopes: list[Scope]
 
 
-class Token(Answer):
+class Token(Shown):
     """A token, without its secret."""
 
     id: Id
@@ -56,14 +92,14 @@ class NewToken(Token):
     token: str = Field(examples=["troth_…"])
 
 
-class Joined(Answer):
+class Joined(Shown):
     """An account that can sign in now."""
 
     account: Id
     name: str
 
 
-class Provider(Answer):
+class Provider(Shown):
     """A provider of a campaign."""
 
     id: Id
@@ -81,11 +117,10 @@ class Invited(Provider):
     link: str = Field(examples=["https://troth.example.org/join/…"])
 
 
-class _Campaign(Answer):
-    id: Id
+class Promise(Shown):
+    """What a campaign announces to everybody."""
+
     name: str = Field(examples=["clinics"])
-    state: Literal["draft", "running", "ended"]
-    created: Time
     budget: Money
     currency: str = Field(examples=["EUR"])
     budget_per: Literal["campaign", "day"]
@@ -98,6 +133,12 @@ class _Campaign(Answer):
     most_rows: int | None
     values: list[float] | None
     commitment: Commitment | None
+
+
+class _Campaign(Promise):
+    id: Id
+    state: Literal["draft", "running", "ended"]
+    created: Time
     share_ledger: bool
     terms: dict[str, Any] = Field(description="The tables of the campaign file.")
 
@@ -119,7 +160,7 @@ class JoinedCampaign(_Campaign):
     revoked: bool
 
 
-class _Round(Answer):
+class _Round(Shown):
     number: int
     day: Day
     opened: Time
@@ -144,11 +185,11 @@ class JoinedRound(_Round):
     """A round as a provider sees it."""
 
     state: Literal["open", "closed", "published"]
-    submission: Id | None = Field(description="The submission that is one's report, if one was confirmed.")
+    submission: Id | None = Field(description="The submission that is your report, if you confirmed one.")
 
 
-class Reporter(Answer):
-    """Somebody who has reported."""
+class Report(Shown):
+    """Who has reported, and when."""
 
     member: Id
     provider: str
@@ -156,7 +197,7 @@ class Reporter(Answer):
     rows: int
 
 
-class ColumnSummary(Answer):
+class ColumnSummary(Shown):
     """What a column of a file holds."""
 
     name: str
@@ -166,7 +207,7 @@ class ColumnSummary(Answer):
     labels: list[tuple[str, int]]
 
 
-class Submission(Answer):
+class Submission(Shown):
     """What was sent, as it was understood: the receipt, once it is confirmed."""
 
     id: Id
@@ -186,7 +227,7 @@ class Submission(Answer):
     columns: list[ColumnSummary]
 
 
-class Step(Answer):
+class Step(Shown):
     """A step from data to money."""
 
     what: str
@@ -194,7 +235,7 @@ class Step(Answer):
     meaning: str
 
 
-class Payment(Answer):
+class Payment(Shown):
     """A payment and all numbers that it came from."""
 
     member: Id
@@ -214,7 +255,7 @@ class Payment(Answer):
     steps: list[Step]
 
 
-class Payments(Answer):
+class Payments(Shown):
     """Payments of a round."""
 
     round: int
@@ -225,10 +266,10 @@ class Payments(Answer):
     payments: list[Payment]
 
 
-class Verified(Answer):
-    """Whether a ledger is whole and right."""
+class Verified(Shown):
+    """Whether a ledger is valid."""
 
-    right: bool
+    valid: bool
     problem: str | None
     head: Hash | None
     lines: int | None
@@ -236,15 +277,15 @@ class Verified(Answer):
     paid: Money | None
 
 
-class Problem(Answer):
+class Problem(Shown):
     """What is wrong with a field."""
 
     field: str
     message: str
 
 
-class Refused(Answer):
-    """Why a request was not granted."""
+class Refused(Shown):
+    """Why a request was refused."""
 
     error: str = Field(examples=["there is no such campaign"])
     problems: list[Problem] = []
@@ -252,3 +293,9 @@ class Refused(Answer):
 
 Campaign: TypeAlias = OwnCampaign | JoinedCampaign
 Round: TypeAlias = OwnRound | JoinedRound
+Campaigns: TypeAlias = list[Campaign]
+Providers: TypeAlias = list[Provider]
+Reports: TypeAlias = list[Report]
+Rounds: TypeAlias = list[Round]
+Submissions: TypeAlias = list[Submission]
+Tokens: TypeAlias = list[Token]

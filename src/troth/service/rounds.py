@@ -15,7 +15,7 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.data.request import Day, Report, day_order, parse_day
-from troth.service import campaigns as terms
+from troth.service import campaigns
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.schema import members, new_id, reports, rounds, uploads
 from troth.service.store import now, queue
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
 
     from troth.campaigns.terms import Campaign
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
     from troth.service.uploads import Upload
 
 _LAST_NUMBER = 10**9
-
-
 MOST_UPLOADS = 50
 
 
-def open_round(tx: Connection, who: Who, campaign: str, day: Any = None, deadline: str | None = None) -> int:
+def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
     """Open the next round and return its number.
 
     Parameters
@@ -45,41 +43,41 @@ def open_round(tx: Connection, who: Who, campaign: str, day: Any = None, deadlin
     deadline
         When it closes by itself, in UTC as `store.timestamp` writes it; by default only the analyst closes it.
     """
-    row = terms.owned(tx, who, campaign, lock=True)
+    row = campaigns.owned(tx, user, campaign, lock=True)
     if row.state == "ended":
         raise ConflictError("the campaign has ended: its last day was paid")
     before = list_rounds(tx, campaign)
     if any(other.state == "open" for other in before):
         raise ConflictError("a round is open already; close it first")
     if any(other.problem is not None and other.state == "closed" for other in before):
-        raise ConflictError("the last round was closed and could not be paid; settle that first")
+        raise ConflictError("the last round was closed and could not be paid; reopen that one first")
     if any(other.final for other in before):
         raise ConflictError("the last round was closed as the last day; no day follows it")
     if deadline is not None and deadline <= now():
         raise InvalidError("deadline: must lie in the future")
-    spec = terms.freeze(tx, row) if row.state == "draft" else terms.terms_of(row)
-    chosen = _day(spec, day, [read_day(other.day) for other in before])
+    terms = campaigns.freeze(tx, row) if row.state == "draft" else campaigns.terms_of(row)
+    chosen = _day(terms, day, [read_day(other.day) for other in before])
     number = len(before) + 1
     values = {"number": number, "day": write_day(chosen), "state": "open", "final": False, "deadline": deadline}
     tx.execute(insert(rounds).values(id=new_id(), campaign=campaign, opened=now(), **values))
     return number
 
 
-def _day(spec: Campaign, day: Any, before: Sequence[Day]) -> Day:
-    if not spec.daily:
+def _day(terms: Campaign, day: Any, before: Sequence[Day]) -> Day:
+    if not terms.daily:
         if before:
-            raise ConflictError("this campaign has one round, and it was held")
+            raise ConflictError("this campaign has one round, and it was opened")
         if day is not None:
             raise InvalidError("day: this campaign has no days")
         return None
-    if spec.days is not None and len(before) >= spec.days:
-        raise ConflictError(f"this campaign has {spec.days} days, and they were held")
+    if terms.days is not None and len(before) >= terms.days:
+        raise ConflictError(f"this campaign has {terms.days} days, and all were opened")
     if day is None:
         return next_day(before)
     try:
         chosen = parse_day(day)
     except ValueError:
-        raise InvalidError(f"day: {day!r} is no date (YYYY-MM-DD) or whole number") from None
+        raise InvalidError(f"day: {day!r} is not a date (YYYY-MM-DD) or a whole number") from None
     if isinstance(chosen, int) and abs(chosen) > _LAST_NUMBER:
         raise InvalidError("day: the number is too large")
     if before and type(before[-1]) is not type(chosen):
@@ -111,16 +109,16 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
     if lock is not None:
         queue(tx, f"round {number} of {campaign}", shared=lock == "shared")
         query = query.with_for_update(read=lock == "shared")
-    found = tx.execute(query).first()
-    if found is None:
+    row = tx.execute(query).first()
+    if row is None:
         raise NotFoundError("there is no such round")
-    return found
+    return row
 
 
-def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upload) -> str:
-    """Keep what a provider sent, to be confirmed, and return its identifier."""
-    found, member = _open_to(tx, who, campaign, number)
-    sent = select(func.count()).select_from(uploads).where(uploads.c.round == found.id, uploads.c.member == member.id)
+def add_upload(tx: Connection, user: User, campaign: str, number: int, upload: Upload) -> str:
+    """Store what a provider sent, to be confirmed, and return its identifier."""
+    row, member = _open_to(tx, user, campaign, number)
+    sent = select(func.count()).select_from(uploads).where(uploads.c.round == row.id, uploads.c.member == member.id)
     if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
     report = upload.report
@@ -132,7 +130,7 @@ def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upl
     tx.execute(
         insert(uploads).values(
             id=key,
-            round=found.id,
+            round=row.id,
             member=member.id,
             name=report.source,
             sha256=upload.sha256,
@@ -146,7 +144,7 @@ def add_upload(tx: Connection, who: Who, campaign: str, number: int, upload: Upl
     return key
 
 
-def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, replaces: str | None = None) -> None:
+def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str, replaces: str | None = None) -> None:
     """Make an upload the provider's report.
 
     Parameters
@@ -154,18 +152,18 @@ def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, r
     replaces
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
     """
-    found, member = _open_to(tx, who, campaign, number)
-    mine = select(uploads.c.id).where(uploads.c.id == upload, uploads.c.round == found.id)
+    row, member = _open_to(tx, user, campaign, number)
+    mine = select(uploads.c.id).where(uploads.c.id == upload, uploads.c.round == row.id)
     if tx.execute(mine.where(uploads.c.member == member.id)).first() is None:
         raise NotFoundError("there is no such submission")
-    here = (reports.c.round == found.id) & (reports.c.member == member.id)
+    here = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(here).with_for_update())
     if current == upload:
         return
     if current is None:
         if replaces is not None:
             raise ConflictError("replaces: there is no report to replace")
-        values = {"campaign": campaign, "round": found.id, "member": member.id, "upload": upload}
+        values = {"campaign": campaign, "round": row.id, "member": member.id, "upload": upload}
         try:
             tx.execute(insert(reports).values(id=new_id(), confirmed=now(), **values))
         except IntegrityError:
@@ -176,32 +174,32 @@ def confirm(tx: Connection, who: Who, campaign: str, number: int, upload: str, r
     tx.execute(update(reports).where(here).values(upload=upload, confirmed=now()))
 
 
-_TWICE = "you have confirmed a report to this round already; to replace it, say which one it replaces"
+_TWICE = "you have already confirmed a report to this round; to replace it, say which one it replaces"
 
 
-def _open_to(tx: Connection, who: Who, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
+def _open_to(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
     """Return a round that is open to a provider, kept from closing until this transaction ends, and its membership."""
-    terms.joined(tx, who, campaign)
-    found = find_round(tx, campaign, number, lock="shared")
-    _, member = terms.joined(tx, who, campaign)  # as it is now: the part may have ended while the lock was waited for
-    check_open(found, member)
-    return found, member
+    campaigns.joined(tx, user, campaign)
+    row = find_round(tx, campaign, number, lock="shared")
+    _, member = campaigns.joined(tx, user, campaign)  # as it is now: it may have been revoked while this waited
+    check_open(row, member)
+    return row, member
 
 
-def check_open(found: Row[Any], member: Row[Any]) -> None:
-    """Refuse data to a round that is closed, or of somebody whose part has ended."""
+def check_open(row: Row[Any], member: Row[Any]) -> None:
+    """Refuse data to a round that is closed, or from a provider who was revoked."""
     if member.revoked is not None:
-        raise ForbiddenError("the analyst has ended your part in this campaign")
-    if found.state != "open" or (found.deadline is not None and found.deadline <= now()):
+        raise ForbiddenError("the analyst has revoked your access to this campaign")
+    if row.state != "open" or (row.deadline is not None and row.deadline <= now()):
         raise ConflictError("the round is closed")
 
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
     """Return one of a provider's own uploads."""
-    found = tx.execute(_uploads_of(member, round_id).where(uploads.c.id == upload)).first()
-    if found is None:
+    row = tx.execute(_uploads_of(member, round_id).where(uploads.c.id == upload)).first()
+    if row is None:
         raise NotFoundError("there is no such submission")
-    return found
+    return row
 
 
 def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
@@ -252,14 +250,14 @@ def count_reports(tx: Connection, round_id: str) -> int:
     return tx.scalar(select(func.count()).select_from(reports).where(reports.c.round == round_id)) or 0
 
 
-def publish(tx: Connection, who: Who, campaign: str, number: int) -> None:
+def publish(tx: Connection, user: User, campaign: str, number: int) -> None:
     """Show providers what they were paid in a round, and why."""
-    terms.owned(tx, who, campaign)
-    found = find_round(tx, campaign, number, lock="alone")
-    if found.state != "paid":
+    campaigns.owned(tx, user, campaign)
+    row = find_round(tx, campaign, number, lock="alone")
+    if row.state != "paid":
         raise ConflictError("the round is not paid yet")
-    if found.published is None:
-        tx.execute(update(rounds).where(rounds.c.id == found.id).values(published=now()))
+    if row.published is None:
+        tx.execute(update(rounds).where(rounds.c.id == row.id).values(published=now()))
 
 
 def write_day(day: Day) -> str | None:
@@ -269,5 +267,5 @@ def write_day(day: Day) -> str | None:
 
 def read_day(text: str | None) -> Day:
     """Read a day back."""
-    found: Day = None if text is None else json.loads(text)
-    return found
+    day: Day = None if text is None else json.loads(text)
+    return day

@@ -1,4 +1,8 @@
-"""The tables. Identifiers are random: they tell nothing about how many others there are. Times are text in UTC."""
+"""The tables, as new databases get them. A change here needs a step in `migrations` for databases that are older.
+
+Identifiers are random: they tell nothing about how many others there are. Times are text in UTC, money is whole minor
+units. The ledger is only ever added to: the database itself refuses anything else.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import secrets
 from typing import Any
 
 from sqlalchemy import (
+    DDL,
     BigInteger,
     Boolean,
     Column,
@@ -16,9 +21,38 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
 )
 
 metadata = MetaData()
+_APPEND_ONLY = {
+    "postgresql": (
+        """
+CREATE FUNCTION troth_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'the ledger is append-only';
+END $$""",
+        """
+CREATE TRIGGER ledger_lines_stand BEFORE UPDATE OR DELETE ON ledger_lines
+  FOR EACH ROW EXECUTE FUNCTION troth_refuse_change()""",
+        """
+CREATE TRIGGER ledger_stands BEFORE TRUNCATE ON ledger_lines
+  FOR EACH STATEMENT EXECUTE FUNCTION troth_refuse_change()""",
+    ),
+    "sqlite": (
+        """
+CREATE TRIGGER ledger_lines_update_refused BEFORE UPDATE ON ledger_lines
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+        """
+CREATE TRIGGER ledger_lines_delete_refused BEFORE DELETE ON ledger_lines
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+        # REPLACE deletes without asking the trigger of DELETE
+        """
+CREATE TRIGGER ledger_lines_replace_refused BEFORE INSERT ON ledger_lines
+WHEN EXISTS (SELECT 1 FROM ledger_lines WHERE campaign = NEW.campaign AND number = NEW.number)
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    ),
+}
 
 
 def new_id() -> str:
@@ -139,7 +173,7 @@ rounds = Table(
     _time("paid"),
     _time("published"),
     Column("problem", Text),
-    Column("amount", Text),
+    Column("amount", BigInteger),
     Column("head", Text),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
@@ -179,6 +213,10 @@ ledger_lines = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("line", LargeBinary, nullable=False),
 )
+for _dialect, _statements in _APPEND_ONLY.items():
+    for _statement in _statements:
+        _trigger: Any = DDL(_statement)  # type: ignore[no-untyped-call]
+        event.listen(ledger_lines, "after_create", _trigger.execute_if(dialect=_dialect))
 
 replies = Table(
     "replies",

@@ -1,4 +1,4 @@
-"""Start the service from nothing, and look after it: links to sign in, backups, secrets."""
+"""Start the service, and look after it: sign-in links and backups."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def serve(
     Parameters
     ----------
     proxies
-        Addresses of reverse proxies whose word about clients' addresses is taken.
+        Addresses of reverse proxies that are trusted to tell clients' addresses.
     say
-        Called with lines for whoever started it.
+        Called with lines for the terminal.
     """
     store = Store(settings.database)
     backup = migrate(store)
@@ -68,21 +68,18 @@ def first_link(store: Store, url: str) -> str | None:
     with store.write() as tx:
         if tx.scalar(select(func.count()).select_from(account_table).where(account_table.c.password.is_not(None))):
             return None
-        found = tx.scalar(select(account_table.c.id).where(account_table.c.role == "analyst"))
-        account = found or accounts.create_account(tx, "analyst", "analyst")
+        first = tx.scalar(select(account_table.c.id).where(account_table.c.role == "analyst"))
+        account = first or accounts.create_account(tx, "analyst", "analyst")
         return f"{url}/enter/{accounts.sign_in_link(tx, account)}"
 
 
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
     """Return a one-time link that signs an account in, a new analyst's if asked for."""
     with store.write() as tx:
-        if create:
-            account = accounts.create_account(tx, name, "analyst")
-        else:
-            found = tx.scalar(select(account_table.c.id).where(account_table.c.handle == name.casefold()))
-            if found is None:
-                raise DataError(f"there is no account {name!r}")
-            account = found
+        by_name = select(account_table.c.id).where(account_table.c.handle == name.casefold())
+        account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)
+        if account is None:
+            raise DataError(f"there is no account {name!r}")
         return f"{url}/enter/{accounts.sign_in_link(tx, account)}"
 
 
@@ -91,7 +88,7 @@ def backup(store: Store, target: Path | None) -> str:
     if store.file is None or target is None:
         return back_up(store, "copy")
     if target.exists():
-        raise DataError(f"{target}: is there already; choose another name")
+        raise DataError(f"{target}: exists already; choose another name")
     copy_sqlite(store.file, target)
     return str(target)
 

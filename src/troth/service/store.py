@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 
 from troth.core.errors import DataError
+from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ def sqlalchemy_url(url: str) -> sql.URL:
     try:
         parsed = sql.make_url(url)
     except sql.exc.ArgumentError:
-        raise DataError("--database: this is no URL; say postgresql://user@host/name, or the path of a file") from None
+        raise DataError("--database: not a URL; write postgresql://user@host/name, or the path of a file") from None
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() == "sqlite" and parsed.database:
@@ -115,6 +116,19 @@ def timestamp(moment: datetime) -> str:
     '2026-05-04T00:00:00.000000Z'
     """
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def parse_deadline(text: str | None) -> str | None:
+    """Return a time with a zone as the tables have it."""
+    if text is None or not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if moment.tzinfo is None:
+            raise ValueError(text)
+        return timestamp(moment)
+    except (ValueError, OverflowError):
+        raise InvalidError(f"deadline: {text!r} is not a time with a zone, such as 2026-05-04T12:00:00Z") from None
 
 
 def _prepare_sqlite(raw: Any, _record: Any) -> None:

@@ -1,7 +1,7 @@
 """What people may see, by role: the analyst everything, a provider only what is its own.
 
 While a round is open a provider sees nothing that depends on its peers: not how many there are, not who has reported,
-not the caps. Terms are shown to providers without the names, groups, weights and laws of others.
+not the caps. Terms are shown to providers without the names, groups, weights and models of others.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import text
+
+from troth import __version__
+from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
 from troth.results.explanation import steps
-from troth.service import campaigns as terms
-from troth.service import ledgers, rounds
-from troth.service.errors import ConflictError, NotFoundError
+from troth.results.pay import verify
+from troth.service import campaigns, ledgers, responses, rounds
+from troth.service.errors import ConflictError, NotFoundError, RefusedError
+from troth.service.responses import Amount
 from troth.service.store import now
 
 if TYPE_CHECKING:
@@ -22,108 +27,158 @@ if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.results.result import Result
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
+    from troth.service.store import Store
 
 
-def campaign_view(tx: Connection, who: Who, campaign: str) -> dict[str, Any]:
+def health_view(tx: Connection) -> responses.Health:
+    """Ask the database something, and tell that it responds."""
+    tx.execute(text("SELECT 1"))
+    return responses.Health(status="ok", version=__version__)
+
+
+def token_view(token: Row[Any]) -> responses.Token:
+    """Return a token without its secret."""
+    shown = {name: getattr(token, name) for name in ("id", "label", "created", "expires", "used", "revoked")}
+    return responses.Token(**shown, scopes=token.scopes.split())
+
+
+def provider_view(member: Row[Any]) -> responses.Provider:
+    """Return a provider as the analyst sees it."""
+    shown = {name: getattr(member, name) for name in ("id", "name", "identity", "joined", "revoked")}
+    return responses.Provider(**shown, group=member.related)
+
+
+def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.Provider]:
+    """Return a campaign's providers, for its analyst."""
+    campaigns.owned(tx, user, campaign)
+    return [provider_view(member) for member in campaigns.list_members(tx, campaign)]
+
+
+def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
+    """Return the campaigns that a user owns or provides data to."""
+    return [campaign_view(tx, user, row.id) for row in campaigns.list_campaigns(tx, user)]
+
+
+def campaign_view(tx: Connection, user: User, campaign: str) -> responses.Campaign:
     """Return a campaign as its owner or one of its providers may see it."""
-    if who.role == "analyst":
-        row = terms.owned(tx, who, campaign)
-        spec = terms.terms_of(row)
-        held = rounds.list_rounds(tx, campaign)
-        people = terms.list_members(tx, campaign)
-        own = {
-            "terms": json.loads(row.plain),
-            "publish_at_once": row.publish_at_once,
-            "share_ledger": row.share_ledger,
-            "providers": len(people),
-            "joined": sum(member.account is not None for member in people),
-            "paid": spec.text(sum(int(row.amount.replace(".", "")) for row in held if row.amount is not None)),
-            "head": next((row.head for row in reversed(held) if row.head is not None), None),
-        }
-    else:
-        row, member = terms.joined(tx, who, campaign)
-        spec = terms.terms_of(row)
-        own = {
-            "terms": terms_for(spec, member.name),
-            "provider": member.name,
-            "revoked": member.revoked is not None,
-            "share_ledger": row.share_ledger,
-        }
-        if row.state == "ended" and any(held.published is None for held in rounds.list_rounds(tx, campaign)):
-            own["state"] = "running"  # that a round could be paid is not told before it is published
-    return {"id": row.id, "state": row.state, "created": row.created, **about(spec), **own}
+    return own_campaign(tx, user, campaign) if user.role == "analyst" else joined_campaign(tx, user, campaign)
 
 
-def about(spec: Campaign) -> dict[str, Any]:
+def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCampaign:
+    """Return a campaign as its analyst sees it."""
+    row = campaigns.owned(tx, user, campaign)
+    terms = campaigns.terms_of(row)
+    round_rows = rounds.list_rounds(tx, campaign)
+    members = campaigns.list_members(tx, campaign)
+    return responses.OwnCampaign(
+        **dict(promise(terms)),
+        id=row.id,
+        state=row.state,
+        created=row.created,
+        terms=json.loads(row.plain),
+        publish_at_once=row.publish_at_once,
+        share_ledger=row.share_ledger,
+        providers=len(members),
+        joined=sum(member.account is not None for member in members),
+        paid=Amount(sum(round_row.amount or 0 for round_row in round_rows), terms.decimals),
+        head=next((round_row.head for round_row in reversed(round_rows) if round_row.head is not None), None),
+    )
+
+
+def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.JoinedCampaign:
+    """Return a campaign as one of its providers sees it."""
+    row, member = campaigns.joined(tx, user, campaign)
+    terms = campaigns.terms_of(row)
+    return responses.JoinedCampaign(
+        **dict(promise(terms)),
+        id=row.id,
+        state=_state_for_providers(tx, row),
+        created=row.created,
+        terms=terms_for(terms, member.name),
+        share_ledger=row.share_ledger,
+        provider=member.name,
+        revoked=member.revoked is not None,
+    )
+
+
+def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
+    """Return a campaign's state; that its last round could be paid is not told before it is published."""
+    if row.state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
+        return "running"
+    return row.state
+
+
+def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
-    return {
-        "name": spec.name,
-        "budget": spec.text(spec.budget),
-        "currency": spec.currency,
-        "budget_per": "day" if spec.per_day else "campaign",
-        "daily": spec.daily,
-        "days": spec.days,
-        "rule": spec.rule.name,
-        "family": type(spec.model).__name__,
-        "columns": [column for column in spec.columns if column is not None],
-        "categories": None if spec.categories is None else list(spec.categories),
-        "most_rows": spec.rows,
-        "values": None if spec.values is None else list(spec.values),
-        "commitment": spec.commitment,
-    }
+    return responses.Promise(
+        name=terms.name,
+        budget=Amount(terms.budget, terms.decimals),
+        currency=terms.currency,
+        budget_per="day" if terms.per_day else "campaign",
+        daily=terms.daily,
+        days=terms.days,
+        rule=terms.rule.name,
+        family=type(terms.model).__name__,
+        columns=[column for column in terms.columns if column is not None],
+        categories=None if terms.categories is None else list(terms.categories),
+        most_rows=terms.rows,
+        values=None if terms.values is None else list(terms.values),
+        commitment=terms.commitment,
+    )
 
 
-def terms_for(spec: Campaign, provider: str) -> dict[str, Any]:
+def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
     """Return the tables of a campaign file without what tells a provider about others."""
-    plain: dict[str, Any] = plain_copy(spec.plain)
+    plain: dict[str, Any] = plain_copy(terms.plain)
     for part in ("groups", "weights"):
         plain.pop(part, None)
     plain.get("data", {}).pop("providers", None)
-    laws = plain.get("model", {}).pop("providers", None)
-    if laws is not None and provider in laws:
-        plain["model"]["providers"] = {provider: laws[provider]}
+    models = plain.get("model", {}).pop("providers", None)
+    if models is not None and provider in models:
+        plain["model"]["providers"] = {provider: models[provider]}
     plain.get("history", {}).pop("providers", None)
     return plain
 
 
-def round_view(tx: Connection, who: Who, campaign: str, number: int) -> dict[str, Any]:
+def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    if who.role == "analyst":
-        terms.owned(tx, who, campaign)
-        return analysts_round(tx, rounds.find_round(tx, campaign, number))
-    _, member = terms.joined(tx, who, campaign)
-    return providers_round(tx, member, rounds.find_round(tx, campaign, number))
+    if user.role == "analyst":
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return own_round(tx, terms, rounds.find_round(tx, campaign, number))
+    _, member = campaigns.joined(tx, user, campaign)
+    return joined_round(tx, member, rounds.find_round(tx, campaign, number))
 
 
-def list_rounds(tx: Connection, who: Who, campaign: str) -> list[dict[str, Any]]:
+def list_rounds(tx: Connection, user: User, campaign: str) -> list[Any]:
     """Return all rounds of a campaign."""
-    if who.role == "analyst":
-        terms.owned(tx, who, campaign)
-        return [analysts_round(tx, row) for row in rounds.list_rounds(tx, campaign)]
-    _, member = terms.joined(tx, who, campaign)
-    return [providers_round(tx, member, row) for row in rounds.list_rounds(tx, campaign)]
+    if user.role == "analyst":
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return [own_round(tx, terms, row) for row in rounds.list_rounds(tx, campaign)]
+    _, member = campaigns.joined(tx, user, campaign)
+    return [joined_round(tx, member, row) for row in rounds.list_rounds(tx, campaign)]
 
 
-def analysts_round(tx: Connection, row: Row[Any]) -> dict[str, Any]:
+def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
     """Return a round as the analyst sees it."""
-    return {
+    return responses.OwnRound(
         **_times(row),
-        "state": "published" if row.published is not None else _state(row),
-        "final": row.final,
-        "paid": row.paid,
-        "amount": row.amount,
-        "reports": rounds.count_reports(tx, row.id),
-        "problem": row.problem,
-        "head": row.head,
-    }
+        state="published" if row.published is not None else _state(row),
+        final=row.final,
+        paid=row.paid,
+        amount=None if row.amount is None else Amount(row.amount, terms.decimals),
+        reports=rounds.count_reports(tx, row.id),
+        problem=row.problem,
+        head=row.head,
+    )
 
 
-def providers_round(tx: Connection, member: Row[Any], row: Row[Any]) -> dict[str, Any]:
+def joined_round(tx: Connection, member: Row[Any], row: Row[Any]) -> responses.JoinedRound:
     """Return a round as a provider sees it: between closing and publishing nothing stirs."""
-    mine = next((upload for upload in rounds.my_uploads(tx, member.id, row.id) if upload.confirmed is not None), None)
-    state = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    return {**_times(row), "state": state, "submission": None if mine is None else mine.id}
+    uploads = rounds.my_uploads(tx, member.id, row.id)
+    state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
+    submission = next((upload.id for upload in uploads if upload.confirmed is not None), None)
+    return responses.JoinedRound(**_times(row), state=state, submission=submission)
 
 
 def _times(row: Row[Any]) -> dict[str, Any]:
@@ -138,89 +193,138 @@ def _times(row: Row[Any]) -> dict[str, Any]:
     }
 
 
-def _state(row: Row[Any]) -> str:
+def _state(row: Row[Any]) -> Any:
     """Return a round's state; one whose deadline has passed is closed, whether or not the clock has come by."""
     late = row.state == "open" and row.deadline is not None and row.deadline <= now()
-    return "closed" if late else str(row.state)
+    return "closed" if late else row.state
 
 
-def submission_view(spec: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> dict[str, Any]:
+def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Report]:
+    """Return who has reported to a round, for the analyst."""
+    campaigns.owned(tx, user, campaign)
+    reports = rounds.reporters(tx, rounds.find_round(tx, campaign, number).id)
+    return [
+        responses.Report(member=member.id, provider=member.name, confirmed=report.confirmed, rows=report.rows)
+        for member in campaigns.list_members(tx, campaign)
+        if (report := reports.get(member.id)) is not None
+    ]
+
+
+def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Submission]:
+    """Return a provider's submissions to a round, the latest first."""
+    row, member = campaigns.joined(tx, user, campaign)
+    round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
+    return [_submission(terms, member, round_row, upload) for upload in rounds.my_uploads(tx, member.id, round_row.id)]
+
+
+def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
+    row, member = campaigns.joined(tx, user, campaign)
+    round_row = rounds.find_round(tx, campaign, number)
+    upload = rounds.my_upload(tx, member.id, round_row.id, submission)
+    return _submission(campaigns.terms_of(row), member, round_row, upload)
+
+
+def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
     report = rounds.report_of(member.name, row.day, upload)
-    return {
-        "id": upload.id,
-        "campaign": row.campaign,
-        "round": row.number,
-        "day": rounds.read_day(row.day),
-        "provider": member.name,
-        "file": upload.name,
-        "sha256": upload.sha256,
-        "data_digest": upload.data_digest,
-        "rows": upload.rows,
-        "summary": report.summary.tolist(),
-        "received": upload.created,
-        "confirmed": upload.confirmed,
-        "commitment": spec.commitment,
+    return responses.Submission(
+        id=upload.id,
+        campaign=row.campaign,
+        round=row.number,
+        day=report.day,
+        provider=member.name,
+        file=upload.name,
+        sha256=upload.sha256,
+        data_digest=upload.data_digest,
+        rows=upload.rows,
+        summary=report.summary.tolist(),
+        received=upload.created,
+        confirmed=upload.confirmed,
+        commitment=terms.commitment,
         **json.loads(upload.shown),
-    }
+    )
 
 
-def payments_view(tx: Connection, who: Who, campaign: str, number: int) -> dict[str, Any]:
-    """Return the payments of a round: all of them, or one's own once it is published."""
-    if who.role == "analyst":
-        row = terms.owned(tx, who, campaign)
-        names = None
+def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
+    """Return the payments of a round: all of them, or a provider's own once it is published."""
+    if user.role == "analyst":
+        row, own_name = campaigns.owned(tx, user, campaign), None
     else:
-        row, member = terms.joined(tx, who, campaign)
-        names = {member.name}
-    held = rounds.find_round(tx, campaign, number)
-    if held.state != "paid" or (names is not None and held.published is None):
-        raise ConflictError("the round is not paid yet" if names is None else "the round is not published yet")
-    spec, result = terms.terms_of(row), ledgers.load_result(tx, campaign)
-    day = rounds.read_day(held.day)
-    paid = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
-    found = [] if paid is None else [p for p in paid.payments if names is None or p.provider in names]
-    ids = {member.name: member.id for member in terms.list_members(tx, campaign)}
-    return {
-        "round": number,
-        "day": day,
-        "seed": None if paid is None else paid.seed,
-        "commitment": spec.commitment,
-        "head": held.head,
-        "payments": [payment_view(spec, ids[payment.provider], payment) for payment in found],
-    }
+        row, member = campaigns.joined(tx, user, campaign)
+        own_name = member.name
+    round_row = rounds.find_round(tx, campaign, number)
+    if round_row.state != "paid" or (own_name is not None and round_row.published is None):
+        raise ConflictError("the round is not paid yet" if own_name is None else "the round is not published yet")
+    terms, result = campaigns.terms_of(row), ledgers.load_result(tx, campaign)
+    day = rounds.read_day(round_row.day)
+    paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
+    payments = () if paid_round is None else paid_round.payments
+    members = {member.name: member.id for member in campaigns.list_members(tx, campaign)}
+    return responses.Payments(
+        round=number,
+        day=day,
+        seed=None if paid_round is None else paid_round.seed,
+        commitment=terms.commitment,
+        head=round_row.head,
+        payments=[
+            payment_view(terms, members[payment.provider], payment)
+            for payment in payments
+            if own_name is None or payment.provider == own_name
+        ],
+    )
 
 
-def payment_of(tx: Connection, who: Who, campaign: str, number: int, member: str) -> dict[str, Any]:
+def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:
     """Return one provider's payment, for the analyst."""
-    found = payments_view(tx, who, campaign, number)
-    for payment in found["payments"]:
-        if payment["member"] == member:
-            return {**found, "payments": [payment]}
-    raise NotFoundError("nothing was paid to this provider in this round")
+    shown = payments_view(tx, user, campaign, number)
+    payments = [payment for payment in shown.payments if payment.member == member]
+    if not payments:
+        raise NotFoundError("nothing was paid to this provider in this round")
+    return shown.model_copy(update={"payments": payments})
 
 
-def payment_view(spec: Campaign, member: str, payment: Payment) -> dict[str, Any]:
-    """Return a payment with its reasons; money as decimal strings, what is not finite as text."""
-    plain = dict(vars(payment))
-    for key in ("cap", "payment", "deposit"):
-        plain[key] = spec.text(plain[key])
-    reasons = [{"what": what, "value": value, "meaning": meaning} for what, value, meaning in steps(spec, payment)]
-    return {"member": member, **plain, "steps": reasons}
+def payment_view(terms: Campaign, member: str, payment: Payment) -> responses.Payment:
+    """Return a payment with its reasons."""
+    money = {name: Amount(getattr(payment, name), terms.decimals) for name in ("cap", "payment", "deposit")}
+    reasons = [
+        responses.Step(what=what, value=value, meaning=meaning) for what, value, meaning in steps(terms, payment)
+    ]
+    return responses.Payment(**vars(payment) | money, member=member, steps=reasons)
 
 
-def shared_result(tx: Connection, who: Who, campaign: str) -> Result:
+def shared_result(tx: Connection, user: User, campaign: str) -> Result:
     """Return what a campaign has paid to somebody who may read all of it."""
-    if who.role == "analyst":
-        terms.owned(tx, who, campaign)
+    if user.role == "analyst":
+        campaigns.owned(tx, user, campaign)
     else:
-        row, _ = terms.joined(tx, who, campaign)
+        row, _ = campaigns.joined(tx, user, campaign)
         if not row.share_ledger:
             raise ConflictError("the analyst does not share this campaign's ledger with providers")
-        held = rounds.list_rounds(tx, campaign)
-        if any(found.published is None and found.state != "open" for found in held):
+        if any(each.published is None and each.state != "open" for each in rounds.list_rounds(tx, campaign)):
             raise ConflictError("the ledger is shared once every closed round is published")
     result = ledgers.load_result(tx, campaign)
     if result is None:
         raise ConflictError("nothing was paid yet")
     return result
+
+
+def verified(store: Store, user: User, campaign: str) -> responses.Verified:
+    """Check a ledger as the database has it, its head against the one that was stored when its last round was paid."""
+    try:
+        with store.read() as tx:
+            shared_result(tx, user, campaign)
+            ledger = ledgers.load_ledger(tx, campaign)
+            heads = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
+        result = verify(ledger, head=heads[-1] if heads else None)
+    except RefusedError:
+        raise
+    except TrothError as error:
+        return responses.Verified(valid=False, problem=str(error), head=None, lines=None, rounds=None, paid=None)
+    return responses.Verified(
+        valid=True,
+        problem=None,
+        head=result.ledger.head,
+        lines=len(result.ledger.lines),
+        rounds=len(result.rounds),
+        paid=Amount(result.paid, result.campaign.decimals),
+    )

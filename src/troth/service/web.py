@@ -1,4 +1,4 @@
-"""Around every request: headers that keep browsers strict, one line of log without secrets, errors as answers."""
+"""Around every request: headers that keep browsers strict, a log line without secrets, errors as responses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -14,9 +14,15 @@ from sqlalchemy.exc import OperationalError, TimeoutError  # noqa: A004
 from starlette.exceptions import HTTPException
 
 from troth.core.errors import TrothError
+from troth.operations import PREFIX
 from troth.service.access import methods_at
+from troth.service.errors import status_of
+from troth.service.pages.frame import error_page
+from troth.service.responses import Problem, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import Response
@@ -40,8 +46,8 @@ HEADERS = {
 }
 
 
-class Guard:
-    """Add headers to every answer that does not set its own, and log it: the route's pattern, never the address."""
+class ResponseGuard:
+    """Add headers to every response that does not set its own, and log it: the route's pattern, never the address."""
 
     def __init__(self, app: ASGIApp, *, https: bool) -> None:
         self.app = app
@@ -60,8 +66,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                there = {name.lower() for name, _ in message["headers"]}
-                extra = [(k.encode(), v.encode()) for k, v in self.headers.items() if k.encode() not in there]
+                present = {name.lower() for name, _ in message["headers"]}
+                extra = [(k.encode(), v.encode()) for k, v in self.headers.items() if k.encode() not in present]
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
@@ -83,15 +89,15 @@ class JsonLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Spell a record out; what is no JSON object already becomes its message."""
+        """Write a record; text that is not a JSON object becomes its message."""
         text = record.getMessage()
         try:
-            plain = json.loads(text)
+            event = json.loads(text)
         except ValueError:
-            plain = None
-        said: dict[str, Any] = plain if isinstance(plain, dict) else {"event": "message", "message": text}
+            event = None
+        event = event if isinstance(event, dict) else {"event": "message", "message": text}
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {"time": f"{at}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **said}
+        line = {"time": f"{at}.{int(record.msecs):03d}Z", "level": record.levelname.lower(), **event}
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line)
@@ -108,34 +114,32 @@ def log_to_stderr(level: str = "info") -> None:
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Turn errors into answers: JSON for programs, a page for people."""
+    """Turn errors into responses: JSON for programs, a page for people."""
 
-    def answered(request: Request, status: int, message: str, problems: Any = ()) -> Response:
-        if request.url.path.startswith("/api/"):
-            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-            return JSONResponse({"error": message, "problems": list(problems)}, status, headers)
-        page = getattr(app.state, "error_page", None)
-        if page is None:
-            return JSONResponse({"error": message}, status)
-        made: Response = page(request, status, message)
-        return made
+    def response(request: Request, status: int, message: str, problems: Sequence[Problem] = ()) -> Response:
+        if not request.url.path.startswith(PREFIX):
+            return error_page(request, status, message)
+        headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+        refused = Refused(error=message, problems=list(problems))
+        return JSONResponse(refused.model_dump(), status, headers)
 
     @app.exception_handler(TrothError)
     def refused(request: Request, error: Exception) -> Response:
-        return answered(request, getattr(error, "status", 422), str(error))
+        assert isinstance(error, TrothError)  # noqa: S101
+        return response(request, status_of(error), str(error))
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)  # noqa: S101
-        methods = methods_at(request.url.path)
+        methods = methods_at(request.url.path, app.state.access)
         if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
             return failed(request, HTTPException(405))
         problems = [
-            {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
-            for one in error.errors()
+            Problem(field=".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]), message=each["msg"])
+            for each in error.errors()
         ]
-        said = "; ".join(f"{one['field']}: {one['message']}" for one in problems[:5])
-        return answered(request, 422, said, problems)
+        message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
+        return response(request, 422, message, problems)
 
     @app.exception_handler(HTTPException)
     def failed(request: Request, error: Exception) -> Response:
@@ -145,20 +149,20 @@ def answer_errors(app: FastAPI) -> None:
             404: "there is no such page",
             405: "this address does not take that method",
         }
-        made = answered(request, error.status_code, words.get(error.status_code, str(error.detail)))
+        refusal = response(request, error.status_code, words.get(error.status_code, str(error.detail)))
         for name, value in (error.headers or {}).items():
-            made.headers[name] = value
-        if error.status_code == 405 and (methods := methods_at(request.url.path)):
-            made.headers["Allow"] = ", ".join(methods)
-        return made
+            refusal.headers[name] = value
+        if error.status_code == 405 and (methods := methods_at(request.url.path, app.state.access)):
+            refusal.headers["Allow"] = ", ".join(methods)
+        return refusal
 
     @app.exception_handler(TimeoutError)
     @app.exception_handler(OperationalError)
     def busy(request: Request, error: Exception) -> Response:
         logger.error(json.dumps({"event": "database", "error": type(error).__name__}))
-        return answered(request, 503, "the database does not answer; try again in a moment")
+        return response(request, 503, "the database does not respond; try again in a moment")
 
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> Response:
         logger.error("a request failed", exc_info=error)
-        return answered(request, 500, "something went wrong on our side; it was logged")
+        return response(request, 500, "something went wrong in the service; it was logged")

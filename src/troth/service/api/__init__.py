@@ -1,6 +1,59 @@
-"""The JSON API: what the command line and other programs speak. Money is decimal strings, times are UTC."""
+"""The JSON API: the routes are those of `troth.operations`, and each is answered by the function of its name here.
 
+Money is decimal strings, times are UTC.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, Depends, Response
+
+from troth.operations import OPERATIONS, PREFIX, Content
+from troth.service.access import identify
 from troth.service.api import accounts, campaigns, ledgers, rounds, submissions
-from troth.service.api.answering import router
+from troth.service.api.calls import endpoint_of, output_type
+from troth.service.openapi import body_of
 
-__all__ = ["accounts", "campaigns", "ledgers", "rounds", "router", "submissions"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from troth.operations import Operation
+
+MODULES = (accounts, campaigns, rounds, submissions, ledgers)
+
+
+def _module_of(operation: Operation) -> ModuleType:
+    return next(module for module in MODULES if hasattr(module, operation.name))
+
+
+ENDPOINTS: dict[str, Callable[..., Any]] = {
+    operation.name: endpoint_of(operation, getattr(_module_of(operation), operation.name)) for operation in OPERATIONS
+}
+"""What FastAPI calls, by the operation's name."""
+
+
+def mounted() -> APIRouter:
+    """Return the routes of the table of operations."""
+    router = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)])
+    for operation in OPERATIONS:
+        router.add_api_route(
+            operation.path,
+            ENDPOINTS[operation.name],
+            methods=[operation.method],
+            operation_id=operation.name,
+            description=operation.summary,
+            tags=[_module_of(operation).__name__.rpartition(".")[2]],
+            status_code=operation.status,
+            openapi_extra=body_of(operation.input) if isinstance(operation.input, Content) else None,
+            **_response(operation),
+        )
+    return router
+
+
+def _response(operation: Operation) -> dict[str, Any]:
+    if isinstance(operation.output, Content):
+        body = {"content": {operation.output.media_type: {"schema": {"type": "string"}}}}
+        return {"response_class": Response, "responses": {operation.status: body}}
+    return {"response_model": None if operation.output is None else output_type(operation.output)}

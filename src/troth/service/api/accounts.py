@@ -1,90 +1,57 @@
-"""Who one is: tokens, invitations, passwords; and whether the service is well."""
+"""Accounts: tokens, invitations, passwords; and whether the service is well."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fastapi import Request, Response
-from sqlalchemy import text
-
-from troth import __version__
-from troth.service import accounts, responses
-from troth.service.api.answering import Anybody, Somebody, answered, router, store_of
+from troth.service import accounts, views
 from troth.service.errors import ForbiddenError
-from troth.service.openapi import refuses
-from troth.service.requests import Acceptance, Identifier, NewPassword, SignIn
+from troth.service.responses import Health, Joined, Me, NewToken, Token
 
 if TYPE_CHECKING:
-    from troth.service.store import Store
+    from troth.service.api.calls import Call
+    from troth.service.requests import Acceptance, NewPassword, SignIn
 
 
-@router.get("/health", tags=["service"], response_model=responses.Health)
-def health(request: Request) -> Response:
-    """Tell that the service and its database answer."""
-    return answered(check_health(store_of(request)))
+def health(call: Call) -> Health:
+    with call.store.read() as tx:
+        return views.health_view(tx)
 
 
-def check_health(store: Store) -> dict[str, str]:
-    """Ask the database something."""
-    with store.read() as tx:
-        tx.execute(text("SELECT 1"))
-    return {"status": "ok", "version": __version__}
+def me(call: Call) -> Me:
+    return Me(name=call.user.name, role=call.user.role, scopes=sorted(call.user.scopes))
 
 
-@router.get("/me", tags=["account"], response_model=responses.Me)
-def me(who: Somebody) -> Response:
-    """Tell who the token belongs to."""
-    return answered({"name": who.name, "role": who.role, "scopes": sorted(who.scopes)})
+def create_token(call: Call, body: SignIn) -> NewToken:
+    source = call.request.client.host if call.request.client is not None else ""
+    account = accounts.check_password(call.store, body.name, body.password, source)
+    with call.store.write() as tx:
+        secret, token = accounts.create_token(tx, account, body.label, body.scopes, body.days)
+    return NewToken(token=secret, **dict(views.token_view(token)))
 
 
-@router.post(
-    "/tokens", tags=["account"], status_code=201, response_model=responses.NewToken, responses=refuses(401, 429)
-)
-def create_token(request: Request, body: SignIn) -> Response:
-    """Exchange a name and password for a token that expires; it is shown this once."""
-    store = store_of(request)
-    source = request.client.host if request.client is not None else ""
-    account = accounts.check_password(store, body.name, body.password, source)
-    with store.write() as tx:
-        secret, kept = accounts.create_token(tx, account, body.label, body.scopes, body.days)
-    return answered({"token": secret, **_token(kept)}, 201)
+def list_tokens(call: Call) -> list[Token]:
+    with call.store.read() as tx:
+        return [views.token_view(token) for token in accounts.list_tokens(tx, call.user.account)]
 
 
-@router.get("/tokens", tags=["account"], response_model=list[responses.Token])
-def list_tokens(request: Request, who: Somebody) -> Response:
-    """List one's tokens, without their secrets."""
-    with store_of(request).read() as tx:
-        return answered([_token(row._asdict()) for row in accounts.list_tokens(tx, who.account)])
+def revoke_token(call: Call, token: str) -> None:
+    with call.store.write() as tx:
+        accounts.revoke_token(tx, call.user.account, token)
 
 
-def _token(row: dict[str, Any]) -> dict[str, Any]:
-    kept = {key: row.get(key) for key in ("id", "label", "created", "expires", "used", "revoked")}
-    return {**kept, "scopes": row["scopes"].split()}
-
-
-@router.delete("/tokens/{token}", tags=["account"], status_code=204)
-def revoke_token(request: Request, who: Somebody, token: Identifier) -> None:
-    """End one of one's tokens."""
-    with store_of(request).write() as tx:
-        accounts.revoke_token(tx, who.account, token)
-
-
-@router.post(
-    "/invitations", tags=["account"], status_code=201, response_model=responses.Joined, responses=refuses(403, 404, 409)
-)
-def accept_invitation(request: Request, who: Anybody, body: Acceptance) -> Response:
-    """Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider."""
-    if who is not None and "manage" not in who.scopes:
+def accept_invitation(call: Call, body: Acceptance) -> Joined:
+    if call.visitor is not None and "manage" not in call.visitor.scopes:
         raise ForbiddenError("the token lacks the scope 'manage'; create one that has it")
-    with store_of(request).write() as tx:
-        known = None if who is None else who.account
-        account = accounts.accept_invitation(tx, body.invitation, account=known, name=body.name, password=body.password)
-        return answered({"account": account, "name": accounts.name_of(tx, account)}, 201)
+    own_account = None if call.visitor is None else call.visitor.account
+    with call.store.write() as tx:
+        account = accounts.accept_invitation(
+            tx, body.invitation, account=own_account, name=body.name, password=body.password
+        )
+        return Joined(account=account, name=accounts.find_account(tx, account).name)
 
 
-@router.post("/passwords", tags=["account"], status_code=201, response_model=responses.Joined, responses=refuses(404))
-def choose_password(request: Request, body: NewPassword) -> Response:
-    """Choose a password with a one-time link to sign in; sessions and tokens that the account had end."""
-    with store_of(request).write() as tx:
+def choose_password(call: Call, body: NewPassword) -> Joined:
+    with call.store.write() as tx:
         account = accounts.use_sign_in_link(tx, body.link, body.password)
-        return answered({"account": account, "name": accounts.name_of(tx, account)}, 201)
+        return Joined(account=account, name=accounts.find_account(tx, account).name)

@@ -1,25 +1,96 @@
-"""The pages: rendered here, working without JavaScript, nicer with it."""
+"""The pages: rendered on the server, working without JavaScript, nicer with it. Each has a line in one table."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastapi import APIRouter, Depends
 from starlette.staticfiles import StaticFiles
 
+from troth.operations import ANYONE, Access
+from troth.service.access import identify
+from troth.service.api import ENDPOINTS
 from troth.service.pages import account, analyst, explanation, home, ledger, new_campaign, provider, rounds
-from troth.service.pages.frame import error_page
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.responses import Response
 
 
+class Page(NamedTuple):
+    """A page, or what one of its forms does."""
+
+    method: str
+    path: str
+    access: Access
+    function: Callable[..., Any]
+
+
+_ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
+_CAMPAIGN = "/campaigns/{campaign}"
+_MEMBER = _CAMPAIGN + "/providers/{member}"
+_ROUND = _CAMPAIGN + "/rounds/{number}"
+_SUBMISSION = _ROUND + "/submissions/{submission}"
+
+PAGES: tuple[Page, ...] = (
+    Page("GET", "/health", ANYONE, home.health),
+    Page("GET", "/docs", ANYONE, home.docs),
+    Page("GET", "/assumed", ANYONE, home.assumed),
+    Page("GET", "/sign-in", ANYONE, account.sign_in_page),
+    Page("POST", "/sign-in", ANYONE, account.sign_in),
+    Page("POST", "/sign-out", ANYONE, account.sign_out),
+    Page("GET", "/enter/{secret}", ANYONE, account.enter_page),
+    Page("POST", "/enter/{secret}", ANYONE, account.enter),
+    Page("GET", "/join/{secret}", ANYONE, account.join_page),
+    Page("POST", "/join/{secret}", ANYONE, account.join),
+    Page("GET", "/", _BOTH, home.home),
+    Page("GET", "/settings", _BOTH, account.settings_page),
+    Page("POST", "/settings/password", _BOTH, account.change_password),
+    Page("POST", "/settings/tokens", _BOTH, account.create_token),
+    Page("POST", "/settings/tokens/{token}/revoke", _BOTH, account.revoke_token),
+    Page("GET", "/campaigns/new", _ANALYST, new_campaign.new_page),
+    Page("POST", "/campaigns/new", _ANALYST, new_campaign.create),
+    Page("POST", "/campaigns/new/fields", _ANALYST, new_campaign.fields),
+    Page("POST", "/campaigns/new/preview", _ANALYST, new_campaign.preview),
+    Page("GET", _CAMPAIGN, _BOTH, analyst.campaign_page),
+    Page("GET", f"{_CAMPAIGN}/campaign.toml", _BOTH, ENDPOINTS["campaign_file"]),
+    Page("GET", f"{_CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
+    Page("POST", f"{_CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify),
+    Page("GET", f"{_CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
+    Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
+    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.report_page),
+    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round),
+    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish),
+    Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, analyst.terms_page),
+    Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, analyst.change_terms),
+    Page("GET", f"{_CAMPAIGN}/providers", _ANALYST, analyst.providers_page),
+    Page("POST", f"{_CAMPAIGN}/providers", _ANALYST, analyst.invite),
+    Page("POST", f"{_MEMBER}/invitation", _ANALYST, analyst.invite_again),
+    Page("POST", f"{_MEMBER}/group", _ANALYST, analyst.change_group),
+    Page("GET", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke_page),
+    Page("POST", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke),
+    Page("GET", _ROUND, _BOTH, rounds.round_page),
+    Page("GET", f"{_ROUND}/close", _ANALYST, rounds.close_page),
+    Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close),
+    Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish),
+    Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen),
+    Page("GET", _ROUND + "/payments/{member}", _ANALYST, explanation.for_analyst),
+    Page("GET", f"{_ROUND}/payment", _PROVIDER, explanation.for_provider),
+    Page("POST", f"{_ROUND}/submissions", _PROVIDER, provider.submit),
+    Page("GET", _SUBMISSION, _PROVIDER, provider.submission_page),
+    Page("POST", f"{_SUBMISSION}/confirm", _PROVIDER, provider.confirm),
+    Page("GET", "/results", _PROVIDER, provider.results),
+)
+ACCESS = {"MOUNT /static": ANYONE} | {f"{page.method} {page.path}": page.access for page in PAGES}
+
+
 class Unchanged(StaticFiles):
     """Files that browsers keep and ask about: they are sent again only when they have changed."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """Send a file, or say that it is as it was."""
+        """Send a file, or say that it is unchanged."""
         response = super().file_response(*arguments, **options)
         response.headers["cache-control"] = "no-cache"
         return response
@@ -27,8 +98,9 @@ class Unchanged(StaticFiles):
 
 def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
-    for subject in (home, account, new_campaign, analyst, provider, rounds, explanation, ledger):
-        app.include_router(subject.router)
+    router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
+    for page in PAGES:
+        router.add_api_route(page.path, page.function, methods=[page.method], response_model=None)
+    app.include_router(router)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")
-    app.state.error_page = error_page

@@ -1,124 +1,108 @@
-"""A campaign and its providers, for the analyst; the campaign's page for its providers is the provider's."""
+"""A campaign and its providers, for the analyst; the campaign's page for its providers is in `provider`."""
 
 from __future__ import annotations
 
 import tomllib
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, views
-from troth.service.access import identify
-from troth.service.accounts import Who
-from troth.service.api.answering import parse_moment
+from troth.service.access import SignedIn
+from troth.service.accounts import User
 from troth.service.errors import InvalidError, NotFoundError
-from troth.service.pages.campaign_status import standing_of
+from troth.service.pages.campaign_status import campaign_status
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.pages.provider import campaign_for_provider
 from troth.service.requests import Identifier
-
-router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
-Somebody = Annotated[Who, Depends(identify)]
+from troth.service.store import parse_deadline
 
 
-@router.get("/campaigns/{campaign}")
-def campaign_page(request: Request, campaign: Identifier, who: Somebody) -> Response:
+def campaign_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Show a campaign to its analyst or to one of its providers."""
-    if who.role == "provider":
-        return campaign_for_provider(request, who, campaign)
-    return _campaign(request, who, campaign)
+    show = campaign_for_provider if user.role == "provider" else _campaign
+    return show(request, user, campaign)
 
 
-def _campaign(request: Request, who: Who, campaign: str, error: TrothError | None = None) -> Response:
+def _campaign(request: Request, user: User, campaign: str, error: TrothError | None = None) -> Response:
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        standing = standing_of(tx, who, campaign)
-        before = [held["day"] for held in standing.rounds]
-        people = campaigns.list_members(tx, campaign)
-    spec = standing.spec
-    left = not standing.rounds if not spec.daily else spec.days is None or len(before) < spec.days
-    stuck = any(held["state"] == "open" or held["problem"] for held in standing.rounds)
+        view = views.own_campaign(tx, user, campaign)
+        status = campaign_status(tx, user, campaign)
+        members = campaigns.list_members(tx, campaign)
+    days = [each.day for each in status.rounds]
+    more = not days if not view.daily else view.days is None or len(days) < view.days
+    stuck = any(each.state == "open" or each.problem for each in status.rounds)
     context = {
         "view": view,
-        "standing": standing,
-        "toml": to_toml(view["terms"]),
-        "next_day": rounds.next_day(before) if spec.daily else None,
-        "may_open": view["state"] != "ended" and left and not stuck,
-        "may_finish": spec.daily and view["state"] == "running" and bool(standing.rounds) and not stuck,
-        "active": sum(member.revoked is None for member in people),
-        "problem": None if error is None else str(error),
+        "status": status,
+        "toml": to_toml(view.terms),
+        "next_day": rounds.next_day(days) if view.daily else None,
+        "may_open": view.state != "ended" and more and not stuck,
+        "may_finish": view.daily and view.state == "running" and bool(days) and not stuck,
+        "active": sum(member.revoked is None for member in members),
     }
-    return page(request, who, "campaign.html", status=_status(error), **context)
+    return page(request, user, "campaign.html", error=error, **context)
 
 
-def _status(error: TrothError | None) -> int:
-    return 200 if error is None else int(getattr(error, "status", 422))
-
-
-@router.post("/campaigns/{campaign}/rounds")
-def open_round(request: Request, campaign: Identifier, who: Somebody, form: Sent) -> Response:
+def open_round(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """Open the next round."""
     try:
-        campaigns.prepare(store_of(request), who, campaign)
+        campaigns.prepare(store_of(request), user, campaign)
         with store_of(request).write() as tx:
-            day = form.text("day")
-            chosen = int(day) if day.lstrip("-").isdigit() and day.isascii() and len(day) < 12 else day or None
-            rounds.open_round(tx, who, campaign, chosen, deadline_of(form))
+            text = form.text("day")
+            day = int(text) if text.lstrip("-").isdigit() and text.isascii() and len(text) < 12 else text or None
+            rounds.open_round(tx, user, campaign, day, deadline_of(form))
     except NotFoundError:
         raise
     except TrothError as error:
-        return _campaign(request, who, campaign, error)
+        return _campaign(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}", "opened")
 
 
 def deadline_of(form: Fields) -> str | None:
     """Return the deadline that a form gives, which is in UTC."""
     text = form.text("deadline")
-    return parse_moment(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
+    return parse_deadline(f"{text}Z" if text and text[-1].isdigit() and "+" not in text else text)
 
 
-@router.post("/campaigns/{campaign}/finish")
-def finish(request: Request, campaign: Identifier, who: Somebody, form: Sent) -> Response:
+def finish(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """End a daily campaign."""
     del form
     try:
-        settlement.finish(store_of(request), who, campaign)
+        settlement.finish(store_of(request), user, campaign)
     except NotFoundError:
         raise
     except TrothError as error:
-        return _campaign(request, who, campaign, error)
+        return _campaign(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}", "finished")
 
 
-@router.get("/campaigns/{campaign}/terms")
-def terms_page(request: Request, campaign: Identifier, who: Somebody) -> Response:
+def terms_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Show the terms to be changed, until the first round opens."""
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-    terms = view["terms"]
-    terms.get("mechanism", {}).pop("commitment", None)
-    return page(request, who, "terms.html", view=view, toml=to_toml(terms))
+        view = views.own_campaign(tx, user, campaign)
+    tables = dict(view.terms)
+    if "mechanism" in tables:
+        tables["mechanism"] = {name: value for name, value in tables["mechanism"].items() if name != "commitment"}
+    return page(request, user, "terms.html", view=view, toml=to_toml(tables))
 
 
-@router.post("/campaigns/{campaign}/terms")
-def change_terms(request: Request, campaign: Identifier, who: Somebody, form: Sent) -> Response:
+def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """Replace the terms."""
     text = form.text("toml")
     try:
         with store_of(request).write() as tx:
-            campaigns.change_terms(tx, who, campaign, parse_toml(text))
+            campaigns.change_terms(tx, user, campaign, parse_toml(text))
     except NotFoundError:
         raise
     except TrothError as error:
         with store_of(request).read() as tx:
-            view = views.campaign_view(tx, who, campaign)
-        context = {"view": view, "toml": text, "problem": str(error)}
-        return page(request, who, "terms.html", status=_status(error), **context)
+            view = views.own_campaign(tx, user, campaign)
+        return page(request, user, "terms.html", error=error, view=view, toml=text)
     return goto(f"/campaigns/{campaign}", "changed")
 
 
@@ -130,92 +114,86 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise InvalidError(f"campaign file: not valid TOML: {error}") from None
 
 
-@router.get("/campaigns/{campaign}/providers")
-def providers_page(request: Request, campaign: Identifier, who: Somebody) -> Response:
+def providers_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Show the providers."""
-    return _providers(request, who, campaign)
+    return _providers(request, user, campaign)
 
 
-def _providers(request: Request, who: Who, campaign: str, error: TrothError | None = None, **known: Any) -> Response:
+def _providers(
+    request: Request,
+    user: User,
+    campaign: str,
+    error: TrothError | None = None,
+    *,
+    typed: dict[str, str] | None = None,
+    invited: str | None = None,
+    secret: str = "",
+) -> Response:
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        people = campaigns.list_members(tx, campaign)
-    context = {"link": None, "invited": None, "typed": {"name": "", "identity": "", "group": ""}, **known}
-    problem = None if error is None else str(error)
-    groups = sorted({member.related for member in people if member.related})
-    return page(
-        request,
-        who,
-        "providers.html",
-        status=_status(error),
-        view=view,
-        people=people,
-        groups=groups,
-        problem=problem,
-        **context,
-    )
+        view = views.own_campaign(tx, user, campaign)
+        members = campaigns.list_members(tx, campaign)
+    context = {
+        "view": view,
+        "members": members,
+        "groups": sorted({member.related for member in members if member.related}),
+        "typed": typed or {"name": "", "identity": "", "group": ""},
+        "invited": invited,
+        "link": f"{request.app.state.settings.url}/join/{secret}" if secret else None,
+    }
+    return page(request, user, "providers.html", error=error, **context)
 
 
-@router.post("/campaigns/{campaign}/providers")
-def invite(request: Request, campaign: Identifier, who: Somebody, form: Sent) -> Response:
+def invite(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
     """Add a provider and show its one-time link, this once."""
     typed = {name: form.text(name) for name in ("name", "identity", "group")}
     try:
         with store_of(request).write() as tx:
-            member = campaigns.add_member(tx, who, campaign, typed["name"], typed["identity"], typed["group"])
-            secret = campaigns.invite(tx, who, campaign, member)
+            member = campaigns.add_member(tx, user, campaign, typed["name"], typed["identity"], typed["group"])
+            secret = campaigns.invite(tx, user, campaign, member)
     except NotFoundError:
         raise
     except TrothError as error:
-        return _providers(request, who, campaign, error, typed=typed)
-    return _providers(request, who, campaign, link=_link(request, secret), invited=typed["name"])
+        return _providers(request, user, campaign, error, typed=typed)
+    return _providers(request, user, campaign, invited=typed["name"], secret=secret)
 
 
-@router.post("/campaigns/{campaign}/providers/{member}/invitation")
-def new_link(request: Request, campaign: Identifier, member: Identifier, who: Somebody, form: Sent) -> Response:
+def invite_again(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
     """Make a new one-time link; the earlier one ends."""
     del form
     try:
         with store_of(request).write() as tx:
-            secret = campaigns.invite(tx, who, campaign, member)
+            secret = campaigns.invite(tx, user, campaign, member)
             name = campaigns.find_member(tx, campaign, member).name
     except NotFoundError:
         raise
     except TrothError as error:
-        return _providers(request, who, campaign, error)
-    return _providers(request, who, campaign, link=_link(request, secret), invited=name)
+        return _providers(request, user, campaign, error)
+    return _providers(request, user, campaign, invited=name, secret=secret)
 
 
-def _link(request: Request, secret: str) -> str:
-    return f"{request.app.state.settings.url}/join/{secret}"
-
-
-@router.post("/campaigns/{campaign}/providers/{member}/group")
-def relate(request: Request, campaign: Identifier, member: Identifier, who: Somebody, form: Sent) -> Response:
+def change_group(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
     """Put a provider into a group of related ones, or take it out."""
     try:
         with store_of(request).write() as tx:
-            campaigns.relate(tx, who, campaign, member, form.text("group"))
+            campaigns.change_group(tx, user, campaign, member, form.text("group"))
     except NotFoundError:
         raise
     except TrothError as error:
-        return _providers(request, who, campaign, error)
+        return _providers(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}/providers", "grouped")
 
 
-@router.get("/campaigns/{campaign}/providers/{member}/revoke")
-def revoke_page(request: Request, campaign: Identifier, member: Identifier, who: Somebody) -> Response:
+def revoke_page(request: Request, campaign: Identifier, member: Identifier, user: SignedIn) -> Response:
     """Ask whether a provider is really to be revoked."""
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        found = campaigns.find_member(tx, campaign, member)
-    return page(request, who, "revoke.html", view=view, member=found)
+        view = views.own_campaign(tx, user, campaign)
+        row = campaigns.find_member(tx, campaign, member)
+    return page(request, user, "revoke.html", view=view, member=row)
 
 
-@router.post("/campaigns/{campaign}/providers/{member}/revoke")
-def revoke(request: Request, campaign: Identifier, member: Identifier, who: Somebody, form: Sent) -> Response:
+def revoke(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
     """Let a provider send no more data."""
     del form
     with store_of(request).write() as tx:
-        campaigns.revoke(tx, who, campaign, member)
+        campaigns.revoke(tx, user, campaign, member)
     return goto(f"/campaigns/{campaign}/providers", "revoked")

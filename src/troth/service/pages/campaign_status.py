@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from troth.results.pictures import Picture, draw_budget
-from troth.service import campaigns, ledgers, views
+from troth.service import campaigns, rounds, views
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from troth.campaigns.terms import Campaign
-    from troth.service.accounts import Who
+    from troth.service.accounts import User
+    from troth.service.responses import OwnRound
 
 
 @dataclass(frozen=True)
-class Standing:
+class CampaignStatus:
     """Money in minor units, and the rounds as the analyst sees them.
 
     Attributes
@@ -29,27 +30,27 @@ class Standing:
         The most that rounds which are open or wait can still cost.
     """
 
-    spec: Campaign
+    terms: Campaign
     budget: int | None
     paid: int
     pending: int
-    rounds: list[dict[str, Any]]
+    rounds: list[OwnRound]
 
     @property
     def bar(self) -> Picture:
         """What was paid of the budget, drawn."""
-        show = self.spec.show
+        show = self.terms.show
         title = f"{show(self.paid)} paid" + (f", up to {show(self.pending)} pending" if self.pending else "")
         budget = self.paid + self.pending if self.budget is None else self.budget
         return draw_budget(title, paid=self.paid, pending=self.pending, budget=budget)
 
 
-def standing_of(tx: Connection, who: Who, campaign: str) -> Standing:
-    """Return how a campaign of one's own stands."""
-    spec = campaigns.terms_of(campaigns.owned(tx, who, campaign))
-    result = ledgers.load_result(tx, campaign)
-    held = views.list_rounds(tx, who, campaign)
-    waiting = sum(each["state"] in ("open", "closed") for each in held)
-    days = spec.days if spec.per_day else 1
-    budget = None if days is None else spec.budget * days
-    return Standing(spec, budget, 0 if result is None else result.paid, waiting * spec.round_budget, held)
+def campaign_status(tx: Connection, user: User, campaign: str) -> CampaignStatus:
+    """Return how one of the analyst's campaigns stands."""
+    terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+    shown = [views.own_round(tx, terms, row) for row in rounds.list_rounds(tx, campaign)]
+    waiting = sum(each.state in ("open", "closed") for each in shown)
+    days = terms.days if terms.per_day else 1
+    budget = None if days is None else terms.budget * days
+    paid = sum(each.amount.minor for each in shown if each.amount is not None)
+    return CampaignStatus(terms, budget, paid, waiting * terms.round_budget, shown)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends
 from latex2mathml.converter import convert
 from markupsafe import Markup
 from starlette.requests import Request
@@ -16,8 +15,8 @@ from troth.results.explanation import odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_score
 from troth.service import campaigns, rounds, views
-from troth.service.access import identify
-from troth.service.accounts import Who
+from troth.service.access import SignedIn
+from troth.service.accounts import User
 from troth.service.errors import NotFoundError
 from troth.service.pages.frame import page, store_of
 from troth.service.requests import Identifier, Number
@@ -27,53 +26,52 @@ if TYPE_CHECKING:
 
     from troth.campaigns.terms import Campaign
     from troth.mechanisms import Scale
-
-router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
-Somebody = Annotated[Who, Depends(identify)]
+    from troth.service.responses import Payments
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payments/{member}")
-def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, who: Somebody) -> Response:
+def for_analyst(request: Request, campaign: Identifier, number: Number, member: Identifier, user: SignedIn) -> Response:
     """Explain any provider's payment to the analyst."""
     with store_of(request).read() as tx:
-        payments = views.payment_of(tx, who, campaign, number, member)
-        spec = campaigns.terms_of(campaigns.owned(tx, who, campaign))
-        return _explained(request, tx, who, spec, campaign, number, payments)
+        payments = views.payment_of(tx, user, campaign, number, member)
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return _explained(request, tx, user, terms, campaign, number, payments)
 
 
-@router.get("/campaigns/{campaign}/rounds/{number}/payment")
-def for_provider(request: Request, campaign: Identifier, number: Number, who: Somebody) -> Response:
+def for_provider(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """Explain its own payment to a provider, once the round is published."""
     with store_of(request).read() as tx:
-        payments = views.payments_view(tx, who, campaign, number)
-        if not payments["payments"]:
+        payments = views.payments_view(tx, user, campaign, number)
+        if not payments.payments:
             raise NotFoundError("nothing was paid to you in this round")
-        row, _ = campaigns.joined(tx, who, campaign)
-        return _explained(request, tx, who, campaigns.terms_of(row), campaign, number, payments)
+        row, _ = campaigns.joined(tx, user, campaign)
+        return _explained(request, tx, user, campaigns.terms_of(row), campaign, number, payments)
 
 
 def _explained(
-    request: Request, tx: Connection, who: Who, spec: Campaign, campaign: str, number: int, payments: dict[str, Any]
+    request: Request, tx: Connection, user: User, terms: Campaign, campaign: str, number: int, payments: Payments
 ) -> Response:
-    payment = payments["payments"][0]
-    figures = Figures(**{field.name: payment[field.name] for field in fields(Figures)})
-    paid = rounds.find_round(tx, campaign, number)
-    context = {
-        "view": views.campaign_view(tx, who, campaign),
-        "round": {"number": number, "day": payments["day"], "published": paid.published},
+    payment = payments.payments[0]
+    figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
+    context: dict[str, Any] = {
+        "view": views.campaign_view(tx, user, campaign),
+        "round": {
+            "number": number,
+            "day": payments.day,
+            "published": rounds.find_round(tx, campaign, number).published,
+        },
         "payment": payment,
         "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
-        "steps": spec.rule.steps(figures),
-        "rule": spec.rule,
+        "steps": terms.rule.steps(figures),
+        "rule": terms.rule,
         "mathml": mathml,
         "drawn": drawn,
-        "empty": spec.show(int(payment["empty_share"] * 10**spec.decimals * float(payment["cap"]))),
-        "seed": payments["seed"],
-        "commitment": payments["commitment"],
-        "head": payments["head"],
+        "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
+        "seed": payments.seed,
+        "commitment": payments.commitment,
+        "head": payments.head,
         "assumed": ASSUMED,
     }
-    return page(request, who, "explanation.html", **context)
+    return page(request, user, "explanation.html", **context)
 
 
 def mathml(formula: str) -> Markup:

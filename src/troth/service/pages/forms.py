@@ -1,4 +1,4 @@
-"""Forms: read within limits, and taken only from our own pages.
+"""Forms: read within limits, and accepted only from our own pages.
 
 Every form carries a token that is a digest of a secret cookie: the session's, or before signing in a random one of the
 visit. Another site can make a browser send the cookie, and cannot know the digest.
@@ -19,8 +19,8 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from troth.service.access import COOKIE, identify
-from troth.service.accounts import SESSION_DAYS, Who
+from troth.service.access import COOKIE, Visitor
+from troth.service.accounts import SESSION_DAYS, User
 from troth.service.errors import ForbiddenError, InvalidError
 from troth.service.uploads import UploadError
 
@@ -62,15 +62,15 @@ class Fields:
         return value if isinstance(value, UploadFile) and value.filename else None
 
 
-async def sent(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
+async def sent(request: Request, user: Visitor) -> AsyncIterator[Fields]:
     """Read an ordinary form and check that it is one of ours."""
-    async with _form(request, who, _MOST_BYTES) as fields:
+    async with _form(request, user, _MOST_BYTES) as fields:
         yield fields
 
 
-async def sent_with_file(request: Request, who: Annotated[Who | None, Depends(identify)]) -> AsyncIterator[Fields]:
+async def sent_with_file(request: Request, user: Visitor) -> AsyncIterator[Fields]:
     """Read a form with an upload and check that it is one of ours."""
-    async with _form(request, who, request.app.state.settings.limits.bytes + _AROUND) as fields:
+    async with _form(request, user, request.app.state.settings.limits.bytes + _AROUND) as fields:
         yield fields
 
 
@@ -79,13 +79,13 @@ SentWithFile = Annotated[Fields, Depends(sent_with_file)]
 
 
 @asynccontextmanager
-async def _form(request: Request, who: Who | None, most: int) -> AsyncIterator[Fields]:
+async def _form(request: Request, user: User | None, most: int) -> AsyncIterator[Fields]:
     """Read a form, check that it is one of ours, and close its files in the end."""
     check_origin(request)
     data = await _parsed(request, most)
     try:
         fields = Fields(data)
-        if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, who)).encode()):
+        if not hmac.compare_digest(fields.secret("csrf").encode(), _token(_secret(request, user)).encode()):
             raise ForbiddenError("this form has expired, or did not come from this service; load the page again")
         yield fields
     finally:
@@ -95,11 +95,11 @@ async def _form(request: Request, who: Who | None, most: int) -> AsyncIterator[F
 async def _parsed(request: Request, most: int) -> FormData:
     length = request.headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length) > most:
-        raise UploadError(413, f"what was sent has more than {most:,} bytes; send statistics instead of rows")
+        raise UploadError(413, f"the form has more than {most:,} bytes; send statistics instead of rows")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     parsers: dict[str, Any] = {"multipart/form-data": MultiPartParser, "application/x-www-form-urlencoded": FormParser}
     if kind not in parsers:
-        raise InvalidError("this takes a form")
+        raise InvalidError("send a form")
     parser = parsers[kind](request.headers, _counted(request, most))
     try:
         data: FormData = await parser.parse()
@@ -117,7 +117,7 @@ async def _counted(request: Request, most: int) -> AsyncIterator[bytes]:
     async for block in request.stream():
         total += len(block)
         if total > most:
-            raise UploadError(413, f"what was sent has more than {most:,} bytes; send statistics instead of rows")
+            raise UploadError(413, f"the form has more than {most:,} bytes; send statistics instead of rows")
         yield block
 
 
@@ -137,17 +137,17 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def token_for(request: Request, who: Who | None) -> tuple[str, str | None]:
+def token_for(request: Request, user: User | None) -> tuple[str, str | None]:
     """Return the token for the forms of a page, and a new visit's secret if there is none yet."""
-    secret = _secret(request, who)
+    secret = _secret(request, user)
     if secret:
         return _token(secret), None
     secret = secrets.token_urlsafe(32)
     return _token(secret), secret
 
 
-def _secret(request: Request, who: Who | None) -> str:
-    return request.cookies.get(VISIT if who is None else COOKIE, "")
+def _secret(request: Request, user: User | None) -> str:
+    return request.cookies.get(VISIT if user is None else COOKIE, "")
 
 
 def _token(secret: str) -> str:

@@ -12,39 +12,41 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from troth import __version__
 from troth.results.templating import make_environment
+from troth.service.errors import status_of
 from troth.service.pages import forms
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from troth.service.accounts import Who
+    from troth.core.errors import TrothError
+    from troth.service.accounts import User
     from troth.service.store import Store
 
-SAID = {
+NOTICES = {
     "created": "The campaign was created. Invite its providers, then open the first round.",
     "changed": "The terms were changed.",
     "opened": "The round is open.",
     "closed": "The round is closed.",
     "reopened": "The round is open again.",
-    "published": "The round is published: providers see their payments and why.",
+    "published": "The round is published: providers can see their payments, and why.",
     "finished": "The campaign has ended.",
     "revoked": "The provider was revoked.",
     "grouped": "The group was changed.",
     "confirmed": "Your report is confirmed. This is your receipt; keep it.",
-    "joined": "Welcome. You are a provider of this campaign now.",
-    "password": "Your password was changed. All other sessions and all tokens ended.",
+    "joined": "Welcome. You are now a provider of this campaign.",
+    "password": "Your password was changed. All other sessions and all tokens were ended.",
     "ended": "The token was revoked.",
     "goodbye": "You are signed out.",
 }
-"""What a page says after a redirect: only these sentences, whatever an address says."""
+"""What a page says after a redirect: only these sentences, whatever the address has."""
 
 
 def moment(text: str | None) -> Markup:
     """Return a time of the tables for people, in UTC; a script adds the local time as a title."""
     if text is None:
         return Markup("–")
-    shown = datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
-    return Markup('<time datetime="{}">{} UTC</time>').format(text, shown)
+    minute = datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
+    return Markup('<time datetime="{}">{} UTC</time>').format(text, minute)
 
 
 environment = make_environment(PackageLoader("troth.service"))
@@ -58,21 +60,29 @@ def store_of(request: Request) -> Store:
     return store
 
 
-def page(request: Request, who: Who | None, template: str, *, status: int = 200, **context: Any) -> Response:
-    """Render a page for somebody."""
-    token, visit = forms.token_for(request, who)
-    said = SAID.get(request.query_params.get("said", "")) if request.method == "GET" else None
-    known = {"problem": None, "said": said, "title": None, **context}
-    html = environment.get_template(template).render(who=who, csrf=token, here=request.url.path, **known)
-    response = HTMLResponse(html, status)
+def page(
+    request: Request, user: User | None, template: str, *, error: TrothError | None = None, **context: Any
+) -> Response:
+    """Render a page for a user, or for nobody in particular, with what went wrong."""
+    token, visit = forms.token_for(request, user)
+    frame = {
+        "user": user,
+        "csrf": token,
+        "here": request.url.path,
+        "notice": NOTICES.get(request.query_params.get("notice", "")) if request.method == "GET" else None,
+        "problem": None if error is None else str(error),
+        "title": None,
+    }
+    html = environment.get_template(template).render(**frame | context)
+    response = HTMLResponse(html, 200 if error is None else status_of(error))
     if visit is not None:
         forms.set_cookie(request, response, forms.VISIT, visit)
     return response
 
 
-def goto(path: str, said: str | None = None) -> Response:
+def goto(path: str, notice: str | None = None) -> Response:
     """Send a browser to another page after something was done."""
-    return RedirectResponse(path + (f"?said={said}" if said else ""), 303)
+    return RedirectResponse(path + (f"?notice={notice}" if notice else ""), 303)
 
 
 def is_part(request: Request) -> bool:
@@ -94,17 +104,17 @@ def safe_next(path: str) -> str:
 
 
 def error_page(request: Request, status: int, message: str) -> Response:
-    """Return a page for something that went wrong; who is not signed in is asked to."""
+    """Return a page for something that went wrong; whoever must sign in is sent to do so."""
     if status == 401:
         if is_part(request):
             return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
         after = request.url.path if request.method == "GET" else "/"
         return RedirectResponse("/sign-in" if after == "/" else f"/sign-in?next={quote(after)}", 303)
-    words = {403: "This is not for you", 404: "Not found", 409: "That does not fit", 413: "Too large"}
-    title = words.get(status, "That did not work" if status < 500 else "Something went wrong")
+    titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 413: "Too large"}
+    title = titles.get(status, "That did not work" if status < 500 else "Something went wrong")
     if is_part(request):
         html = environment.get_template("part_problem.html").render(problem=message)
         return HTMLResponse(html, status)
-    known = {"who": None, "csrf": "", "here": request.url.path, "said": None, "problem": None}  # no form, no cookie
-    html = environment.get_template("error.html").render(title=title, message=message, code=status, **known)
+    frame = {"user": None, "csrf": "", "here": request.url.path, "notice": None, "problem": None}  # no form, no cookie
+    html = environment.get_template("error.html").render(title=title, message=message, code=status, **frame)
     return HTMLResponse(html, status)

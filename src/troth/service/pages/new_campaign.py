@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.core.errors import TrothError
 from troth.mechanisms import offered_rules
 from troth.service import campaigns
-from troth.service.access import identify
-from troth.service.accounts import Who
+from troth.service.access import SignedIn
+from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.pages import terms_form
 from troth.service.pages.analyst import parse_toml
@@ -20,20 +20,17 @@ from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
 from troth.service.preview import foresee
 
-router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
-Somebody = Annotated[Who, Depends(identify)]
 _MOST_PROVIDERS, _MOST_ROWS = 1000, 10**6
 
 
-@router.get("/campaigns/new")
-def new_page(request: Request, who: Somebody) -> Response:
+def new_page(request: Request, user: SignedIn) -> Response:
     """Show the form."""
-    return _form(request, who, terms_form.blank())
+    return _form(request, user, terms_form.blank())
 
 
 def _form(
     request: Request,
-    who: Who,
+    user: User,
     typed: dict[str, str],
     error: TrothError | None = None,
     template: str = "new_campaign.html",
@@ -52,10 +49,10 @@ def _form(
         "message": message,
         "as_file": as_file,
         "preview": None,
+        "problem": None,  # the form itself shows the message
         **known,
     }
-    status = 200 if error is None or is_part(request) else int(getattr(error, "status", 422))
-    return page(request, who, template, status=status, **context)
+    return page(request, user, template, error=None if is_part(request) else error, **context)
 
 
 def _terms(form: Fields, typed: dict[str, str]) -> dict[str, Any]:
@@ -79,33 +76,30 @@ async def typed_by(form: Sent) -> dict[str, str]:
 Typed = Annotated[dict[str, str], Depends(typed_by)]
 
 
-@router.post("/campaigns/new")
-def create(request: Request, who: Somebody, form: Sent, typed: Typed) -> Response:
+def create(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Response:
     """Create the campaign, or show the form again without JavaScript."""
     if form.has("show"):
-        return _form(request, who, typed)
+        return _form(request, user, typed)
     try:
         with store_of(request).write() as tx:
             made = campaigns.create_campaign(
                 tx,
-                who,
+                user,
                 _terms(form, typed),
                 publish_at_once=form.has("publish_at_once"),
                 share_ledger=form.has("share_ledger"),
             )
     except TrothError as error:
-        return _form(request, who, typed, error)
+        return _form(request, user, typed, error)
     return goto(f"/campaigns/{made}", "created")
 
 
-@router.post("/campaigns/new/fields")
-def fields(request: Request, who: Somebody, typed: Typed) -> Response:
+def fields(request: Request, user: SignedIn, typed: Typed) -> Response:
     """Return the fields of a family and a rule that were just chosen."""
-    return _form(request, who, typed, template="part_fields.html")
+    return _form(request, user, typed, template="part_fields.html")
 
 
-@router.post("/campaigns/new/preview")
-def preview(request: Request, who: Somebody, form: Sent, typed: Typed) -> Response:
+def preview(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Response:
     """Return what the campaign would be like."""
     template = "part_preview.html" if is_part(request) else "new_campaign.html"
     try:
@@ -116,12 +110,12 @@ def preview(request: Request, who: Somebody, form: Sent, typed: Typed) -> Respon
         providers = len(spec.providers) or providers
         found = foresee(dict(spec.plain), providers, min(rows, spec.rows or rows))
     except TrothError as error:
-        return _form(request, who, typed, error, template)
+        return _form(request, user, typed, error, template)
     budget = spec.budget * (spec.days or 1) if spec.per_day else spec.budget
     each_day = spec.per_day and spec.days is None
     found |= {"providers": providers, "rows": rows, "spend": spec.show(budget), "each_day": each_day}
     found |= {"cap": spec.show(spec.round_budget // providers), "round": spec.show(spec.round_budget)}
-    return _form(request, who, typed, None, template, preview=found)
+    return _form(request, user, typed, None, template, preview=found)
 
 
 def _bounded(name: str, text: str, least: int, most: int) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,8 +12,8 @@ from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
 from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, rounds, views
-from troth.service.access import identify
-from troth.service.accounts import Who
+from troth.service.access import SignedIn
+from troth.service.accounts import User
 from troth.service.errors import InvalidError, NotFoundError
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
@@ -23,154 +21,135 @@ from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from sqlalchemy import Connection
-    from starlette.datastructures import UploadFile
 
-router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
-Somebody = Annotated[Who, Depends(identify)]
+    from troth.service.responses import JoinedRound, Payment
+
 _MOST_ROUNDS = 60
 
 
-def campaign_for_provider(request: Request, who: Who, campaign: str) -> Response:
+def campaign_for_provider(request: Request, user: User, campaign: str) -> Response:
     """Show a campaign to one of its providers."""
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        held = views.list_rounds(tx, who, campaign)
-        paid = {each["number"]: _own_payment(tx, who, campaign, each) for each in held}
-    return page(request, who, "provider_campaign.html", view=view, rounds=held, paid=paid, toml=to_toml(view["terms"]))
+        view = views.joined_campaign(tx, user, campaign)
+        shown = views.list_rounds(tx, user, campaign)
+        payments = {each.number: _own_payment(tx, user, campaign, each) for each in shown}
+    context: dict[str, Any] = {"view": view, "rounds": shown, "payments": payments, "toml": to_toml(view.terms)}
+    return page(request, user, "provider_campaign.html", **context)
 
 
-def _own_payment(tx: Connection, who: Who, campaign: str, held: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what one was paid in a round, once it is published."""
-    if held["state"] != "published":
+def _own_payment(tx: Connection, user: User, campaign: str, shown: JoinedRound) -> Payment | None:
+    """Return what a provider was paid in a round, once it is published."""
+    if shown.state != "published":
         return None
-    found: list[dict[str, Any]] = views.payments_view(tx, who, campaign, held["number"])["payments"]
-    return found[0] if found else None
+    payments = views.payments_view(tx, user, campaign, shown.number).payments
+    return payments[0] if payments else None
 
 
 def round_for_provider(
-    request: Request, who: Who, campaign: str, number: int, error: TrothError | None = None
+    request: Request, user: User, campaign: str, number: int, error: TrothError | None = None
 ) -> Response:
     """Show a round to a provider: what it has sent, and where to send more."""
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        row, member = campaigns.joined(tx, who, campaign)
-        held = rounds.find_round(tx, campaign, number)
-        shown = views.providers_round(tx, member, held)
-        spec = campaigns.terms_of(row)
-        mine = [views.submission_view(spec, member, held, each) for each in rounds.my_uploads(tx, member.id, held.id)]
-        payment = _own_payment(tx, who, campaign, shown)
-    limits = request.app.state.settings.limits
-    context = {"view": view, "round": shown, "mine": mine, "limits": limits, "payment": payment}
-    status = 200 if error is None else int(getattr(error, "status", 422))
-    problem = None if error is None else str(error)
-    return page(request, who, "submit.html", status=status, problem=problem, **context)
+        _, member = campaigns.joined(tx, user, campaign)
+        shown = views.joined_round(tx, member, rounds.find_round(tx, campaign, number))
+        context = {
+            "view": views.joined_campaign(tx, user, campaign),
+            "round": shown,
+            "submissions": views.list_submissions(tx, user, campaign, number),
+            "payment": _own_payment(tx, user, campaign, shown),
+            "limits": request.app.state.settings.limits,
+        }
+    return page(request, user, "submit.html", error=error, **context)
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/submissions")
-async def submit(request: Request, campaign: Identifier, number: Number, who: Somebody, form: SentWithFile) -> Response:
+async def submit(
+    request: Request, campaign: Identifier, number: Number, user: SignedIn, form: SentWithFile
+) -> Response:
     """Take a file of rows or statistics; it counts once it is confirmed."""
     file = form.file("file")
+    name = incoming.STATISTICS if file is None else file.filename or ""
     try:
-        if file is None:
-            made = await run_in_threadpool(_add_statistics, request, who, campaign, number, form)
-        else:
-            limits = request.app.state.settings.limits
-            async with incoming.kept(_blocks(file), limits) as path:
-                made = await run_in_threadpool(_add_file, request, who, campaign, number, path, file.filename or "")
+        async with incoming.stored(_blocks(form), request.app.state.settings.limits) as path:
+            submission = await run_in_threadpool(_add, request, user, campaign, number, path, name)
     except NotFoundError:
         raise
     except TrothError as error:
-        return await run_in_threadpool(round_for_provider, request, who, campaign, number, error)
-    return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{made}")
+        return await run_in_threadpool(round_for_provider, request, user, campaign, number, error)
+    return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
 
 
-async def _blocks(file: UploadFile) -> AsyncIterator[bytes]:
+async def _blocks(form: Fields) -> AsyncIterator[bytes]:
+    """Yield the file that was chosen, or the statistics that were pasted."""
+    file = form.file("file")
+    if file is None:
+        if not form.text("statistics"):
+            raise InvalidError("file: choose one, or paste statistics")
+        yield form.text("statistics").encode(errors="replace")
+        return
     while block := await file.read(1 << 20):
         yield block
 
 
-def _add_file(request: Request, who: Who, campaign: str, number: int, path: Any, name: str) -> str:
+def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> str:
     store, limits = store_of(request), request.app.state.settings.limits
-    upload = incoming.read_submission(store, who, campaign, number, path, name, limits)
+    upload = incoming.read_submission(store, user, campaign, number, path, name, limits)
     with store.write() as tx:
-        return rounds.add_upload(tx, who, campaign, number, upload)
+        return rounds.add_upload(tx, user, campaign, number, upload)
 
 
-def _add_statistics(request: Request, who: Who, campaign: str, number: int, form: Fields) -> str:
-    store, text = store_of(request), form.text("statistics")
-    if not text:
-        raise InvalidError("file: choose one, or paste statistics")
-    try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidError(f"statistics: not valid JSON: {error}") from None
-    upload = incoming.read_statistics(store, who, campaign, number, plain, request.app.state.settings.limits)
-    with store.write() as tx:
-        return rounds.add_upload(tx, who, campaign, number, upload)
-
-
-@router.get("/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
 def submission_page(
-    request: Request, campaign: Identifier, number: Number, submission: Identifier, who: Somebody
+    request: Request, campaign: Identifier, number: Number, submission: Identifier, user: SignedIn
 ) -> Response:
     """Show a submission to be confirmed, or its receipt once it is."""
-    return _submission(request, who, campaign, number, submission)
+    return _submission(request, user, campaign, number, submission)
 
 
 def _submission(
-    request: Request, who: Who, campaign: str, number: int, submission: str, error: TrothError | None = None
+    request: Request, user: User, campaign: str, number: int, submission: str, error: TrothError | None = None
 ) -> Response:
     with store_of(request).read() as tx:
-        view = views.campaign_view(tx, who, campaign)
-        row, member = campaigns.joined(tx, who, campaign)
-        held = rounds.find_round(tx, campaign, number)
-        mine = rounds.my_upload(tx, member.id, held.id, submission)
-        receipt = views.submission_view(campaigns.terms_of(row), member, held, mine)
-        shown = views.providers_round(tx, member, held)
-    status = 200 if error is None else int(getattr(error, "status", 422))
-    context = {"view": view, "receipt": receipt, "round": shown, "problem": None if error is None else str(error)}
-    return page(request, who, "submission.html", status=status, **context)
+        context = {
+            "view": views.joined_campaign(tx, user, campaign),
+            "receipt": views.submission_view(tx, user, campaign, number, submission),
+            "round": views.round_view(tx, user, campaign, number),
+        }
+    return page(request, user, "submission.html", error=error, **context)
 
 
-@router.post("/campaigns/{campaign}/rounds/{number}/submissions/{submission}/confirm")
 def confirm(
-    request: Request, campaign: Identifier, number: Number, submission: Identifier, who: Somebody, form: Sent
+    request: Request, campaign: Identifier, number: Number, submission: Identifier, user: SignedIn, form: Sent
 ) -> Response:
-    """Make a submission one's report."""
+    """Make a submission the provider's report."""
     try:
         with store_of(request).write() as tx:
-            rounds.confirm(tx, who, campaign, number, submission, form.text("replaces") or None)
+            rounds.confirm(tx, user, campaign, number, submission, form.text("replaces") or None)
     except NotFoundError:
         raise
     except TrothError as error:
-        return _submission(request, who, campaign, number, submission, error)
+        return _submission(request, user, campaign, number, submission, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")
 
 
-@router.get("/results")
-def results(request: Request, who: Somebody) -> Response:
-    """Show what one was paid, in all campaigns."""
-    found = []
+def results(request: Request, user: SignedIn) -> Response:
+    """Show what a provider was paid, in all campaigns."""
+    campaigns_shown = []
     with store_of(request).read() as tx:
-        for row in campaigns.list_campaigns(tx, who):
-            view = views.campaign_view(tx, who, row.id)
-            lines = []
-            for held in views.list_rounds(tx, who, row.id):
-                payment = _own_payment(tx, who, row.id, held)
-                if payment is not None:
-                    lines.append({"round": held, "payment": payment})
+        for row in campaigns.list_campaigns(tx, user):
+            view = views.joined_campaign(tx, user, row.id)
+            payments = [(each, _own_payment(tx, user, row.id, each)) for each in views.list_rounds(tx, user, row.id)]
+            lines = [{"round": each, "payment": payment} for each, payment in payments if payment is not None]
             if lines:
-                found.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
-    return page(request, who, "results.html", campaigns=found)
+                campaigns_shown.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
+    return page(request, user, "results.html", campaigns=campaigns_shown)
 
 
 def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:
     """Draw one provider's payments over rounds, the last first."""
     bars = []
     for line in reversed(lines[-_MOST_ROUNDS:]):
-        label, payment = line["round"]["day"] or f"round {line['round']['number']}", line["payment"]
-        amounts = payment["share"], payment["nothing"], float(payment["cap"])
-        bars.append(Bar(str(label), payment["payment"], *amounts))
+        label, payment = line["round"].day or f"round {line['round'].number}", line["payment"]
+        bars.append(Bar(str(label), str(payment.payment), payment.share, payment.empty_share, payment.cap.minor))
     return draw_bars("Your payments beside caps, the last round first", bars)

@@ -1,0 +1,153 @@
+"""How an operation is answered: by its function, in the words of its model, and once under a key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from hashlib import file_digest
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import Query, Request, Response
+from pydantic import BaseModel, TypeAdapter
+from starlette.concurrency import run_in_threadpool
+
+from troth.operations import Content, Operation
+from troth.service import incoming, requests, responses
+from troth.service.access import Visitor
+from troth.service.accounts import User
+from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection
+
+    from troth.service.app import Settings
+    from troth.service.store import Store
+
+_PARAMETERS: dict[str, Any] = {
+    "campaign": requests.Identifier,
+    "member": requests.Identifier,
+    "submission": requests.Identifier,
+    "token": requests.Identifier,
+    "number": requests.Number,
+    "name": Annotated[
+        str, Query(min_length=1, max_length=200, description="The file's name; its ending tells the format.")
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request to an operation: what was asked, of which service, by whom."""
+
+    operation: Operation
+    request: Request
+    visitor: User | None
+    keyed: KeyedRequest | None
+
+    @property
+    def store(self) -> Store:
+        """The database."""
+        store: Store = self.request.app.state.store
+        return store
+
+    @property
+    def settings(self) -> Settings:
+        """How the service runs."""
+        settings: Settings = self.request.app.state.settings
+        return settings
+
+    @property
+    def user(self) -> User:
+        """Who asks, where the access table lets only those in who are signed in."""
+        assert self.visitor is not None  # noqa: S101
+        return self.visitor
+
+    def reply(self, shown: Any) -> Reply:
+        """Write what is shown as the operation's model has it."""
+        if self.operation.output is None:
+            return Reply(self.operation.status, b"")
+        writer = _writer(str(self.operation.output))
+        return Reply(self.operation.status, writer.dump_json(writer.validate_python(shown)))
+
+    def once(self, work: Callable[[Connection], Any]) -> Reply:
+        """Do something in one transaction and write what it shows; under a key that was used before, only repeat it."""
+        return answer_once(self.store, self.keyed, lambda tx: self.reply(work(tx)))
+
+
+def reads(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of an operation that only shows something."""
+
+    def read(call: Call, **values: Any) -> Any:
+        with call.store.read() as tx:
+            return view(tx, call.user, **values)
+
+    return read
+
+
+def output_type(name: str) -> Any:
+    """Return the model of a response by its name."""
+    return getattr(responses, name)
+
+
+@cache
+def _writer(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(output_type(name))
+
+
+def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what FastAPI calls for an operation, with the parameters that the operation declares."""
+
+    def respond(
+        request: Request, visitor: User | None, key: str | None = None, body: Any = None, **values: Any
+    ) -> Response:
+        keyed = None if visitor is None else _keyed(request, visitor, key, body)
+        call = Call(operation, request, visitor, keyed)
+        earlier = earlier_reply(call.store, keyed)
+        if earlier is None:
+            given = values if body is None else {**values, "body": body}
+            shown = function(call, **given)
+            if isinstance(operation.output, Content):
+                return download(shown, operation.output)
+            earlier = shown if isinstance(shown, Reply) else call.reply(shown)
+        return Response(earlier.body, earlier.status, media_type="application/json" if earlier.body else None)
+
+    async def receive(request: Request, **values: Any) -> Response:
+        async with incoming.stored(request.stream(), request.app.state.settings.limits) as path:
+            return await run_in_threadpool(respond, request, body=path, **values)
+
+    endpoint: Any = receive if isinstance(operation.input, Content) else respond
+    endpoint.__signature__ = _signature(operation)
+    return endpoint  # type: ignore[no-any-return]
+
+
+def _signature(operation: Operation) -> Signature:
+    parameters = {"request": Request, "visitor": Visitor}
+    parameters |= {name: _PARAMETERS[name] for name in (*operation.path_parameters, *operation.query)}
+    if isinstance(operation.input, str):
+        parameters["body"] = getattr(requests, operation.input)
+    needed = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind) for name, kind in parameters.items()]
+    key = Parameter("key", Parameter.KEYWORD_ONLY, default=None, annotation=requests.Key)
+    return Signature([*needed, key] if operation.keyed else needed)
+
+
+def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path | None) -> KeyedRequest | None:
+    """Return what tells a request under a key from another one."""
+    if key is None:
+        return None
+    if isinstance(body, Path):
+        with body.open("rb") as file:
+            content = file_digest(file, "sha256").hexdigest()
+    else:
+        content = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
+    return keyed_request(user.account, key, request.method, request.url.path, request.url.query, content)
+
+
+def download(raw: bytes, content: Content) -> Response:
+    """Return bytes as a file to save."""
+    headers = {"Content-Disposition": f'attachment; filename="{content.file_name}"'}
+    return Response(raw, media_type=f"{content.media_type}; charset=utf-8", headers=headers)

@@ -145,7 +145,7 @@ CREATE TABLE uploads (
 	sha256 TEXT NOT NULL,
 	data_digest TEXT,
 	rows BIGINT NOT NULL,
-	sums TEXT NOT NULL,
+	summary TEXT NOT NULL,
 	shown TEXT NOT NULL,
 	created TEXT NOT NULL,
 	PRIMARY KEY (id),

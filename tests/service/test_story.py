@@ -133,7 +133,7 @@ def create(analyst: Person, **fields: str) -> str:
                 field.select_option(value)
         else:
             field.fill(value)
-    analyst.page.wait_for_selector("#preview canvas", timeout=60_000)  # the prior, drawn
+    analyst.page.wait_for_selector("#preview svg.picture", timeout=60_000)  # the prior, drawn
     assert "proved" in analyst.text()
     analyst.press("Create the campaign")
     assert re.match(r"/campaigns/[0-9a-f]{16}", analyst.address()), analyst.text()
@@ -196,7 +196,7 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, br
         providers[0].go(f"{campaign}/rounds/1")
         assert "once the analyst publishes" in providers[0].text()
         analyst.go(f"{campaign}/rounds/1")
-        analyst.page.wait_for_selector("canvas")
+        analyst.page.wait_for_selector("svg.picture")
         analyst.press("Publish")
         paid = {}
         for person, name, rows in zip(providers, PROVIDERS, (20, 20, 20), strict=True):

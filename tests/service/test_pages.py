@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 import troth.service
 from troth.data.request import Report
+from troth.mechanisms import offered_rules
 from troth.service import accounts, campaigns, rounds, settlement, views
 from troth.service.access import COOKIE, PAGES
 from troth.service.app import Settings, create_app
@@ -474,7 +475,7 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
     assert type(spec.model).__name__ == family
 
 
-@pytest.mark.parametrize("rule", terms_form.RULE_WORDS)
+@pytest.mark.parametrize("rule", offered_rules())
 def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespace, rule: str) -> None:
     analyst = world.analyst
     analyst.get("/campaigns/new")

@@ -121,7 +121,7 @@ class MultiDay(Rule):
 
     @property
     def individually_rational(self) -> bool:  # type: ignore[override]
-        """Unless the last day's rule can pay less than nothing."""
+        """Unless the last day's rule can pay negative amounts."""
         return self.last_rule is None or self.last_rule.individually_rational
 
     @property

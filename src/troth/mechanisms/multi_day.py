@@ -13,10 +13,11 @@ from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
 from troth.mechanisms.round import Round
-from troth.mechanisms.rule import NO_LIE_GAINS, Rule
+from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.settings import read_rule
 

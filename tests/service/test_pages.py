@@ -296,7 +296,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
 
 RULES: dict[str, tuple[dict[str, Any], str]] = {
     "drawn peers": ({"rule": "SyntheticPeers", "draws": 4}, "drawn 4 times"),
-    "days": ({"rule": "MultiDay"}, "next day's peers know nothing"),
+    "days": ({"rule": "MultiDay"}, "peers know nothing about this day"),
     "exact": ({"rule": "OneTime"}, "The score is the log PMI itself"),
     "clipped": ({"rule": "OneTime", "range": "clipped", "low": -4}, "The score is the log PMI itself"),
     "quadratic": ({"rule": "Brier"}, "quadratic rule"),

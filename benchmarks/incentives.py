@@ -68,7 +68,7 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
     except troth.UnboundedRangeError:
         pass
     if isinstance(setting.model, troth.models.Bernoulli):
-        found["Brier, types"] = troth.Brier()
+        found["Brier, unordered"] = troth.Brier()
         found["Brier, paper"] = troth.Brier("paper")
     for divergence in divergences.ALL.values():
         found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(divergence=divergence)

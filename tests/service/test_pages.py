@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 import troth.service
 from troth.data.request import Report
+from troth.mechanisms import offered_rules
 from troth.service import accounts, campaigns, rounds, settlement, views
 from troth.service.access import COOKIE
 from troth.service.app import Settings, create_app
@@ -296,7 +297,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
 
 RULES: dict[str, tuple[dict[str, Any], str]] = {
     "drawn peers": ({"rule": "SyntheticPeers", "draws": 4}, "drawn 4 times"),
-    "days": ({"rule": "MultiDay"}, "next day's peers know nothing"),
+    "days": ({"rule": "MultiDay"}, "peers know nothing about this day"),
     "exact": ({"rule": "OneTime"}, "The score is the log PMI itself"),
     "clipped": ({"rule": "OneTime", "range": "clipped", "low": -4}, "The score is the log PMI itself"),
     "quadratic": ({"rule": "Brier"}, "quadratic rule"),
@@ -478,7 +479,7 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
     assert type(spec.model).__name__ == family
 
 
-@pytest.mark.parametrize("rule", terms_form.RULE_WORDS)
+@pytest.mark.parametrize("rule", offered_rules())
 def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespace, rule: str) -> None:
     analyst = world.analyst
     analyst.get("/campaigns/new")

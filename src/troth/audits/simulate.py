@@ -79,7 +79,7 @@ def audit(
     True
     """
     if not isinstance(rule, Rule):
-        raise ParameterError(f"rule must be a payment rule, such as troth.SyntheticPeers(), not {rule!r}")
+        raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:
         raise ParameterError("give lies= or lie=, not both")
     if rounds < 2 or not 0 < false_alarm < 1:

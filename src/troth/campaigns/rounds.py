@@ -1,7 +1,8 @@
 """From reports to a ledger: what is payable, and what was paid.
 
-A round is paid when its reports are in (under `MultiDay`, when the next day's are, or when there is no next day). What
-is in the ledger is never paid again: a run after an interruption, or with a new day, adds what is missing.
+A round is paid when its reports are in (under a rule that compares days, when the next day's are, or when there is no
+next day). What is in the ledger is never paid again: a run after an interruption, or with a new day, adds what is
+missing.
 """
 
 from __future__ import annotations

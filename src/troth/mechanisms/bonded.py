@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
-    from troth.mechanisms.rule import Amount, PriceScale, Shares
+    from troth.mechanisms.description import PriceScale
+    from troth.mechanisms.rule import Amount, Shares
 
 
 _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"

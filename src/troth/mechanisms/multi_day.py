@@ -13,10 +13,11 @@ from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
 from troth.mechanisms.round import Round
-from troth.mechanisms.rule import NO_LIE_GAINS, Rule
+from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.settings import read_rule
 
@@ -121,7 +122,7 @@ class MultiDay(Rule):
 
     @property
     def individually_rational(self) -> bool:  # type: ignore[override]
-        """Unless the last day's rule can pay less than nothing."""
+        """Unless the last day's rule can pay negative amounts."""
         return self.last_rule is None or self.last_rule.individually_rational
 
     @property

@@ -10,9 +10,10 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.errors import ParameterError, UnboundedRangeError
 from troth.mechanisms.breakdown import Breakdown, normalise
+from troth.mechanisms.description import NO_LIE_GAINS, PriceScale
 from troth.mechanisms.named_range import RANGES, NamedRange, RangeOption
 from troth.mechanisms.options import option
-from troth.mechanisms.rule import NO_LIE_GAINS, PriceScale, Rule
+from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange, exact_range
 
 if TYPE_CHECKING:

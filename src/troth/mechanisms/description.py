@@ -1,0 +1,188 @@
+"""What a payment rule says about itself: its options, what it needs, what is proved about it, how it explains a share.
+
+Whoever else must know something about a rule asks it. A rule declares what differs from the defaults here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from troth.core.claims import Claim
+from troth.core.contract import Model
+from troth.core.errors import ParameterError
+from troth.mechanisms.breakdown import Figures, Step, step_on_scale
+from troth.mechanisms.registry import RULES
+from troth.mechanisms.score_range import ScoreRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.settings import Section
+    from troth.mechanisms.options import Option
+
+NO_LIE_GAINS = "under the model no report has a higher expected payment than the truth"
+
+
+class PriceScale(NamedTuple):
+    """The scale on which a rule pays the log score: its low end, its width and the unit of a share of it."""
+
+    low: float
+    width: float
+    unit: str
+
+
+class RuleDescription:
+    """All that a rule declares, with defaults that claim nothing and need nothing."""
+
+    purpose: ClassVar[str] = ""
+    """What it is for, in a few words, as a form offers it."""
+
+    not_offered: ClassVar[str] = ""
+    """Why no campaign can use it; empty if one can."""
+
+    individually_rational: bool = True
+    """Whether no payment is ever negative, and none above its cap."""
+
+    days: int = 1
+    """How many days a payment looks at."""
+
+    needs_seed: bool = False
+    """Whether it draws random numbers, so that a campaign must commit to a seed."""
+
+    needs_rows: str = ""
+    """Why it must know the most rows that a report may have; empty if it need not."""
+
+    needs_finite_data: bool = False
+    """Whether it pays only for data of which there are finitely many."""
+
+    peer_draws: int = 1
+    """How many times peers are drawn in a round, at most."""
+
+    constant_empty_share: bool = False
+    """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
+
+    pools_peers: bool = False
+    """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
+
+    truthful_by: ClassVar[str] = ""
+    """The theorem by which no lie gains, in every campaign; empty if there is none."""
+
+    truthful_if: ClassVar[str] = ""
+    """What that assumes beside the model."""
+
+    symmetric: bool = False
+    """Whether permuting providers permutes payments, to the bit."""
+
+    strict: bool = False
+    """Whether a report that predicts other peers' data than the truth does earns strictly less."""
+
+    strict_when: str = ""
+    """When it is strict, if not always."""
+
+    term_labels: ClassVar[Mapping[str, str]] = {}
+    """The terms of a breakdown in words."""
+
+    score_formula: str = ""
+    """How a score is made, in LaTeX."""
+
+    score_meaning: str = ""
+    """How a score is made, in sentences."""
+
+    def __post_init__(self) -> None:
+        for name, option in self.options().items():
+            if problem := option.problem(getattr(self, name)):
+                raise ParameterError(f"{type(self).__name__}: {name} {problem}")
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return type(self).__name__
+
+    @property
+    def scale(self) -> ScoreRange:
+        """The scale that scores are put on."""
+        return ScoreRange(0.0, 1.0)
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Return the options, by the names of their fields."""
+        fields: tuple[Any, ...] = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+        return {f.name: f.metadata["option"] for f in fields if "option" in f.metadata}
+
+    @classmethod
+    def settings(cls) -> dict[str, Option]:
+        """Return the keys of a ``[mechanism]`` table that say the options."""
+        return {setting.key: setting for option in cls.options().values() for setting in option.settings}
+
+    @classmethod
+    def from_settings(cls, section: Section) -> Self:
+        """Take the options out of a ``[mechanism]`` table."""
+        return cls(**{name: option.read(section) for name, option in cls.options().items()})
+
+    def to_settings(self) -> dict[str, Any] | None:
+        """Return the ``[mechanism]`` table that makes this rule, or None if none can."""
+        if RULES.get(type(self).__name__) is not type(self):
+            return None
+        settings: dict[str, Any] = {"rule": type(self).__name__}
+        for name, option in self.options().items():
+            written = option.write(getattr(self, name))
+            if written is None:
+                return None
+            settings |= written
+        return settings
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Explain a share to its provider, from log PMI on."""
+        if figures.score is None:
+            return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
+        return self.score_step(figures), step_on_scale(figures)
+
+    def score_step(self, figures: Figures, /) -> Step:
+        """Explain a score."""
+        terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
+        value = f"{figures.score:.4f}"
+        return Step("The score", self.score_formula, terms, "score", value, meaning=self.score_meaning)
+
+    def claims(
+        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
+    ) -> list[Claim]:
+        """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
+        return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
+
+    def truthful(
+        self,
+        model: Model | Sequence[Model],  # noqa: ARG002
+        rows: Sequence[int],  # noqa: ARG002
+        values: tuple[float, float] | None = None,  # noqa: ARG002
+    ) -> Claim:
+        """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
+        if self.truthful_by:
+            return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
+        text = f"nothing is known about {self.name}; best_response decides it in small worlds"
+        return Claim("truthful", "undecided", text, "none")
+
+    def feasible(self) -> list[Claim]:
+        """Claim that payments are never negative, and never exceed the budget in all."""
+        if not self.individually_rational:
+            text = f"{self.name} does not promise shares between 0 and 1"
+            return [Claim(name, "undecided", text, "none") for name in ("individually rational", "budget feasible")]
+        why = "shares lie in [0, 1], or the round stops"
+        return [
+            Claim("individually rational", "proved", "no payment is negative, whatever is reported", why),
+            Claim("budget feasible", "proved", "payments never exceed the budget in all", why),
+        ]
+
+    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+        """Claim that payments do not depend on who comes first."""
+        if not self.symmetric:
+            return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")
+        different = not isinstance(model, Model) and len(set(model)) > 1
+        whom = "providers of the same model and weight" if different else "providers of equal weight"
+        return Claim("symmetric", "proved", f"permuting {whom} permutes payments, to the bit", "E13, exact sums", 0.0)
+
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
+        """Return the scale on which the price of a lie is stated, or None if it can only be measured."""
+        return PriceScale(-np.inf, 1.0, "nats of log score")

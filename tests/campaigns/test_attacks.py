@@ -191,7 +191,7 @@ def test_reports_stay_small_whatever_the_names(tmp_path: Path) -> None:
         rows = [(f"{i:0{length}d}", d, int(x)) for i in range(n) for d in range(rounds) for x in rng.random(3) < 0.5]
         frame = pd.DataFrame(rows, columns=["p", "day", "x"])
         paid = troth.pay(frame, B, troth.SyntheticPeers(draws=2), provider="p", day="day", budget="900", seed=1)
-        assert paid.write_report(tmp_path / "r.html", rounds=100).stat().st_size < 2_000_000
+        assert paid.write_report(tmp_path / "r.html", simulations=100).stat().st_size < 2_000_000
 
 
 def test_impossible_statistics_of_an_intercept_and_of_declared_values(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_extreme_values_do_not_stop_a_report(tmp_path: Path) -> None:
     frame = {"p": ["a", "b", "c"] * 4, "x": [1e100, 2e100, -1e100] * 4}
     model = troth.models.NormalUnknownVariance(0, 1, 2, 1)
     paid = troth.pay(frame, model, provider="p", budget="9", seed=1)
-    assert paid.write_report(tmp_path / "r.html", rounds=100).exists()
+    assert paid.write_report(tmp_path / "r.html", simulations=100).exists()
 
 
 def test_a_provider_without_rows_is_named(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_every_command_speaks_json(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ["init", "new", "--json"],
         ["commit", path, "--json"],
         ["pay", path, "--json", "--csv", "payments.csv"],
-        ["audit", path, "--rounds", "200", "--json", "--plot", tmp_path / "audit.png"],
+        ["audit", path, "--simulations", "200", "--json", "--plot", tmp_path / "audit.png"],
         ["certify", path, "--json"],
         ["statistics", path, "ash.csv", "--json"],
         ["verify", ledger, "--json"],
@@ -151,9 +151,9 @@ def test_words_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for arguments, words in (
         (["pay", path], "Clinics: OneTime, budget 1,000.00 EUR"),
         (["pay", path], "nothing new to pay"),
-        (["audit", path, "--rounds", "200"], "report nothing"),
+        (["audit", path, "--simulations", "200"], "report nothing"),
         (["certify", path], "assumed, not proved"),
-        (["verify", tmp_path / "ledger.jsonl"], "whole and right"),
+        (["verify", tmp_path / "ledger.jsonl"], ": valid. "),
         (["explain", tmp_path / "ledger.jsonl", "Elm"], "times less likely"),
         (["report", tmp_path / "ledger.jsonl"], "wrote"),
         (["--version"], "troth "),
@@ -288,7 +288,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", name=HOSTILE, currency="<b>", seed=1)
-    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    page = paid.write_report(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page
     assert "&lt;img src=x" in page
@@ -301,7 +301,7 @@ def test_the_report_stays_small(tmp_path: Path) -> None:
         "x": rng.integers(0, 2, 15_000),
     }
     paid = troth.pay(frame, BERNOULLI, troth.SyntheticPeers(draws=4), provider="who", budget="90000", seed=1)
-    assert paid.write_report(tmp_path / "r.html", rounds=200).stat().st_size < 2_000_000
+    assert paid.write_report(tmp_path / "r.html", simulations=200).stat().st_size < 2_000_000
 
 
 def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
         "x": np.concatenate([same, same, rng.normal(3, 1, 20), rng.normal(40, 1, 20)]),
     }
     paid = troth.pay(frame, troth.models.Normal(0, 5, 1), provider="who", budget="900", seed=1)
-    page = paid.write_report(tmp_path / "r.html", rounds=200).read_text()
+    page = paid.write_report(tmp_path / "r.html", simulations=200).read_text()
     assert "<b>a</b> and <b>b</b> have the same statistics" in page
     assert "The model does not fit these reports" in page
 
@@ -325,11 +325,11 @@ def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -
     told, _ = write_demo(tmp_path)
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
     pages = [
-        troth.pay(told).write_report(tmp_path / "demo.html", rounds=400),
+        troth.pay(told).write_report(tmp_path / "demo.html", simulations=400),
         troth.pay(frame, BERNOULLI, provider="who", budget="900", seed=1).write_report(
-            tmp_path / "hostile.html", rounds=400
+            tmp_path / "hostile.html", simulations=400
         ),
-        troth.pay(init(tmp_path / "days", daily=True)).write_report(tmp_path / "days.html", rounds=400),
+        troth.pay(init(tmp_path / "days", daily=True)).write_report(tmp_path / "days.html", simulations=400),
     ]
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])

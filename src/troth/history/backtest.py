@@ -131,6 +131,7 @@ def backtest(
         gains=gains,
         scores=np.where(np.asarray(history.present).any(axis=1), scores, np.nan),
         measure=_measure(fitted),
+        family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
     )
 
 

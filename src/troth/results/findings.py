@@ -73,7 +73,7 @@ class Findings:
 def find(
     result: Result,
     *,
-    rounds: int = 4000,
+    simulations: int = 4000,
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
@@ -102,7 +102,7 @@ def find(
         )
 
     def lies() -> None:
-        found.audit = attempt("lies", lambda: audit_campaign(campaign, small, rounds=rounds, show_progress=False))
+        found.audit = attempt("lies", lambda: audit_campaign(campaign, small, simulations=simulations))
         found.replays = attempt("replays", lambda: _replays(result)) or []
 
     def fit() -> None:
@@ -209,8 +209,10 @@ def _fit(campaign: Campaign, reports: list[Report], found: Findings) -> Fit:
         f"{len(names)} of {len(common)} providers" if len(names) < len(common) else f"{len(common)} providers"
     )
     found.fit_of += "" if not campaign.daily else f" on {len(days)} days"
-    rounds = int(np.clip(_NUMBERS // (t.size or 1), 800, 2000))
-    return check_fit(model, t if campaign.daily else t[0], rows=rows if campaign.daily else rows[0], rounds=rounds)
+    simulations = int(np.clip(_NUMBERS // (t.size or 1), 800, 2000))
+    return check_fit(
+        model, t if campaign.daily else t[0], rows=rows if campaign.daily else rows[0], simulations=simulations
+    )
 
 
 def _statistics(model: Any, reports: list[Report]) -> Array:

@@ -33,7 +33,7 @@ _LONGEST_NAME = 80
 def render(
     result: Result,
     *,
-    rounds: int = 4000,
+    simulations: int = 4000,
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> str:
@@ -41,13 +41,13 @@ def render(
 
     Parameters
     ----------
-    rounds
+    simulations
         How many rounds are simulated to say what lies earn.
     history
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.
     """
-    found = find(result, rounds=rounds, history=history, watch=watch)
+    found = find(result, simulations=simulations, history=history, watch=watch)
     assets = files("troth.results") / "assets"
     style, script = ((assets / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     body = "\n".join(
@@ -382,7 +382,7 @@ def _lies(result: Result, found: Findings) -> list[str]:
         )
         honest = found.audit.findings[0].truth
         parts.append(
-            f"<p><b>In expectation, under the model.</b> {found.audit.rounds:,} rounds were drawn from the model; one provider lies, "
+            f"<p><b>In expectation, under the model.</b> {found.audit.simulations:,} rounds were drawn from the model; one provider lies, "
             f"the others are honest. The honest earn {honest:.1%} of the cap.</p>"
             + _svg(720, bottom + 14, "Gain of each lie over the truth", shapes)
             + '<details><summary>the numbers</summary><div class="scroll"><table><thead><tr><th>lie</th><th class="n">earns</th><th class="n">gain</th>'
@@ -481,7 +481,7 @@ def _fit(found: Findings) -> list[str]:
         for name, p in fit.p_values.items()
     )
     return [
-        f"<p><b>{verdict}</b> Scores of {escape(found.fit_of)} against {fit.rounds:,} simulated rounds. If the model is wrong, no lie gains more "
+        f"<p><b>{verdict}</b> Scores of {escape(found.fit_of)} against {fit.simulations:,} simulations. If the model is wrong, no lie gains more "
         "than the model misleads an honest provider about its peers.</p>",
         '<div class="scroll"><table><thead><tr><th>check</th><th class="n">observed</th><th class="n">expected</th><th class="n">p</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>",

@@ -20,7 +20,7 @@ from troth.results.findings import Belief, beliefs_of
 from troth.service.sandbox import Sandbox
 from troth.service.worker_processes import Bounds
 
-MOST_PROVIDERS, MOST_ROWS, ROUNDS = 8, 60, 600
+MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
@@ -113,13 +113,13 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
 def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
     small = _smaller(setting)
-    found = audit_campaign(campaign, small, rounds=ROUNDS, show_progress=False)
+    found = audit_campaign(campaign, small, simulations=SIMULATIONS)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],
-        "rounds": found.rounds,
+        "simulations": found.simulations,
         "honest": _finite(found.findings[0].truth if found.findings else 0.0),
-        "nothing": _finite(found.nothing),
+        "empty_share": _finite(found.empty_share),
         "findings": [
             {"lie": f.lie, "earned": _finite(f.earned), "gain": _finite(f.gain), "verdict": f.verdict}
             for f in found.findings

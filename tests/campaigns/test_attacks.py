@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
 from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.toml import to_toml
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
 from troth.results.explanation import printable
@@ -134,18 +136,31 @@ def test_engines_refuse_what_files_refuse(tmp_path: Path) -> None:
         '[ mechanism ]\nrule = "SyntheticPeers"\n',
         '["mechanism"] # here\nrule = "SyntheticPeers"\n',
         '[mechanism]\r\nrule = "SyntheticPeers"\r\n',
+        '\ufeffmechanism.rule = "SyntheticPeers"\n',
         "",
     ],
 )
 def test_commitments_find_their_place(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest = GOOD.replace('[mechanism]\nrule = "OneTime"\nrange = "clipped"\n', "").replace("[limits]\nrows = 50\n", "")
-    text = layout + rest if layout.startswith("mechanism") else rest + layout
+    text = layout + rest if layout.startswith(("mechanism", "\ufeff")) else rest + layout
     path = write_campaign(tmp_path, "")
     path.write_bytes(text.encode())
     assert run(monkeypatch, "commit", path) == 0
     assert run(monkeypatch, "pay", path, "--no-report") == 0
     assert troth.verify(tmp_path / "ledger.jsonl").campaign.commitment is not None
     assert (b"\r\n" in path.read_bytes()) == ("\r\n" in layout)
+    assert path.read_text().startswith("\ufeff") == layout.startswith("\ufeff")
+
+
+def test_settings_of_any_kind_are_written_as_toml() -> None:
+    plain = {
+        "model": {"prior": {'a "b"\n\x7f\u2028': [[0.1 + 0.2, 1e-300]] * 9}, "": [True, -3, "\x00", []], "none": {}},
+        "weights": {"lab.B": "0.5", "ü": 2},
+    }
+    assert tomllib.loads(to_toml(plain)) == plain
+    for value in (float("nan"), float("inf"), None, {1, 2}):
+        with pytest.raises(troth.ParameterError, match="cannot be written into a campaign file"):
+            to_toml({"model": {"alpha": [1.0, value]}})
 
 
 def test_names_and_groups_do_not_mix() -> None:

@@ -44,7 +44,7 @@ RULES: dict[str, troth.Rule] = {
     "OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, LIMITS, low=-8)),
     "OneTime, exact": troth.OneTime(troth.exact_range(MODEL, LIMITS)),
 }
-LIES: dict[str, strategies.Strategy] = {
+LIES: dict[str, strategies.RowLie] = {
     "flip 10% of labels": strategies.Flip(0.1),
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
@@ -64,7 +64,8 @@ def main(folder: Path) -> dict[str, float]:
     dealt = rng.permutation(malignant)[: LABORATORIES * ROWS]
     names = np.repeat([f"laboratory {k + 1}" for k in range(LABORATORIES)], ROWS)
     frame = {"laboratory": names.tolist(), "malignant": dealt.astype(int).tolist()}
-    print(troth.pay(frame, MODEL, "SyntheticPeers", provider="laboratory", budget="8000.00", currency="USD", seed=7))
+    dollars = {"campaign": {"currency": "USD"}}
+    print(troth.pay(frame, MODEL, "SyntheticPeers", provider="laboratory", budget="8000.00", terms=dollars, seed=7))
 
     rows = rng.choice(malignant, size=(SIMULATIONS, LABORATORIES, ROWS))
     honest = MODEL.statistics(rows)  # (round, laboratory, statistic)
@@ -73,7 +74,7 @@ def main(folder: Path) -> dict[str, float]:
         truth = share(rule, honest)
         for lie_name, lie in LIES.items():
             reported = honest.copy()
-            reported[:, 0] = MODEL.statistics(lie.lie(np.random.default_rng(8), MODEL, rows[:, 0]))
+            reported[:, 0] = MODEL.statistics(lie.change_rows(np.random.default_rng(8), MODEL, rows[:, 0]))
             gains[rule_name, lie_name] = 100 * (share(rule, reported) - truth)
 
     print(f"\n{'gain, percent of the cap':<26}" + "".join(f"{name:>22}" for name in RULES))

@@ -58,7 +58,14 @@ def main(folder: Path) -> dict[str, float]:
     dealt = table.iloc[rng.permutation(len(table))[: CLINICS * ROWS]]
     dealt = dealt.assign(clinic=np.repeat([f"clinic {k + 1}" for k in range(CLINICS)], ROWS))
     paid = troth.pay(
-        dealt, MODEL, RULE, provider="clinic", columns=FEATURES, target="target", intercept=True, budget="8000", seed=7
+        dealt,
+        MODEL,
+        RULE,
+        provider="clinic",
+        columns=FEATURES,
+        budget="8000",
+        terms={"model": {"target": "target", "intercept": True}},
+        seed=7,
     )
     print(paid)
 
@@ -71,12 +78,12 @@ def main(folder: Path) -> dict[str, float]:
     own = features[drawn[:, 0]], answers[drawn[:, 0]]
     truth = share(honest)
 
-    reports = {("send nothing", 1.0): strategies.Nothing().lie(rng, MODEL, own)}
+    reports = {("send nothing", 1.0): strategies.Nothing().change_rows(rng, MODEL, own)}
     for size in STEPS:
-        reports["move answers up", size] = strategies.Shift(size).lie(rng, MODEL, own)
-        reports["blur answers", size] = strategies.Perturb(size).lie(rng, MODEL, own)
+        reports["move answers up", size] = strategies.Shift(size).change_rows(rng, MODEL, own)
+        reports["blur answers", size] = strategies.Perturb(size).change_rows(rng, MODEL, own)
         reports["shuffle answers", size] = shuffle(own, size, rng)
-        reports["withhold patients", size] = strategies.Withhold(size).lie(rng, MODEL, own)
+        reports["withhold patients", size] = strategies.Withhold(size).change_rows(rng, MODEL, own)
     gains = {}
     for key, told in reports.items():
         reported = honest.copy()

@@ -48,7 +48,7 @@ MODELS: dict[str, Any] = {
     "hospitals may differ": troth.models.LatentClass([1 / 24] * 24, "binary", RATES, dispersion=0.03),
 }
 RULE = troth.SyntheticPeers(draws=16)
-LIES: dict[str, strategies.Strategy] = {
+LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
     "flip 10% of labels": strategies.Flip(0.1),
@@ -94,7 +94,7 @@ def measure(model: Any, hospitals: list[Array]) -> dict[str, Array]:
     for name, lie in LIES.items():
         for liar, x in enumerate(rows):
             reported = honest.copy()
-            reported[:, liar] = model.statistics(lie.lie(rng, model, x))
+            reported[:, liar] = model.statistics(lie.change_rows(rng, model, x))
             gains[name][:, liar] = 100 * (share(reported) - truth)[:, liar]
     return gains
 

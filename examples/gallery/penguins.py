@@ -40,7 +40,7 @@ COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]
 MODEL = troth.models.Categorical([1, 1, 1])
 RULE = troth.SyntheticPeers(draws=16)
 SIMULATIONS = 3_000
-LIES: dict[str, strategies.Strategy] = {
+LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
     "make up data like mine": strategies.FabricateFromPosterior(),
@@ -60,9 +60,8 @@ def main(folder: Path) -> dict[str, float]:
             MODEL,
             RULE,
             provider="year",
-            categories=SPECIES,
             budget="300.00",
-            currency="USD",
+            terms={"campaign": {"currency": "USD"}, "model": {"categories": SPECIES}},
             seed=7,
         )
     )
@@ -95,7 +94,7 @@ def measure(sources: list[Array], sizes: list[int]) -> dict[str, Array]:
     for name, lie in LIES.items():
         for liar, x in enumerate(rows):
             reported = honest.copy()
-            reported[:, liar] = MODEL.statistics(lie.lie(rng, MODEL, x))
+            reported[:, liar] = MODEL.statistics(lie.change_rows(rng, MODEL, x))
             share = RULE.explain(MODEL, reported, rng=np.random.default_rng(8)).share
             gains[name][:, liar] = 100 * (share - truth)[:, liar]
     return gains

@@ -113,7 +113,8 @@ def main(folder: Path) -> dict[str, float]:
     table = table.assign(months=np.minimum(table["time"] // 30, MONTHS).astype(float))
     table = table.assign(institution="institution " + table["inst"].astype(int).astype(str))
     table = table[table.groupby("institution")["months"].transform("size") >= 8][["institution", "months"]]
-    print(troth.pay(table, MODEL, RULE, provider="institution", budget="1100.00", currency="USD", seed=7))
+    dollars = {"campaign": {"currency": "USD"}}
+    print(troth.pay(table, MODEL, RULE, provider="institution", budget="1100.00", terms=dollars, seed=7))
 
     reports = {str(name): rows.to_numpy() for name, rows in table.groupby("institution")["months"]}
     fit = troth.check_fit(MODEL, np.stack([MODEL.statistics(rows) for rows in reports.values()]))

@@ -206,7 +206,7 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
-    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", currency="EUR", seed=1)
+    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
     assert "paid" in str(paid)
     assert repr(paid).startswith("<Result campaign: SyntheticPeers")
     hostile = troth.pay(
@@ -236,6 +236,26 @@ def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
         troth.pay({**FRAME, "y": FRAME["x"]}, BERNOULLI, provider="who", budget="900")
     with pytest.raises(ValueError, match="model and a budget"):
         troth.pay(FRAME, BERNOULLI, provider="who")
+
+
+def test_the_other_terms_of_a_campaign_are_tables() -> None:
+    """Terms are checked like a campaign file, may hold all that one may, and say nothing twice."""
+    given: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
+    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **given)
+    mechanism = {"rule": "OneTime", "range": "exact"}
+    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **given)
+    assert spelled_out.totals == short.totals
+    refused: list[tuple[Any, str]] = [
+        ({"limits": {"row": 9}}, r"\[limits\].*'row'"),
+        ({"limit": {"rows": 9}}, "'limit'"),
+        ({"limits": 9}, r"terms: \[limits\] must be a table"),
+        ({"campaign": {"budget": "8"}}, r"terms: \[campaign\] budget is given twice"),
+        ({"model": {"alpha": 2}}, r"terms: \[model\] alpha is given twice"),
+        ({"mechanism": mechanism}, r"terms: \[mechanism\] rule is given twice"),
+    ]
+    for terms, message in refused:
+        with pytest.raises(troth.TrothError, match=message):
+            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **given)
 
 
 def test_the_demonstration_shows_that_lying_costs(tmp_path: Path) -> None:
@@ -287,7 +307,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", name=HOSTILE, currency="<b>", seed=1)
+    terms = {"campaign": {"name": HOSTILE, "currency": "<b>"}}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
     page = paid.write_report(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page

@@ -11,7 +11,7 @@ import pytest
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models, rivals, strategies
-from troth.audits.strategies import single_provider_lies
+from troth.audits.strategies import lies_for_model
 
 MODEL = models.Bernoulli(1, 1)
 ROWS = [12] * 4
@@ -151,6 +151,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         strategies.FabricateFromPrior(),
         strategies.FabricateFromPosterior(),
         strategies.ShuffleLabels(),
+        strategies.ScaleAnswers(),
         strategies.Pander(),
         strategies.Copy(),
         strategies.Collude(),
@@ -170,21 +171,24 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         assert len(rows) == len(accounts)
     assert played >= 11
     assert np.array_equal(strategies.Truthful().play(rng, model, data, honest, 0).statistics, honest)
-    assert all(isinstance(lie, strategies.Strategy) for lie in single_provider_lies(model))
+    assert all(isinstance(lie, strategies.Strategy) for lie in lies_for_model(model))
 
 
 def test_strategies_do_what_they_say() -> None:
     rng = generator(2)
     data = np.array([[1.0, 1.0, 0.0, 1.0]])
-    assert strategies.Replicate(2).lie(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
-    assert strategies.Withhold(0.5).lie(rng, MODEL, data).tolist() == [[1, 1]]
-    assert strategies.Flip(0.5).lie(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
-    assert strategies.Pander().lie(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
-    assert strategies.Nothing().lie(rng, MODEL, data).shape == (1, 0)
+    assert strategies.Replicate(2).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
+    assert strategies.Withhold(0.5).change_rows(rng, MODEL, data).tolist() == [[1, 1]]
+    assert strategies.Flip(0.5).change_rows(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
+    assert strategies.Pander().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
+    assert strategies.Nothing().change_rows(rng, MODEL, data).shape == (1, 0)
     normal = models.Normal(0, 1, 1)
     values = np.array([[1.0, 3.0]])
-    assert strategies.Shift(2.0).lie(rng, normal, values).tolist() == [[3.0, 5.0]]
-    assert strategies.Pander().lie(rng, normal, values).tolist() == [[2.0, 2.0]]
+    assert strategies.Shift(2.0).change_rows(rng, normal, values).tolist() == [[3.0, 5.0]]
+    assert strategies.Pander().change_rows(rng, normal, values).tolist() == [[2.0, 2.0]]
+    regression = models.LinearRegression([0.0], [[1.0]], 1.0)
+    z, y = strategies.ScaleAnswers(3.0).change_rows(rng, regression, (np.ones((1, 2, 1)), values))
+    assert (z.tolist(), y.tolist()) == ([[[1.0], [1.0]]], [[3.0, 9.0]])
     with pytest.raises(troth.ParameterError, match="share"):
         strategies.Withhold(1.5)
     with pytest.raises(troth.ParameterError, match="times"):

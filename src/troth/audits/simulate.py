@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.findings import Audit, Total
-from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
+from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
     Generator,
@@ -90,7 +90,7 @@ def audit(
         )
     scene = _Scene(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = list(single_provider_lies(scene.models[liar])) if single is None else [as_strategy(each) for each in single]
+    plays = lies_for_model(scene.models[liar]) if single is None else [as_strategy(each) for each in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(simulations, _CHUNK // scene.width))

@@ -45,8 +45,8 @@ def demo(
         )
     empty_share = result.rounds[0].payments[0].nothing
     typer.echo(
-        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of never paying less than "
-        "nothing."
+        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of payments that are never "
+        "negative."
     )
     typer.echo("Proved: under the model no report has a higher expected payment than the truth.")
     typer.echo("Assumed: given the true rate, clinics are independent and patients alike; the prior is right.")
@@ -64,7 +64,7 @@ def init(
     ] = None,
     rule: Annotated[
         str | None,
-        typer.Option(help="The payment rule, such as MultiDay.", show_default="SyntheticPeers"),
+        typer.Option(help="The payment rule, by its name.", show_default="the default rule"),
     ] = None,
     daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
     data: Annotated[

@@ -18,7 +18,7 @@ import numpy as np
 import troth
 from troth import divergences
 
-PROVIDERS, ROWS, ROUNDS = 10, 100, 4000
+PROVIDERS, ROWS, SIMULATIONS = 10, 100, 4000
 LIES = ("replicate", "withhold half", "corrupt 10%", "fabricate", "send nothing")
 PAGE = Path(__file__).parents[1] / "docs" / "incentives.md"
 
@@ -77,19 +77,19 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
     return found
 
 
-def reports(setting: Setting, rng: Any, rounds: int) -> dict[str, Any]:
+def reports(setting: Setting, rng: Any, simulations: int) -> dict[str, Any]:
     """Draw the truth and each lie of provider 0, ``(round, day, provider, statistic)``, with the same peers in all."""
     model = setting.model
-    theta = model.draw_parameters(rng, (rounds, 2, 1))
+    theta = model.draw_parameters(rng, (simulations, 2, 1))
     everyone = model.statistics(
-        model.draw_data(rng, np.broadcast_to(theta, (rounds, 2, PROVIDERS, theta.shape[-1])), ROWS)
+        model.draw_data(rng, np.broadcast_to(theta, (simulations, 2, PROVIDERS, theta.shape[-1])), ROWS)
     )
     data = model.draw_data(rng, theta[:, :, 0], ROWS)
     truth = model.statistics(data)
     half = (
         (data[0][..., : ROWS // 2, :], data[1][..., : ROWS // 2]) if isinstance(data, tuple) else data[..., : ROWS // 2]
     )
-    other = model.draw_parameters(rng, (rounds, 2))
+    other = model.draw_parameters(rng, (simulations, 2))
     own = {
         "truth": truth,
         "replicate": 2 * truth,
@@ -121,11 +121,11 @@ def strengths(setting: Setting, rule: troth.Rule, drawn: dict[str, Any]) -> dict
     return found
 
 
-def lines(rounds: int = ROUNDS) -> list[str]:
+def lines(simulations: int = SIMULATIONS) -> list[str]:
     """Return the tables, in Markdown."""
     out = []
     for setting in SETTINGS:
-        drawn = reports(setting, np.random.default_rng(11), rounds)
+        drawn = reports(setting, np.random.default_rng(11), simulations)
         out += [f"## {setting.name}", ""]
         out += [f"| rule | {' | '.join(LIES)} | the honest get |", "|---" * (len(LIES) + 2) + "|"]
         for name, rule in rules(setting).items():
@@ -138,7 +138,9 @@ def lines(rounds: int = ROUNDS) -> list[str]:
 
 
 def main() -> None:
-    print(f"What a lie costs, in percent of the cap ({PROVIDERS} providers with {ROWS} rows each, {ROUNDS} rounds)\n")
+    print(
+        f"What a lie costs, in percent of the cap ({PROVIDERS} providers with {ROWS} rows each, {SIMULATIONS} simulations)\n"
+    )
     table = lines()
     print("\n".join(table))
     if "--write" in sys.argv:

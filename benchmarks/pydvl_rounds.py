@@ -139,7 +139,7 @@ def _lie(rng: Any, model: Any, rows: list[Any], liar: int, lie: str) -> Any:
         "withhold half": strategies.Withhold(0.5),
         "send nothing": strategies.Nothing(),
     }[lie]
-    return strategy.lie(rng, model, own)
+    return strategy.change_rows(rng, model, own)
 
 
 def _provider(data: Any, i: int) -> Any:

@@ -48,7 +48,7 @@ LIES: list[Any] = [
 def main() -> None:
     """Audit every rule with every lie, print the table, draw the picture."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1] / "docs" / "images" / "comparison.png")
-    found = troth.compare(MODEL, RULES, LIES, ROWS, rounds=20_000)
+    found = troth.compare(MODEL, RULES, LIES, ROWS, simulations=20_000)
     print(found)
     found.plot(path)
     found.audits["Troth: SyntheticPeers"].plot(path.with_name("audit.png"))

@@ -12,7 +12,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "mechanisms": ("troth.mechanisms", "troth.mechanisms.divergences"),
     "certificates": ("troth.certificates",),
     "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.rivals"),
-    "history": ("troth.history", "troth.history.learn", "troth.history.lies"),
+    "history": ("troth.history", "troth.history.learn"),
     "information": (
         "troth.core.information",
         "troth.core.laws",

@@ -10,8 +10,8 @@ see the same population, and the textbook model holds. `hospitals.py` shows what
 **Assumed.** Each biopsy is malignant with one unknown probability, uniform beforehand: `Bernoulli(1, 1)`. Nobody
 knows it, and there is nothing to check reports against but other reports.
 
-**Measured.** One payment is noisy, so we speak of expected pay: 4,000 rounds in which every laboratory draws 71
-biopsies from the real ones, with replacement. The first laboratory lies, in the same rounds in which it was honest
+**Measured.** One payment is noisy, so we speak of expected pay: 4,000 simulations in which every laboratory draws 71
+biopsies from the real ones, with replacement. The first laboratory lies, in the same simulations in which it was honest
 before.
 
 **Found.** Every lie costs under every rule, but by very different amounts. Sending nothing costs 20.5% of the cap
@@ -36,7 +36,7 @@ import troth
 from troth import strategies
 from troth.core.contract import Array
 
-LABORATORIES, ROWS, ROUNDS = 8, 71, 4_000
+LABORATORIES, ROWS, SIMULATIONS = 8, 71, 4_000
 MODEL = troth.models.Bernoulli(alpha=1, beta=1)
 LIMITS = [2 * ROWS] * LABORATORIES  # announced: nobody may report more rows than this
 RULES: dict[str, troth.Rule] = {
@@ -44,7 +44,7 @@ RULES: dict[str, troth.Rule] = {
     "OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, LIMITS, low=-8)),
     "OneTime, exact": troth.OneTime(troth.exact_range(MODEL, LIMITS)),
 }
-LIES: dict[str, strategies.Strategy] = {
+LIES: dict[str, strategies.RowLie] = {
     "flip 10% of labels": strategies.Flip(0.1),
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
@@ -64,16 +64,17 @@ def main(folder: Path) -> dict[str, float]:
     dealt = rng.permutation(malignant)[: LABORATORIES * ROWS]
     names = np.repeat([f"laboratory {k + 1}" for k in range(LABORATORIES)], ROWS)
     frame = {"laboratory": names.tolist(), "malignant": dealt.astype(int).tolist()}
-    print(troth.pay(frame, MODEL, "SyntheticPeers", provider="laboratory", budget="8000.00", currency="USD", seed=7))
+    dollars = {"campaign": {"currency": "USD"}}
+    print(troth.pay(frame, MODEL, "SyntheticPeers", provider="laboratory", budget="8000.00", terms=dollars, seed=7))
 
-    rows = rng.choice(malignant, size=(ROUNDS, LABORATORIES, ROWS))
+    rows = rng.choice(malignant, size=(SIMULATIONS, LABORATORIES, ROWS))
     honest = MODEL.statistics(rows)  # (round, laboratory, statistic)
     gains = {}
     for rule_name, rule in RULES.items():
         truth = share(rule, honest)
         for lie_name, lie in LIES.items():
             reported = honest.copy()
-            reported[:, 0] = MODEL.statistics(lie.lie(np.random.default_rng(8), MODEL, rows[:, 0]))
+            reported[:, 0] = MODEL.statistics(lie.change_rows(np.random.default_rng(8), MODEL, rows[:, 0]))
             gains[rule_name, lie_name] = 100 * (share(rule, reported) - truth)
 
     print(f"\n{'gain, percent of the cap':<26}" + "".join(f"{name:>22}" for name in RULES))
@@ -97,7 +98,7 @@ def mean(gain: Array) -> float:
 
 
 def error(gain: Array) -> float:
-    """Return its standard error over rounds."""
+    """Return its standard error over simulations."""
     return float(gain.std() / len(gain) ** 0.5)
 
 

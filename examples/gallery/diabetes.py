@@ -9,8 +9,8 @@ answer.
 **Assumed.** A linear regression with unknown coefficients and unknown noise, `LinearRegressionUnknownNoise`, with a
 weak prior, paid by `SyntheticPeers`. Nothing is assumed about the features.
 
-**Measured.** 1,000 rounds in which every clinic draws its patients from the real ones, with replacement. One clinic
-lies, more and more: it moves its answers up, blurs them, or pairs some features with other patients' answers.
+**Measured.** 1,000 simulations in which every clinic draws its patients from the real ones, with replacement. One
+clinic lies, more and more: it moves its answers up, blurs them, or pairs some features with other patients' answers.
 
 **Found.** The honest earn 99.6% of the cap, because the 385 patients of the peers leave little doubt. Gross lies
 cost more than half of the cap: shuffling all answers 57.3%, moving them up by a standard deviation 57.8%. The price
@@ -35,7 +35,7 @@ import troth
 from troth import strategies
 from troth.core.contract import Array, Generator
 
-CLINICS, ROWS, ROUNDS = 8, 55, 1_000
+CLINICS, ROWS, SIMULATIONS = 8, 55, 1_000
 FEATURES = ["bmi", "bp", "s5"]
 MODEL = troth.models.LinearRegressionUnknownNoise(mean=[0] * 4, precision=np.eye(4), shape=2, scale=1)
 RULE = troth.SyntheticPeers(draws=16)
@@ -58,25 +58,32 @@ def main(folder: Path) -> dict[str, float]:
     dealt = table.iloc[rng.permutation(len(table))[: CLINICS * ROWS]]
     dealt = dealt.assign(clinic=np.repeat([f"clinic {k + 1}" for k in range(CLINICS)], ROWS))
     paid = troth.pay(
-        dealt, MODEL, RULE, provider="clinic", columns=FEATURES, target="target", intercept=True, budget="8000", seed=7
+        dealt,
+        MODEL,
+        RULE,
+        provider="clinic",
+        columns=FEATURES,
+        budget="8000",
+        terms={"model": {"target": "target", "intercept": True}},
+        seed=7,
     )
     print(paid)
 
     features = np.column_stack([np.ones(len(table)), table[FEATURES]])
     answers = table["target"].to_numpy()
-    drawn = rng.integers(len(table), size=(ROUNDS, CLINICS, ROWS))
+    drawn = rng.integers(len(table), size=(SIMULATIONS, CLINICS, ROWS))
     reported_by_all = MODEL.statistics((features[drawn], answers[drawn]))
     # Pay depends on peers through the sum of their statistics alone, so one row for them all is enough.
     honest = np.stack([reported_by_all[:, 0], reported_by_all[:, 1:].sum(axis=1)], axis=1)
     own = features[drawn[:, 0]], answers[drawn[:, 0]]
     truth = share(honest)
 
-    reports = {("send nothing", 1.0): strategies.Nothing().lie(rng, MODEL, own)}
+    reports = {("send nothing", 1.0): strategies.Nothing().change_rows(rng, MODEL, own)}
     for size in STEPS:
-        reports["move answers up", size] = strategies.Shift(size).lie(rng, MODEL, own)
-        reports["blur answers", size] = strategies.Perturb(size).lie(rng, MODEL, own)
+        reports["move answers up", size] = strategies.Shift(size).change_rows(rng, MODEL, own)
+        reports["blur answers", size] = strategies.Perturb(size).change_rows(rng, MODEL, own)
         reports["shuffle answers", size] = shuffle(own, size, rng)
-        reports["withhold patients", size] = strategies.Withhold(size).lie(rng, MODEL, own)
+        reports["withhold patients", size] = strategies.Withhold(size).change_rows(rng, MODEL, own)
     gains = {}
     for key, told in reports.items():
         reported = honest.copy()
@@ -85,10 +92,10 @@ def main(folder: Path) -> dict[str, float]:
 
     print(f"\nthe honest earn {100 * truth.mean():.1f}% of the cap; what lies gain, percent of the cap")
     for (lie, size), gain in gains.items():
-        print(f"  {lie:<18} {size:<6g} {gain.mean():+7.2f} ± {gain.std() / ROUNDS**0.5:.2f}")
+        print(f"  {lie:<18} {size:<6g} {gain.mean():+7.2f} ± {gain.std() / SIMULATIONS**0.5:.2f}")
     draw(gains, folder / "diabetes.png")
     found = {f"{lie} {size:g}": float(gain.mean()) for (lie, size), gain in gains.items()}
-    errors = {f"{lie} {size:g}, error": float(gain.std() / ROUNDS**0.5) for (lie, size), gain in gains.items()}
+    errors = {f"{lie} {size:g}, error": float(gain.std() / SIMULATIONS**0.5) for (lie, size), gain in gains.items()}
     return {"honest": 100 * float(truth.mean()), **found, **errors}
 
 
@@ -109,7 +116,7 @@ def draw(gains: dict[tuple[str, float], Array], path: Path) -> None:
     }
     for lie, (colour, marker, unit) in styles.items():
         cost = [0.0, *(-gains[lie, size].mean() for size in STEPS)]
-        error = [0.0, *(3 * gains[lie, size].std() / ROUNDS**0.5 for size in STEPS)]
+        error = [0.0, *(3 * gains[lie, size].std() / SIMULATIONS**0.5 for size in STEPS)]
         axes.errorbar((0.0, *STEPS), cost, error, color=colour, marker=marker, label=f"{lie}, {unit}")
     axes.axhline(0, color="black", linewidth=1)
     axes.grid(alpha=0.3)

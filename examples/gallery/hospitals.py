@@ -11,7 +11,7 @@ patients, is left out. These are hospitals that chose their own patients: 22% fe
 differ: `LatentClass` with 24 possible rates and a dispersion of 0.03, so that each hospital's own rate scatters
 around the common one.
 
-**Measured.** `check_fit` on the real reports. Then 1,000 rounds of expected pay under `SyntheticPeers`, each
+**Measured.** `check_fit` on the real reports. Then 1,000 simulations of expected pay under `SyntheticPeers`, each
 hospital drawing patients from its own, so that hospitals go on differing as they do.
 
 **Found.** `check_fit` says that the textbook model does not fit. Paying with it would be a mistake: sending nothing
@@ -40,7 +40,7 @@ import troth
 from troth import strategies
 from troth.core.contract import Array
 
-ROUNDS = 1_000
+SIMULATIONS = 1_000
 NAMES = {"1_UM": "Michigan", "2_IU": "Indiana", "3_UK": "Kentucky"}
 RATES = [(k + 0.5) / 48 for k in range(24)]  # 1% to 49%
 MODELS: dict[str, Any] = {
@@ -48,7 +48,7 @@ MODELS: dict[str, Any] = {
     "hospitals may differ": troth.models.LatentClass([1 / 24] * 24, "binary", RATES, dispersion=0.03),
 }
 RULE = troth.SyntheticPeers(draws=16)
-LIES: dict[str, strategies.Strategy] = {
+LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
     "flip 10% of labels": strategies.Flip(0.1),
@@ -71,7 +71,7 @@ def main(folder: Path) -> dict[str, float]:
         print(f"\n{title}: {str(fit).splitlines()[0]}\n{'':<24}" + "".join(f"{name:>18}" for name in ill))
         found[f"{title}: plausible"] = float(fit.plausible)
         for lie, gain in measure(model, list(ill.values())).items():
-            error = gain.std(axis=0) / ROUNDS**0.5
+            error = gain.std(axis=0) / SIMULATIONS**0.5
             cells = [f"{m:+.2f} ± {e:.2f}" for m, e in zip(gain.mean(axis=0), error, strict=True)]
             print(f"{lie:<24}" + "".join(f"{cell:>18}" for cell in cells))
             found |= {f"{title}: {lie}, {who}": float(m) for who, m in zip(ill, gain.mean(axis=0), strict=True)}
@@ -82,7 +82,7 @@ def main(folder: Path) -> dict[str, float]:
 def measure(model: Any, hospitals: list[Array]) -> dict[str, Array]:
     """Return what each lie gains in each round, ``(round, hospital)``, in percent of the cap."""
     rng = np.random.default_rng(7)
-    rows = [rng.choice(own, size=(ROUNDS, len(own))) for own in hospitals]
+    rows = [rng.choice(own, size=(SIMULATIONS, len(own))) for own in hospitals]
     sizes = np.array([len(own) for own in hospitals])
 
     def share(reports: Array) -> Array:
@@ -94,7 +94,7 @@ def measure(model: Any, hospitals: list[Array]) -> dict[str, Array]:
     for name, lie in LIES.items():
         for liar, x in enumerate(rows):
             reported = honest.copy()
-            reported[:, liar] = model.statistics(lie.lie(rng, model, x))
+            reported[:, liar] = model.statistics(lie.change_rows(rng, model, x))
             gains[name][:, liar] = 100 * (share(reported) - truth)[:, liar]
     return gains
 

@@ -9,7 +9,7 @@ field teams each saw all islands. Split by *island*, three stations each saw the
 **Assumed.** All providers draw from one unknown mix of species, any mix being equally likely beforehand:
 `Categorical([1, 1, 1])`, paid by `SyntheticPeers`.
 
-**Measured.** `check_fit` asks whether the reports could come from the model at all. Then 3,000 rounds of expected
+**Measured.** `check_fit` asks whether the reports could come from the model at all. Then 3,000 simulations of expected
 pay: each provider's birds are drawn anew from the birds of its kind. Teams of a year draw from all birds, as the
 model says and `check_fit` allows; stations draw from their own island, where the birds differ.
 
@@ -39,8 +39,8 @@ SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]
 MODEL = troth.models.Categorical([1, 1, 1])
 RULE = troth.SyntheticPeers(draws=16)
-ROUNDS = 3_000
-LIES: dict[str, strategies.Strategy] = {
+SIMULATIONS = 3_000
+LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),
     "make up data like mine": strategies.FabricateFromPosterior(),
@@ -60,9 +60,8 @@ def main(folder: Path) -> dict[str, float]:
             MODEL,
             RULE,
             provider="year",
-            categories=SPECIES,
             budget="300.00",
-            currency="USD",
+            terms={"campaign": {"currency": "USD"}, "model": {"categories": SPECIES}},
             seed=7,
         )
     )
@@ -77,7 +76,7 @@ def main(folder: Path) -> dict[str, float]:
         # Years are samples of one population, islands are populations of their own.
         sources = [codes] * len(groups) if fit.plausible else list(groups.values())
         for lie, gain in measure(sources, [len(rows) for rows in groups.values()]).items():
-            error = gain.mean(axis=1).std() / ROUNDS**0.5
+            error = gain.mean(axis=1).std() / SIMULATIONS**0.5
             print(f"  {lie:<24} {gain.mean():+6.2f} ± {error:.2f} percent of the cap")
             found |= {f"{column}: {lie}": float(gain.mean()), f"{column}: {lie}, error": float(error)}
         counts |= dict(zip(groups, reports, strict=True))
@@ -88,14 +87,14 @@ def main(folder: Path) -> dict[str, float]:
 def measure(sources: list[Array], sizes: list[int]) -> dict[str, Array]:
     """Return what each lie gains in each round, ``(round, provider)``, in percent of the cap."""
     rng = np.random.default_rng(7)
-    rows = [rng.choice(source, size=(ROUNDS, size)) for source, size in zip(sources, sizes, strict=True)]
+    rows = [rng.choice(source, size=(SIMULATIONS, size)) for source, size in zip(sources, sizes, strict=True)]
     honest = np.stack([MODEL.statistics(x) for x in rows], axis=1)
     truth = RULE.explain(MODEL, honest, rng=np.random.default_rng(8)).share
     gains = {name: np.empty_like(truth) for name in LIES}
     for name, lie in LIES.items():
         for liar, x in enumerate(rows):
             reported = honest.copy()
-            reported[:, liar] = MODEL.statistics(lie.lie(rng, MODEL, x))
+            reported[:, liar] = MODEL.statistics(lie.change_rows(rng, MODEL, x))
             share = RULE.explain(MODEL, reported, rng=np.random.default_rng(8)).share
             gains[name][:, liar] = 100 * (share - truth)[:, liar]
     return gains

@@ -18,7 +18,7 @@ months add over patients, and θ integrates out:
 Drawing parameters and fresh statistics is four more lines, and then `SyntheticPeers` can pay with it.
 
 **Measured.** `troth.check_model` runs the laws that every model must obey: a wrong log evidence, a slip in a prior,
-draws that do not match, all fail. `check_fit` asks whether the eleven could come from the model. Then 2,000 rounds
+draws that do not match, all fail. `check_fit` asks whether the eleven could come from the model. Then 2,000 simulations
 of expected pay, each institution drawing its patients from all; the largest one lies.
 
 **Found.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Every lie costs:
@@ -45,7 +45,7 @@ from scipy.special import betaln
 import troth
 from troth.core.contract import Array, Generator
 
-MONTHS, ROUNDS = 6, 2_000
+MONTHS, SIMULATIONS = 6, 2_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ def main(folder: Path) -> dict[str, float]:
     table = table.assign(months=np.minimum(table["time"] // 30, MONTHS).astype(float))
     table = table.assign(institution="institution " + table["inst"].astype(int).astype(str))
     table = table[table.groupby("institution")["months"].transform("size") >= 8][["institution", "months"]]
-    print(troth.pay(table, MODEL, RULE, provider="institution", budget="1100.00", currency="USD", seed=7))
+    dollars = {"campaign": {"currency": "USD"}}
+    print(troth.pay(table, MODEL, RULE, provider="institution", budget="1100.00", terms=dollars, seed=7))
 
     reports = {str(name): rows.to_numpy() for name, rows in table.groupby("institution")["months"]}
     fit = troth.check_fit(MODEL, np.stack([MODEL.statistics(rows) for rows in reports.values()]))
@@ -121,18 +122,19 @@ def main(folder: Path) -> dict[str, float]:
 
     sizes = sorted((len(rows) for rows in reports.values()), reverse=True)
     rng = np.random.default_rng(7)
-    rounds = [[rng.choice(table["months"].to_numpy(), size) for size in sizes] for _ in range(ROUNDS)]
-    honest = np.stack([[MODEL.statistics(rows) for rows in one] for one in rounds])
+    drawn = [[rng.choice(table["months"].to_numpy(), size) for size in sizes] for _ in range(SIMULATIONS)]
+    honest = np.stack([[MODEL.statistics(rows) for rows in one] for one in drawn])
     truth = share(honest)
     gains = {}
     for name, lie in LIES.items():
         reported = honest.copy()
-        reported[:, 0] = [MODEL.statistics(lie(one[0])) for one in rounds]
+        reported[:, 0] = [MODEL.statistics(lie(one[0])) for one in drawn]
         gains[name] = 100 * (share(reported) - truth)
-        print(f"  {name:<28} {gains[name].mean():+6.2f} ± {gains[name].std() / ROUNDS**0.5:.2f} percent of the cap")
+        error = gains[name].std() / SIMULATIONS**0.5
+        print(f"  {name:<28} {gains[name].mean():+6.2f} ± {error:.2f} percent of the cap")
     draw(reports, gains, folder / "survival.png")
     found = {name: float(gain.mean()) for name, gain in gains.items()}
-    errors = {f"{name}, error": float(gain.std() / ROUNDS**0.5) for name, gain in gains.items()}
+    errors = {f"{name}, error": float(gain.std() / SIMULATIONS**0.5) for name, gain in gains.items()}
     return {
         **kept,
         "laws": float(len(laws.obeyed)),
@@ -165,7 +167,7 @@ def draw(reports: dict[str, Array], gains: dict[str, Array], path: Path) -> None
     left.set_title(f"{len(reports)} institutions", loc="left", fontsize=11)
     left.legend(loc="lower left")
     mean = [-gain.mean() for gain in gains.values()]
-    error = [3 * gain.std() / ROUNDS**0.5 for gain in gains.values()]
+    error = [3 * gain.std() / SIMULATIONS**0.5 for gain in gains.values()]
     right.barh(list(gains), mean, xerr=error, color="#5e3c99", ecolor="#e66101")
     right.invert_yaxis()
     right.axvline(0, color="black", linewidth=1)

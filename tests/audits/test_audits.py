@@ -11,11 +11,11 @@ import pytest
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models, rivals, strategies
-from troth.audits.strategies import single_provider_lies
+from troth.audits.strategies import lies_for_model
 
 MODEL = models.Bernoulli(1, 1)
 ROWS = [12] * 4
-ROUNDS = 200_000 if SOAK else 20_000
+SIMULATIONS = 200_000 if SOAK else 20_000
 
 
 def truthful_rules(model: Any, rows: list[int], values: Any = None) -> dict[str, troth.Rule]:
@@ -35,7 +35,7 @@ def test_no_single_provider_lie_gains_under_a_truthful_rule(name: str) -> None:
     rows = [6] * 4
     values = {"poisson": (0, 200), "geometric": (0, 5000), "negative binomial": (0, 5000)}.get(name)
     for rule in truthful_rules(model, rows, values).values():
-        found = troth.audit(model, rule, rows=rows, rounds=4000)
+        found = troth.audit(model, rule, rows=rows, simulations=4000)
         assert found.gaining() == [], str(found)
         assert len(found.findings) >= 6
 
@@ -58,7 +58,7 @@ def test_audits_agree_with_exact_expectations() -> None:
     model = models.Bernoulli(1.5, 1)
     lies = [strategies.Nothing(), strategies.Pander(), strategies.Flip(1.0)]
     for rule in (troth.OneTime(troth.exact_range(model, [6, 4, 4])), troth.MultiDay()):
-        found = troth.audit(model, rule, lies, [3, 2, 2], rounds=ROUNDS)
+        found = troth.audit(model, rule, lies, [3, 2, 2], simulations=SIMULATIONS)
         for finding, lie in (
             (found["report nothing"], lambda ones: (0, 0)),
             (found["pander"], lambda ones: (0, 3) if ones > 1.5 else (3, 0)),
@@ -82,7 +82,7 @@ def test_a_planted_profitable_lie_is_detected() -> None:
             share = 1 / (1 + np.exp(-this_round.log_pmi())) + 0.002 * this_round.own.sum(axis=-1)
             return troth.Breakdown(np.clip(share, 0, 1))
 
-    found = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, rounds=ROUNDS)
+    found = troth.audit(MODEL, PaysForRows(), [strategies.Replicate(3)], ROWS, simulations=SIMULATIONS)
     assert found.gaining()[0].lie == "replicate 3 times"
     assert found.findings[0].verdict == "GAINS"
 
@@ -97,14 +97,14 @@ def test_what_people_do_today_pays_liars() -> None:
         (rivals.OutOfBag(), strategies.Pander()),
     ]
     for rule, lie in cases:
-        found = troth.audit(MODEL, rule, [lie], ROWS, rounds=ROUNDS).findings[0]
+        found = troth.audit(MODEL, rule, [lie], ROWS, simulations=SIMULATIONS).findings[0]
         if isinstance(rule, rivals.FixedPrice):
             assert found.gain == 0  # making data up costs nothing, and earns as much as the truth
         else:
             assert found.verdict == "GAINS", (rule, found)
-    withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, rounds=1000).findings[0]
+    withheld = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Withhold(0.9)], ROWS, simulations=1000).findings[0]
     assert withheld.gain == 0
-    split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, rounds=1000).findings[0]
+    split = troth.audit(MODEL, rivals.FixedPrice(), [strategies.Split(3)], ROWS, simulations=1000).findings[0]
     assert split.verdict == "GAINS"
 
 
@@ -115,7 +115,11 @@ def _towards_ones(data: Any, rng: Any) -> Any:
 def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
     rule = troth.SyntheticPeers(draws=8)
     found = troth.audit(
-        MODEL, rule, [strategies.Collude(2, strategies.Replicate(5)), strategies.Split(2)], [10] * 4, rounds=ROUNDS
+        MODEL,
+        rule,
+        [strategies.Collude(2, strategies.Replicate(5)), strategies.Split(2)],
+        [10] * 4,
+        simulations=SIMULATIONS,
     )
     names = [f.lie for f in found.findings]
     assert names == [
@@ -147,6 +151,7 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         strategies.FabricateFromPrior(),
         strategies.FabricateFromPosterior(),
         strategies.ShuffleLabels(),
+        strategies.ScaleAnswers(),
         strategies.Pander(),
         strategies.Copy(),
         strategies.Collude(),
@@ -166,21 +171,24 @@ def test_every_strategy_plays_every_family_or_says_why_not(name: str) -> None:
         assert len(rows) == len(accounts)
     assert played >= 11
     assert np.array_equal(strategies.Truthful().play(rng, model, data, honest, 0).statistics, honest)
-    assert all(isinstance(lie, strategies.Strategy) for lie in single_provider_lies(model))
+    assert all(isinstance(lie, strategies.Strategy) for lie in lies_for_model(model))
 
 
 def test_strategies_do_what_they_say() -> None:
     rng = generator(2)
     data = np.array([[1.0, 1.0, 0.0, 1.0]])
-    assert strategies.Replicate(2).lie(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
-    assert strategies.Withhold(0.5).lie(rng, MODEL, data).tolist() == [[1, 1]]
-    assert strategies.Flip(0.5).lie(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
-    assert strategies.Pander().lie(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
-    assert strategies.Nothing().lie(rng, MODEL, data).shape == (1, 0)
+    assert strategies.Replicate(2).change_rows(rng, MODEL, data).tolist() == [[1, 1, 0, 1, 1, 1, 0, 1]]
+    assert strategies.Withhold(0.5).change_rows(rng, MODEL, data).tolist() == [[1, 1]]
+    assert strategies.Flip(0.5).change_rows(rng, MODEL, data).tolist() == [[0, 0, 0, 1]]
+    assert strategies.Pander().change_rows(rng, MODEL, data).tolist() == [[1, 1, 1, 1]]
+    assert strategies.Nothing().change_rows(rng, MODEL, data).shape == (1, 0)
     normal = models.Normal(0, 1, 1)
     values = np.array([[1.0, 3.0]])
-    assert strategies.Shift(2.0).lie(rng, normal, values).tolist() == [[3.0, 5.0]]
-    assert strategies.Pander().lie(rng, normal, values).tolist() == [[2.0, 2.0]]
+    assert strategies.Shift(2.0).change_rows(rng, normal, values).tolist() == [[3.0, 5.0]]
+    assert strategies.Pander().change_rows(rng, normal, values).tolist() == [[2.0, 2.0]]
+    regression = models.LinearRegression([0.0], [[1.0]], 1.0)
+    z, y = strategies.ScaleAnswers(3.0).change_rows(rng, regression, (np.ones((1, 2, 1)), values))
+    assert (z.tolist(), y.tolist()) == ([[[1.0], [1.0]]], [[3.0, 9.0]])
     with pytest.raises(troth.ParameterError, match="share"):
         strategies.Withhold(1.5)
     with pytest.raises(troth.ParameterError, match="times"):
@@ -231,27 +239,30 @@ def test_best_response_finds_the_best_of_all_reports() -> None:
 
 def test_lies_beyond_the_declared_rows_are_refused_and_earn_nothing() -> None:
     rule = troth.OneTime(troth.exact_range(MODEL, [10, 10]))
-    found = troth.audit(MODEL, rule, [strategies.Replicate(5)], [10, 10], rounds=2000).findings[0]
+    found = troth.audit(MODEL, rule, [strategies.Replicate(5)], [10, 10], simulations=2000).findings[0]
     assert 0 < found.refused < 1
     assert found.verdict == "loses"
 
 
 def test_a_finding_does_not_depend_on_the_lies_before_it() -> None:
     alone, late = (
-        troth.audit(MODEL, troth.MultiDay(), [*before, strategies.FabricateFromPrior()], ROWS, rounds=500)
+        troth.audit(MODEL, troth.MultiDay(), [*before, strategies.FabricateFromPrior()], ROWS, simulations=500)
         for before in ([], [strategies.Perturb()])
     )
     assert alone.findings[-1] == late.findings[-1]
 
 
 def test_audits_can_be_repeated_and_say_what_they_could_see(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=3000) for _ in range(2))
+    one, two = (troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=3000) for _ in range(2))
     assert one == two
     assert one.findings[0].detectable > 0
     assert one.empty_share == pytest.approx(troth.divergences.logistic.empty_share)
-    more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, rounds=30_000, show_progress=True)
+    calls: list[tuple[int, int]] = []
+    more = troth.audit(MODEL, troth.MultiDay(), rows=ROWS, simulations=30_000, watch=lambda *call: calls.append(call))
     assert more.findings[0].detectable < one.findings[0].detectable
-    assert "100%" in capsys.readouterr().err
+    assert calls == sorted(calls)
+    assert calls[-1] == (30_000, 30_000)
+    assert capsys.readouterr() == ("", "")
     assert "replicate 2 times" in str(one)
     assert one.to_dict()["findings"][0]["verdict"]
 
@@ -267,7 +278,7 @@ def test_mistakes_are_explained() -> None:
 
 def test_providers_with_different_models_can_be_audited() -> None:
     given = troth.combine([models.Normal(0, 1, 1), models.Normal(0, 1, 2), models.Normal(0, 1, 1)])
-    found = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], rounds=4000, liar=1)
+    found = troth.audit(given, troth.SyntheticPeers(draws=4), rows=[5, 6, 7], simulations=4000, liar=1)
     assert found.gaining() == []
 
 
@@ -278,7 +289,7 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
         "MultiDay": troth.MultiDay(),
     }
     lies = [strategies.Replicate(), strategies.Nothing(), strategies.Pander()]
-    found = troth.compare(MODEL, rules, lies, ROWS, rounds=2000)
+    found = troth.compare(MODEL, rules, lies, ROWS, simulations=2000)
     assert "replicate 2 times" in str(found)
     assert "*" in str(found)
     found.plot(tmp_path / "comparison.png")
@@ -298,9 +309,9 @@ def test_finite_models_of_any_size_can_be_audited() -> None:
             rivals.OutOfBag(),
             rivals.ShapleyValue(),
         ):
-            found = troth.audit(model, rule, rows=rows, rounds=1000)
+            found = troth.audit(model, rule, rows=rows, simulations=1000)
             assert len(found.findings) >= 6
-    impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], rounds=1000).findings[0]
+    impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], simulations=1000).findings[0]
     assert impossible.refused > 0.5
 
 
@@ -314,7 +325,7 @@ def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() ->
         troth.MultiDay(),
         [spoil, strategies.Truthful(), lambda d, r: d, lambda d, r: np.ones_like(d)],
         ROWS,
-        rounds=2000,
+        simulations=2000,
     )
     assert found["tell the truth"].gain == 0
     names = [f.lie for f in found.findings]
@@ -326,9 +337,9 @@ def test_lies_with_the_same_name_are_told_apart_and_cannot_touch_each_other() ->
 def test_shapley_orders_differ_from_round_to_round() -> None:
     rule = rivals.ShapleyValue(orders=1)
     one, two = (
-        troth.audit(MODEL, rule, [strategies.FabricateFromPrior()], [10] * 3, rounds=20_000, rng=generator(s)).findings[
-            0
-        ]
+        troth.audit(
+            MODEL, rule, [strategies.FabricateFromPrior()], [10] * 3, simulations=20_000, rng=generator(s)
+        ).findings[0]
         for s in (0, 1)
     )
     assert max(one.low, two.low) < min(one.high, two.high)
@@ -340,14 +351,14 @@ def test_wrapped_rules_and_refused_reports_are_enumerated_too() -> None:
     short = troth.OneTime(troth.exact_range(MODEL, [3, 2, 2]))
     assert troth.best_response(MODEL, short, [3, 2, 2], most=5).gain <= 1e-12
     late = troth.MultiDay(last=troth.OneTime(troth.exact_range(MODEL, [4] * 3)))
-    assert troth.audit(MODEL, late, [strategies.Replicate(3)], [4] * 3, rounds=500).findings
+    assert troth.audit(MODEL, late, [strategies.Replicate(3)], [4] * 3, simulations=500).findings
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"rng": 7},
-        {"rounds": 0},
+        {"simulations": 0},
         {"rows": [4, -4]},
         {"rows": [4.5, 4]},
         {"false_alarm": 2.0},
@@ -360,10 +371,10 @@ def test_bad_arguments_are_typed_errors(options: dict[str, Any]) -> None:
         "rule": troth.MultiDay(),
         "rows": [4, 4],
         "lies": [strategies.Nothing()],
-        "rounds": 100,
+        "simulations": 100,
         **options,
     }
     with pytest.raises(troth.TrothError):
         troth.audit(MODEL, given.pop("rule"), given.pop("lies"), given.pop("rows"), **given)
     with pytest.raises(troth.ParameterError, match="5 members"):
-        troth.audit(MODEL, troth.MultiDay(), [strategies.Collude(5)], [4, 4, 4], rounds=100)
+        troth.audit(MODEL, troth.MultiDay(), [strategies.Collude(5)], [4, 4, 4], simulations=100)

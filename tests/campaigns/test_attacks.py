@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
 from troth.campaigns.ledger import Ledger, LedgerError
+from troth.campaigns.toml import to_toml
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
 from troth.results.explanation import printable
@@ -78,13 +80,22 @@ ROUNDS = {
 
 @pytest.mark.parametrize("case", ROUNDS)
 def test_ledgers_that_break_their_own_terms_are_refused(case: str) -> None:
-    paid = troth.pay(days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", days=3).verify()
+    paid = troth.pay(
+        days(3), B, troth.MultiDay(), provider="who", day="day", budget="9.00", terms={"campaign": {"days": 3}}
+    ).verify()
     with pytest.raises(LedgerError):
         troth.verify(forged(paid, ROUNDS[case]))
 
 
 def test_limits_hold_for_ledgers_too() -> None:
-    paid = troth.pay({"who": list("aabb"), "x": [1, 0, 1, 1]}, B, "OneTime", provider="who", budget="9", rows=2)
+    paid = troth.pay(
+        {"who": list("aabb"), "x": [1, 0, 1, 1]},
+        B,
+        "OneTime",
+        provider="who",
+        budget="9",
+        terms={"limits": {"rows": 2}},
+    )
 
     def larger(entries: list[dict[str, Any]]) -> None:
         for entry in entries:
@@ -99,7 +110,11 @@ def test_codes_with_nulls_or_repeats_count_right() -> None:
     labels = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 0, 1, 0]), pa.array(["cat", "dog", None]))
     with pytest.raises(DataError, match="missing|not among"):
         troth.pay(
-            pa.table({"p": list("aaabbb"), "x": labels}), C3, provider="p", budget="9", categories=["cat", "dog", "owl"]
+            pa.table({"p": list("aaabbb"), "x": labels}),
+            C3,
+            provider="p",
+            budget="9",
+            terms={"model": {"categories": ["cat", "dog", "owl"]}},
         )
     names = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2, 2, 2]), pa.array(["a", "a", "b"]))
     paid = troth.pay(pa.table({"p": names, "x": [1, 1, 0, 1, 0, 0]}), B, provider="p", budget="9", seed=1)
@@ -148,9 +163,20 @@ def test_commitments_find_their_place(layout: str, tmp_path: Path, monkeypatch: 
     assert (b"\r\n" in path.read_bytes()) == ("\r\n" in layout)
 
 
+def test_settings_of_any_kind_are_written_as_toml() -> None:
+    plain = {
+        "model": {"prior": {'a "b"\n\x7f\u2028': [[0.1 + 0.2, 1e-300]] * 9}, "": [True, -3, "\x00", []], "none": {}},
+        "weights": {"lab.B": "0.5", "ü": 2},
+    }
+    assert tomllib.loads(to_toml(plain)) == plain
+    for value in (float("nan"), float("inf"), None, {1, 2}):
+        with pytest.raises(troth.ParameterError, match="cannot be written into a campaign file"):
+            to_toml({"model": {"alpha": [1.0, value]}})
+
+
 def test_names_and_groups_do_not_mix() -> None:
     frame = {"p": ["a", "b", "c", "group g", "g"] * 4, "x": [1, 1, 0, 1, 0] * 4}
-    paid = troth.pay(frame, B, provider="p", budget="40", groups={"g": ["a", "b"]}, seed=1)
+    paid = troth.pay(frame, B, provider="p", budget="40", terms={"groups": {"g": ["a", "b"]}}, seed=1)
     assert [p.cap for p in paid.rounds[0].payments] == [500, 500, 1000, 1000, 1000]
 
 
@@ -158,7 +184,12 @@ def test_names_cannot_steer_a_terminal(tmp_path: Path, monkeypatch: pytest.Monke
     evil = "\x1b]0;x\x07\x1b[2Jevil\u202e\nline"
     assert printable(evil) == "�]0;x��[2Jevil��line"
     paid = troth.pay(
-        {"p": [evil, "b"] * 3, "x": [1, 0] * 3}, B, provider="p", budget="9", name="[/x]", currency="[/y]", seed=1
+        {"p": [evil, "b"] * 3, "x": [1, 0] * 3},
+        B,
+        provider="p",
+        budget="9",
+        terms={"campaign": {"name": "[/x]", "currency": "[/y]"}},
+        seed=1,
     )
     assert "\x1b" not in str(paid)
     assert "\x1b" not in paid.explain(evil.strip())
@@ -357,11 +388,11 @@ def test_what_is_paid_verifies_at_the_edge_of_declared_values(model: Any) -> Non
             x = np.floor(x)
             low, high = float(np.floor(low)), float(np.ceil(high))
         frame: dict[str, Any] = {"p": [*"aabbcc"] * 2, "x": x}
-        options: dict[str, Any] = {}
+        terms: dict[str, Any] = {"limits": {"values": (low, high)}}
         if isinstance(model, troth.models.LinearRegression):
             frame["y"] = rng.choice([low, high], 12)
-            options = {"columns": "x", "target": "y", "intercept": True}
-        paid = troth.pay(frame, model, provider="p", budget="9.00", seed=1, values=(low, high), **options)
+            terms["model"] = {"target": "y", "intercept": True}
+        paid = troth.pay(frame, model, provider="p", budget="9.00", terms=terms, seed=1)
         assert paid.verify().paid == paid.paid
 
 
@@ -375,7 +406,7 @@ def test_untyped_engines_are_looked_at_value_by_value(tmp_path: Path) -> None:
     frame = pd.DataFrame({"p": list("aab"), "x": [1.2, 2.0, 1.6]})
     for table in (frame, ibis.memtable(frame)):
         with pytest.raises(DataError, match="fractions"):
-            troth.pay(table, B, provider="p", budget="9", categories=["1", "2"])
+            troth.pay(table, B, provider="p", budget="9", terms={"model": {"categories": ["1", "2"]}})
 
 
 def test_days_of_two_kinds_never_meet(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_every_command_speaks_json(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ["init", "new", "--json"],
         ["commit", path, "--json"],
         ["pay", path, "--json", "--csv", "payments.csv"],
-        ["audit", path, "--rounds", "200", "--json", "--plot", tmp_path / "audit.png"],
+        ["audit", path, "--simulations", "200", "--json", "--plot", tmp_path / "audit.png"],
         ["certify", path, "--json"],
         ["statistics", path, "ash.csv", "--json"],
         ["verify", ledger, "--json"],
@@ -151,9 +151,9 @@ def test_words_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for arguments, words in (
         (["pay", path], "Clinics: OneTime, budget 1,000.00 EUR"),
         (["pay", path], "nothing new to pay"),
-        (["audit", path, "--rounds", "200"], "report nothing"),
+        (["audit", path, "--simulations", "200"], "report nothing"),
         (["certify", path], "assumed, not proved"),
-        (["verify", tmp_path / "ledger.jsonl"], "whole and right"),
+        (["verify", tmp_path / "ledger.jsonl"], ": valid. "),
         (["explain", tmp_path / "ledger.jsonl", "Elm"], "times less likely"),
         (["report", tmp_path / "ledger.jsonl"], "wrote"),
         (["--version"], "troth "),
@@ -206,7 +206,7 @@ def test_a_commitment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_result_prints_shows_converts_and_plots(tmp_path: Path) -> None:
-    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", currency="EUR", seed=1)
+    paid = troth.pay(FRAME, BERNOULLI, provider="who", budget="900.00", terms={"campaign": {"currency": "EUR"}}, seed=1)
     assert "paid" in str(paid)
     assert repr(paid).startswith("<Result campaign: SyntheticPeers")
     hostile = troth.pay(
@@ -234,6 +234,26 @@ def test_columns_are_guessed_only_where_there_is_no_choice() -> None:
         troth.pay({**FRAME, "y": FRAME["x"]}, BERNOULLI, provider="who", budget="900")
     with pytest.raises(ValueError, match="model and a budget"):
         troth.pay(FRAME, BERNOULLI, provider="who")
+
+
+def test_the_other_terms_of_a_campaign_are_tables() -> None:
+    """Terms are checked like a campaign file, may hold all that one may, and say nothing twice."""
+    given: dict[str, Any] = {"provider": "who", "budget": "900", "seed": 1}
+    short = troth.pay(FRAME, BERNOULLI, "OneTime", terms={"limits": {"rows": 9}}, **given)
+    mechanism = {"rule": "OneTime", "range": "exact"}
+    spelled_out = troth.pay(FRAME, BERNOULLI, terms={"mechanism": mechanism, "limits": {"rows": 9}}, **given)
+    assert spelled_out.totals == short.totals
+    refused: list[tuple[Any, str]] = [
+        ({"limits": {"row": 9}}, r"\[limits\] row: there is no such setting"),
+        ({"limit": {"rows": 9}}, "limit: there is no such setting"),
+        ({"limits": 9}, r"terms: \[limits\] must be a table"),
+        ({"campaign": {"budget": "8"}}, r"terms: \[campaign\] budget is given twice"),
+        ({"model": {"alpha": 2}}, r"terms: \[model\] alpha is given twice"),
+        ({"mechanism": mechanism}, r"terms: \[mechanism\] rule is given twice"),
+    ]
+    for terms, message in refused:
+        with pytest.raises(troth.TrothError, match=message):
+            troth.pay(FRAME, BERNOULLI, "OneTime", terms=terms, **given)
 
 
 def test_the_demonstration_shows_that_lying_costs(tmp_path: Path) -> None:
@@ -285,7 +305,8 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 
 def test_the_report_escapes_hostile_names(tmp_path: Path) -> None:
     frame = {**FRAME, "who": [HOSTILE] * 9 + FRAME["who"][9:]}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", name=HOSTILE, currency="<b>", seed=1)
+    terms = {"campaign": {"name": HOSTILE, "currency": "<b>"}}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1)
     page = paid.write_page(tmp_path / "r.html", simulations=200).read_text()
     assert "<img src=x" not in page
     assert "<script>alert" not in page

@@ -90,7 +90,8 @@ def test_no_round_overspends_whatever_is_reported(data: st.DataObject) -> None:
     }
     rule: Any = data.draw(st.sampled_from([troth.SyntheticPeers(draws=4), "OneTime", "Brier"]))
     budget = data.draw(st.integers(0, 10_000))
-    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget=to_text(budget, 2), rows=40, seed=3).verify()
+    terms = {"limits": {"rows": 40}}
+    paid = troth.pay(frame, BERNOULLI, rule, provider="who", budget=to_text(budget, 2), terms=terms, seed=3).verify()
     assert 0 <= paid.paid <= budget
     assert all(payment.payment >= 0 for payment in paid.rounds[0].payments)
     by_report: dict[tuple[int, int], set[int]] = {}
@@ -321,17 +322,18 @@ def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
 
 def test_groups_share_a_cap_and_weights_set_it() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5 + ["c"] * 5, "x": [1, 1, 1, 0, 1] * 3}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", groups={"owner": ["a", "b"]}, seed=1).verify()
+    terms = {"groups": {"owner": ["a", "b"]}}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
     assert [p.cap for p in paid.rounds[0].payments] == [22500, 22500, 45000]
-    weighed = troth.pay(
-        frame, BERNOULLI, provider="who", budget="900", weights={"a": "0.1", "b": "0.2", "c": "0.3"}, seed=1
-    )
+    weights = {"a": "0.1", "b": Decimal("0.2"), "c": Fraction(3, 10)}
+    weighed = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms={"weights": weights}, seed=1)
     assert [p.cap for p in weighed.verify().rounds[0].payments] == [9000, 18000, 27000]
 
 
 def test_invited_providers_who_do_not_report_keep_their_cap_unspent() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5, "x": [1, 1, 1, 0, 1] * 2}
-    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", providers=["a", "b", "c"], seed=1).verify()
+    terms = {"data": {"providers": ["a", "b", "c"]}}
+    paid = troth.pay(frame, BERNOULLI, provider="who", budget="900", terms=terms, seed=1).verify()
     assert [p.cap for p in paid.rounds[0].payments] == [30000, 30000]
 
 
@@ -339,9 +341,8 @@ def test_providers_with_other_noise_share_the_prior() -> None:
     rng = np.random.default_rng(1)
     frame = {"who": np.repeat(["a", "b", "c"], 20), "x": rng.normal(1, 1, 60)}
     sharp = troth.models.Normal(0, 2, 1)
-    paid = troth.pay(
-        frame, sharp, provider="who", budget="900", models={"c": troth.models.Normal(0, 2, 9)}, seed=1
-    ).verify()
+    terms = {"model": {"providers": {"c": troth.models.Normal(0, 2, 9)}}}
+    paid = troth.pay(frame, sharp, provider="who", budget="900", terms=terms, seed=1).verify()
     assert abs(paid.payment("c").log_pmi or 0) < abs(paid.payment("a").log_pmi or 0)
 
 

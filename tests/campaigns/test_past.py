@@ -305,7 +305,7 @@ def test_brier_pays_day_types_of_labels(
     assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
     assert run(monkeypatch, "certify", fitted) == 0
     assert "truthful (proved)" in capsys.readouterr().out
-    assert run(monkeypatch, "audit", fitted, "--rounds", "400") == 0
+    assert run(monkeypatch, "audit", fitted, "--simulations", "400") == 0
     entries = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
     shares = [entry["share"] for entry in entries if "share" in entry]
     assert len(shares) == 12

@@ -69,8 +69,8 @@ def test_a_table_that_lives_in_spark_is_reduced_there(name: str, spark: Any) -> 
         scale = np.abs(theirs.summary).max()
         np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale)
     columns = value_columns(frame)
-    target = columns.pop() if hasattr(EXAMPLES[name], "precision") else None
-    options: dict[str, Any] = {"provider": "who", "budget": "1000.00", "columns": columns, "target": target, "seed": 1}
+    terms = {"model": {"target": columns.pop()}} if EXAMPLES[name].explains_target else {}
+    options: dict[str, Any] = {"provider": "who", "budget": "1000.00", "columns": columns, "terms": terms, "seed": 1}
     rule = troth.SyntheticPeers(draws=8)
     assert (
         troth.pay(table, EXAMPLES[name], rule, **options).totals

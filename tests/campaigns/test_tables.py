@@ -77,7 +77,7 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
     model, request = EXAMPLES[name], request_of(name, frame)
     rule = troth.SyntheticPeers(draws=8)
     columns = value_columns(frame)
-    target = columns.pop() if hasattr(model, "precision") else None
+    terms = {"model": {"target": columns.pop()}} if model.explains_target else {}
     reference, _ = read_reports(frame, request)
     expected = None
     for kind, table in every_table(frame, tmp_path).items():
@@ -87,7 +87,7 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
             scale = np.abs(theirs.summary).max()
             np.testing.assert_allclose(mine.summary, theirs.summary, rtol=1e-12, atol=1e-12 * scale, err_msg=kind)
         paid = troth.pay(
-            table, model, rule, provider="who", day="day", budget="1000.00", columns=columns, target=target, seed=SEED
+            table, model, rule, provider="who", day="day", budget="1000.00", columns=columns, terms=terms, seed=SEED
         )
         cents = [(p.provider, p.payment) for r in paid.rounds for p in r.payments]
         expected = expected or cents
@@ -146,8 +146,24 @@ def test_an_intercept_is_a_column_of_ones(tmp_path: Path) -> None:
     with_one = frame.assign(one=1.0)
     frame.to_parquet(tmp_path / "a.parquet")
     for table in (frame, tmp_path / "a.parquet", ibis.memtable(frame)):
-        short = troth.pay(table, model, provider="who", budget="900", columns="z", target="y", intercept=True, seed=1)
-        long = troth.pay(with_one, model, provider="who", budget="900", columns=["one", "z"], target="y", seed=1)
+        short = troth.pay(
+            table,
+            model,
+            provider="who",
+            budget="900",
+            columns="z",
+            terms={"model": {"target": "y", "intercept": True}},
+            seed=1,
+        )
+        long = troth.pay(
+            with_one,
+            model,
+            provider="who",
+            budget="900",
+            columns=["one", "z"],
+            terms={"model": {"target": "y"}},
+            seed=1,
+        )
         assert short.totals == long.totals
 
 
@@ -158,6 +174,7 @@ def test_labels_stand_for_codes(tmp_path: Path) -> None:
     who = np.repeat(["a", "b", "c"], 30)
     model = troth.models.Categorical([1, 1, 1])
     plain = troth.pay({"who": who, "x": codes}, model, provider="who", budget="900", seed=1)
+    terms = {"model": {"categories": ["cat", "dog", "other"]}}
     frame = pd.DataFrame({"who": who, "x": labels})
     frame.to_csv(tmp_path / "a.csv", index=False)
     frame.to_parquet(tmp_path / "a.parquet")
@@ -168,7 +185,7 @@ def test_labels_stand_for_codes(tmp_path: Path) -> None:
         tmp_path / "a.parquet",
         ibis.memtable(frame),
     ):
-        told = troth.pay(table, model, provider="who", budget="900", categories=["cat", "dog", "other"], seed=1)
+        told = troth.pay(table, model, provider="who", budget="900", terms=terms, seed=1)
         assert told.totals == plain.totals
 
 

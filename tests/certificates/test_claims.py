@@ -216,7 +216,7 @@ def test_check_fit_accepts_the_model_and_finds_what_breaks_it() -> None:
     alarms = 0
     for _ in range(100):
         t = model.draw_statistics(rng, model.draw_parameters(rng), np.full((6, 1), 40.0))
-        alarms += not troth.check_fit(model, t, rounds=800, rng=rng).plausible
+        alarms += not troth.check_fit(model, t, simulations=800, rng=rng).plausible
     assert alarms <= 8  # expected 1 at level 0.01; more than 8 has probability below 1e-5
     spread = np.stack([[40.0 * r, 40.0 * (1 - r)] for r in (0.1, 0.3, 0.5, 0.7, 0.9)])
     bad = troth.check_fit(model, spread)

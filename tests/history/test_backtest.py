@@ -18,10 +18,10 @@ import troth
 from history.worlds import binary_days, past_of, right_models
 from registry import EXAMPLES
 from troth import models
+from troth import strategies as lies
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import log_pmi
 from troth.core.reductions import Counts
-from troth.history import lies
 from troth.history.arrange import from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models

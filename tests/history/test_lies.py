@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from registry import generator
-from troth.core.errors import ParameterError
+from troth import models
+from troth import strategies as lies
+from troth.audits import audit
+from troth.audits.strategies import Knowledge, lies_for_reduction
+from troth.audits.strategies.summaries import rates, whole_counts
+from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.support import Support
-from troth.history import lies
-from troth.history.lies import Scene, check_lies, known_lies, rates, whole_counts
+from troth.history import backtest, from_summaries
+from troth.mechanisms import MultiDay
 
 KINDS: dict[str, Reduction] = {
     "codes": Counts(3),
@@ -25,7 +30,7 @@ KINDS: dict[str, Reduction] = {
 }
 
 
-def scene(reduction: Reduction, seed: int = 1) -> Scene:
+def knowledge(reduction: Reduction, seed: int = 1) -> Knowledge:
     rng = generator(seed, 71)
 
     def report() -> Any:
@@ -36,61 +41,63 @@ def scene(reduction: Reduction, seed: int = 1) -> Scene:
         return reduction.of_rows(np.round(table) if reduction.support.integer else table)
 
     own, yesterday, past, everyone = (np.array([report() for _ in range(k)]) for k in (6, 6, 30, 80))
-    return Scene(reduction, own, yesterday, past, everyone, generator(seed, 72))
+    return Knowledge(reduction, own, yesterday, past, everyone, generator(seed, 72))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lies_are_sums_that_data_can_have(kind: str) -> None:
     reduction = KINDS[kind]
-    for lie in known_lies(reduction):
-        here = scene(reduction)
-        told = lie.tell(here)
+    for lie in lies_for_reduction(reduction):
+        here = knowledge(reduction)
+        told = lie.change_summary(here)
         assert told.shape == here.own.shape
         for report in told:
             reduction.check(report)
-        assert np.array_equal(told, lie.tell(scene(reduction)))  # deterministic given the seed
+        assert np.array_equal(told, lie.change_summary(knowledge(reduction)))  # deterministic given the seed
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_truth_is_left_alone(kind: str) -> None:
-    here = scene(KINDS[kind])
+    here = knowledge(KINDS[kind])
     before = here.own.copy()
-    for lie in known_lies(KINDS[kind]):
-        lie.tell(here)
+    for lie in lies_for_reduction(KINDS[kind]):
+        lie.change_summary(here)
     assert np.array_equal(before, here.own)
 
 
 def test_each_lie_is_what_it_says() -> None:
     for reduction in (KINDS["codes"], KINDS["numbers"]):
-        here = scene(reduction)
+        here = knowledge(reduction)
         n, own = here.rows, rates(here.own, reduction)
-        assert np.array_equal(reduction.rows(lies.Replicate(3).tell(here)), 3 * n)
+        assert np.array_equal(reduction.rows(lies.Replicate(3).change_summary(here)), 3 * n)
         least = 0 if isinstance(reduction, Counts) else np.minimum(n, 2)
-        assert np.array_equal(reduction.rows(lies.Withhold(0.5).tell(here)), np.maximum(np.round(n / 2), least))
-        assert not lies.Nothing().tell(here).any()
-        assert np.array_equal(lies.Yesterday().tell(here), here.yesterday)
-        usual = rates(lies.ShrinkToMean(1.0).tell(here), reduction)
-        half = rates(lies.ShrinkToMean(0.5).tell(here), reduction)
+        assert np.array_equal(
+            reduction.rows(lies.Withhold(0.5).change_summary(here)), np.maximum(np.round(n / 2), least)
+        )
+        assert not lies.Nothing().change_summary(here).any()
+        assert np.array_equal(lies.SendYesterday().change_summary(here), here.yesterday)
+        usual = rates(lies.ShrinkToMean(1.0).change_summary(here), reduction)
+        half = rates(lies.ShrinkToMean(0.5).change_summary(here), reduction)
         slack = 1 / n[:, None] if isinstance(reduction, Counts) else 1e-9
         assert (np.abs(usual - here.mean) <= slack).all()
         assert (np.abs(half - (own + here.mean) / 2) <= slack).all()
-        fabricated = lies.Fabricate().tell(here)
+        fabricated = lies.FabricateFromPast().change_summary(here)
         assert all((report == here.past).all(axis=1).any() for report in fabricated)
 
 
 def test_withheld_rows_are_rows() -> None:
-    here = scene(Counts(3))
-    kept = lies.Withhold(0.5).tell(here)
+    here = knowledge(Counts(3))
+    kept = lies.Withhold(0.5).change_summary(here)
     assert (kept <= here.own).all()
-    flipped = lies.Flip(0.3).tell(here)
+    flipped = lies.Flip(0.3).change_summary(here)
     assert np.array_equal(flipped.sum(axis=1), here.own.sum(axis=1))
     assert np.abs(flipped - here.own).sum() > 0
 
 
 def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
     reduction = KINDS["numbers"]
-    here = scene(reduction)
-    told = lies.Shift(1.0).tell(here)
+    here = knowledge(reduction)
+    told = lies.Shift(1.0).change_summary(here)
     assert np.allclose(rates(told, reduction) - rates(here.own, reduction), here.spread)
 
     def scatter(summaries: Any) -> Any:
@@ -108,9 +115,31 @@ def test_whole_counts_sum_to_the_rows() -> None:
 
 
 def test_lies_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ParameterError, match="'flip 10%' cannot be told in sums of Moments"):
-        check_lies(lies.Flip(), Moments())
-    with pytest.raises(ParameterError, match="no lie"):
-        check_lies(["replicate"], Counts(2))
-    with pytest.raises(ParameterError, match="no lies"):
-        check_lies([], Counts(2))
+    model = models.Normal(0, 1, 1)
+    past = from_summaries(Moments(), np.ones((12, 2, 2)))
+    for lie, message in (
+        (lies.Flip(), "'flip 10%' cannot be told in summaries of Moments"),
+        (lies.Pander(), "Pander.* past days have no rows, so audit it instead"),
+        (["replicate"], "'replicate' cannot be told in a summary"),
+        ([], "no lies"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            backtest(past, model, MultiDay(), lie)  # type: ignore[arg-type]
+    with pytest.raises(MissingCapabilityError, match='"send yesterday\'s report" needs past days'):
+        audit(model, MultiDay(), lie=lies.SendYesterday(), rows=[3, 3])
+
+
+def test_every_known_lie_is_told_in_rows_or_in_summaries() -> None:
+    """And both ways mean the same: the summary of changed rows is the changed summary, in expectation."""
+    assert all(isinstance(lie, lies.RowLie | lies.SummaryLie) for lie in lies.KNOWN_LIES)
+    model = models.Categorical([1, 1, 1])
+    rng = generator(8)
+    data = np.repeat([0.0, 1.0, 1.0, 2.0], 5)[rng.permutation(20)]
+    own = np.tile(model.summary(data), (4000, 1))
+    known = Knowledge(model.reduction, own, own, own, own, rng)
+    for lie in lies.KNOWN_LIES:
+        if isinstance(lie, lies.RowLie) and isinstance(lie, lies.SummaryLie) and lie.suits_model(model):
+            by_rows = np.mean(
+                [model.summary(lie.change_rows(rng, model, rng.permuted(data))) for _ in range(4000)], axis=0
+            )
+            assert np.allclose(by_rows, lie.change_summary(known).mean(axis=0), atol=0.15), lie.name

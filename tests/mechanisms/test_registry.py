@@ -102,7 +102,7 @@ def test_it_is_paid_verified_and_explained(damped: type[Rule]) -> None:
     model = troth.models.Bernoulli(1, 1)
     campaign = Campaign.from_dict(TERMS)
     assert campaign.rule == Damped(0.25, panels=3, ties="half")
-    result = troth.pay(ROWS, model, Damped(0.25), provider="clinic", budget="300.00", currency="EUR")
+    result = troth.pay(ROWS, model, Damped(0.25), provider="clinic", budget="300.00")
     assert result.rule == "Damped"
     assert result.campaign.rule == Damped(0.25)
     assert result.verify() is result
@@ -127,7 +127,7 @@ def test_it_is_certified_and_audited(damped: type[Rule]) -> None:
     for claim in ("truthful", "individually rational", "budget feasible", "symmetric", "sensitive"):
         assert certificate[claim].verdict == "proved"
     assert best_response(campaign.model, campaign.rule, rows=[3, 2, 2]).gain < 1e-12
-    audit = audit_campaign(campaign, setting, rounds=200, show_progress=False)
+    audit = audit_campaign(campaign, setting, simulations=200)
     assert not audit.gaining()
     assert 0.75 < audit.empty_share < 1
 

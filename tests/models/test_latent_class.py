@@ -302,8 +302,8 @@ def test_the_fit_is_checked() -> None:
     right = model.draw_statistics(rng, model.draw_parameters(rng, (30, 1)), np.full((6, 1), 40.0))
     wild = models.LatentClass(model.prior, "binary", model.means, 0.6)
     data = wild.draw_data(rng, model.draw_parameters(rng, (30, 6)), 40)
-    assert troth.check_fit(model, right, rows=40, rounds=800).plausible
-    assert not troth.check_fit(model, model.statistics(data), rows=40, rounds=800).plausible
+    assert troth.check_fit(model, right, rows=40, simulations=800).plausible
+    assert not troth.check_fit(model, model.statistics(data), rows=40, simulations=800).plausible
 
 
 def test_sensitivity_is_decided_by_rank() -> None:

@@ -233,7 +233,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     folder = tmp_path / "out"
     written = analyst.json("export", campaign, folder)
     assert sorted(written) == ["campaign.toml", "ledger.jsonl", "payments.csv", "report.html"]
-    assert "whole and right" in analyst.run("verify", folder / "ledger.jsonl", "--head", closed["head"])
+    assert ": valid. " in analyst.run("verify", folder / "ledger.jsonl", "--head", closed["head"])
     own = analyst.json("statistics", folder / "campaign.toml", tmp_path / "b.csv", "--provider", "Birch")
     assert own["summary"] == [11.0, 20.0]
     assert "Elm" in (folder / "payments.csv").read_text()

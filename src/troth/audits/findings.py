@@ -27,7 +27,7 @@ class Finding:
     detectable
         The smallest gain that the audit would have found with near certainty.
     refused
-        Share of rounds in which the report fell outside the declared range, so that nothing was paid.
+        Share of simulations in which the report fell outside the declared range, so that nothing was paid.
     """
 
     lie: str
@@ -50,7 +50,7 @@ class Audit:
     """The findings of an audit, which print as a table and plot."""
 
     rule: Rule
-    rounds: int
+    simulations: int
     false_alarm: float
     empty_share: float
     findings: tuple[Finding, ...]
@@ -58,7 +58,7 @@ class Audit:
     def __str__(self) -> str:
         head = f"{'lie':<34} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
         lines = [
-            f"{type(self.rule).__name__}: {self.rounds:,} rounds, in units of the cap; the honest earn "
+            f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
             f"{self.findings[0].truth if self.findings else float('nan'):.3f}, an empty report {self.empty_share:.3f}",
             head,
             "-" * len(head),
@@ -81,7 +81,7 @@ class Audit:
         """Plain data, for JSON."""
         return {
             "rule": repr(self.rule),
-            "rounds": self.rounds,
+            "simulations": self.simulations,
             "false_alarm": self.false_alarm,
             "empty_share": self.empty_share,
             "findings": [{**asdict(f), "verdict": f.verdict} for f in self.findings],
@@ -95,16 +95,16 @@ class Audit:
 
 
 class Total:
-    """Sums over rounds from which a finding is made."""
+    """Sums over simulations from which a finding is made."""
 
     def __init__(self) -> None:
-        self.rounds = 0
+        self.simulations = 0
         self.truth = self.earned = self.squares = self.refused = 0.0
 
     def add(self, truth: Array, earned: Array, refused: Any) -> None:
-        """Add what truth and lie earned in some rounds, and in which the lie was refused."""
+        """Add what truth and lie earned in some simulations, and in which the lie was refused."""
         gain = earned - truth
-        self.rounds += len(gain)
+        self.simulations += len(gain)
         self.truth += float(truth.sum())
         self.earned += float(earned.sum())
         self.squares += float((gain * gain).sum())
@@ -112,7 +112,7 @@ class Total:
 
     def finding(self, name: str, rule: Rule, false_alarm: float, accounts: int) -> Finding:
         """Return the mean gain with its empirical Bernstein interval; unbounded rules are taken to reach 20 sd."""
-        n = self.rounds
+        n = self.simulations
         gain = (self.earned - self.truth) / n
         variance = max(self.squares / n - gain * gain, 0.0) * n / max(n - 1, 1)
         odds = float(np.log(3 / false_alarm))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.audits.findings import Audit, Total
-from troth.audits.progress import progress
-from troth.audits.strategies import Lie, Strategy, as_strategy, single_provider_lies
+from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
     Generator,
@@ -25,7 +25,7 @@ from troth.core.information import check_generator
 from troth.mechanisms import Round, Rule, group_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _CHUNK = 1_000_000  # numbers drawn at a time
 
@@ -37,11 +37,11 @@ def audit(
     rows: Sequence[int] = (),
     *,
     lie: Lie | None = None,
-    rounds: int = 20_000,
+    simulations: int = 20_000,
     liar: int = 0,
     rng: Generator | None = None,
     false_alarm: float = 1e-6,
-    show_progress: bool | None = None,
+    watch: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Ask what lies would earn under a rule, everybody else being honest.
 
@@ -61,7 +61,7 @@ def audit(
         Rows of each provider's true dataset.
     lie
         A single lie, in place of ``lies``.
-    rounds
+    simulations
         How many rounds to simulate.
     liar
         Which provider lies.
@@ -69,6 +69,8 @@ def audit(
         A fixed one by default, so that an audit can be repeated.
     false_alarm
         Largest probability that a finding's interval misses the true gain.
+    watch
+        Called with the number of simulations done and in all.
 
     Examples
     --------
@@ -82,17 +84,17 @@ def audit(
         raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:
         raise ParameterError("give lies= or lie=, not both")
-    if rounds < 2 or not 0 < false_alarm < 1:
+    if simulations < 2 or not 0 < false_alarm < 1:
         raise ParameterError(
-            f"an audit needs at least 2 rounds and a false_alarm between 0 and 1, not {rounds}, {false_alarm}"
+            f"an audit needs at least 2 simulations and a false_alarm between 0 and 1, not {simulations}, {false_alarm}"
         )
     scene = _Scene(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = list(single_provider_lies(scene.models[liar])) if single is None else [as_strategy(each) for each in single]
+    plays = lies_for_model(scene.models[liar]) if single is None else [as_strategy(each) for each in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
-    chunk = max(1, min(rounds, _CHUNK // scene.width))
-    sizes = [min(chunk, rounds - start) for start in range(0, rounds, chunk)]
+    chunk = max(1, min(simulations, _CHUNK // scene.width))
+    sizes = [min(chunk, simulations - start) for start in range(0, simulations, chunk)]
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
     totals = [Total() for _ in tried]
 
@@ -101,15 +103,17 @@ def audit(
 
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
         results = pool.map(work, zip(sizes, seeds, strict=True))
-        for part, _ in zip(results, progress(sizes, "audit", show_progress), strict=True):
+        for done, part in zip(accumulate(sizes), results, strict=True):
             for total, sample in zip(totals, part, strict=True):
                 total.add(*sample)
+            if watch is not None:
+                watch(done, simulations)
     labels = _unique([_label(play, grouped) for play, grouped in tried])
     findings = tuple(
         total.finding(label, rule, false_alarm, _accounts(play))
         for label, (play, _), total in zip(labels, tried, totals, strict=True)
     )
-    return Audit(rule, rounds, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
+    return Audit(rule, simulations, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
 
 
 class _Scene:
@@ -140,11 +144,11 @@ class _Scene:
     def _theta(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         return np.asarray(self.models[0].draw_parameters(rng, shape))  # type: ignore[attr-defined]
 
-    def draw(self, rng: Generator, rounds: int) -> tuple[Any, Array, Array | None]:
+    def draw(self, rng: Generator, simulations: int) -> tuple[Any, Array, Array | None]:
         """Draw the liar's data, everybody's honest statistics and, if the rule wants one, a test set."""
         days = (self.rule.days,) if self.rule.days > 1 else ()
-        theta = self._theta(rng, (rounds, *days))
-        honest = np.empty((rounds, *days, len(self.rows), self.statistics))
+        theta = self._theta(rng, (simulations, *days))
+        honest = np.empty((simulations, *days, len(self.rows), self.statistics))
         for model, members in self.classes.items():
             counts = np.array([float(self.rows[i]) for i in members])
             honest[..., members, :] = _draw_statistics(model, rng, theta, counts)
@@ -157,10 +161,12 @@ class _Scene:
             test = own.statistics(self.rule.bias(own.draw_data(rng, theta, test_rows), rng))  # type: ignore[attr-defined]
         return data, honest, test
 
-    def simulate(self, rounds: int, seed: Any, tried: list[tuple[Strategy, bool]]) -> list[tuple[Array, Array, Any]]:
+    def simulate(
+        self, simulations: int, seed: Any, tried: list[tuple[Strategy, bool]]
+    ) -> list[tuple[Array, Array, Any]]:
         """Return, for each strategy, what truth and lie earn in each round and whether the lie was refused."""
         for_data, for_lies, secret = seed.spawn(3)
-        data, honest, test = self.draw(np.random.default_rng(for_data), rounds)
+        data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
         key = int(
             np.random.default_rng(secret).integers(2**63)
         )  # the rule's own draws are the same for the truth and every lie

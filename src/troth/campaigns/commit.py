@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from pathlib import Path
 
 from troth.campaigns.ledger import locked, write_whole
 from troth.campaigns.seed import draw_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
-from troth.mechanisms import DEFAULT_RULE
 
 DAILY_ROUNDS = 4096
-_HEADER = re.compile(r"""^[ \t]*\[[ \t]*["']?mechanism["']?[ \t]*\][ \t]*(#[^\n]*)?\r?\n""", re.MULTILINE)
-_DOTTED = re.compile(r"^[ \t]*mechanism[ \t]*\.", re.MULTILINE)
-_INLINE = re.compile(r"^[ \t]*mechanism[ \t]*=[ \t]*\{", re.MULTILINE)
 
 
 def commit(path: str | Path) -> str:
@@ -36,44 +30,34 @@ def commit(path: str | Path) -> str:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
     with locked(path.resolve().parent):
-        mark, text = _without_mark(path.read_bytes().decode("utf-8"))
-        changed = _with_commitment(text, secret.commitment)
-        if changed is None:
-            raise DataError(
-                f"{path.name}: no place was found for the commitment; put the rule into a table [mechanism]"
-            )
+        content = _with_commitment(path.read_bytes().decode("utf-8"), secret.commitment)
         save_secret(secret, secret_path(path))
         try:
-            write_whole(path, (mark + changed).encode())
+            write_whole(path, content.encode())
         except BaseException:
             secret_path(path).unlink(missing_ok=True)
             raise
     return secret.commitment
 
 
-def _without_mark(text: str) -> tuple[str, str]:
-    """Split off the mark that some editors put before a text."""
-    return (text[0], text[1:]) if text.startswith("\ufeff") else ("", text)
+def _with_commitment(text: str, commitment: str) -> str:
+    r"""Return a campaign file with the commitment in its [mechanism], whichever way that is written.
 
+    Examples
+    --------
+    >>> print(_with_commitment('[mechanism] # how to pay\ndraws = 64\n', "sha256:0f"))
+    [mechanism] # how to pay
+    draws = 64
+    commitment = "sha256:0f" # the seed's hash, published before anybody reports
+    <BLANKLINE>
+    """
+    import tomlkit
 
-def _with_commitment(text: str, commitment: str) -> str | None:
-    """Return the file with the commitment in it, or None if no way of writing it says what is meant."""
-    end = "\r\n" if "\r\n" in text else "\n"
-    entry = f'commitment = "{commitment}"'
-    line = f"{entry}   # the seed's hash, published before anybody reports{end}"
-    ways = [
-        *(text[: m.end()] + line + text[m.end() :] for m in _HEADER.finditer(text)),
-        *(text[: m.start()] + f"mechanism.{line}" + text[m.start() :] for m in _DOTTED.finditer(text)),
-        *(text[: m.end()] + f" {entry}," + text[m.end() :] for m in _INLINE.finditer(text)),
-        text.rstrip() + f'{end}{end}[mechanism]{end}rule = "{DEFAULT_RULE}"{end}{line}',
-    ]
-    before = tomllib.loads(text)
-    for changed in ways:
-        try:
-            after = tomllib.loads(changed)
-        except tomllib.TOMLDecodeError:
-            continue
-        mechanism = {**before.get("mechanism", {"rule": DEFAULT_RULE}), "commitment": commitment}
-        if after == {**before, "mechanism": mechanism}:
-            return changed
-    return None
+    mark = "\ufeff" if text.startswith("\ufeff") else ""  # some editors put it before a text
+    newline = "\r\n" if "\r\n" in text else "\n"
+    document = tomlkit.parse(text.removeprefix(mark).replace("\r\n", "\n"))
+    mechanism = document.setdefault("mechanism", tomlkit.table())
+    mechanism["commitment"] = commitment
+    if not isinstance(mechanism, tomlkit.items.InlineTable):
+        mechanism["commitment"].comment("the seed's hash, published before anybody reports")
+    return mark + tomlkit.dumps(document).replace("\n", newline)

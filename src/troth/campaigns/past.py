@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
     from troth.mechanisms import Rule
 
+AS_DECLARED = "as declared"
+"""What a backtest calls the model that is written in the campaign file."""
+
 _KEPT = ("columns", "column", "target", "intercept", "categories")
 
 
@@ -160,7 +163,7 @@ def backtest_campaign(
     reduction = history.reduction
     found: dict[str, Any] = {}
     if campaign.history is None:
-        found["as declared"] = _fixed(campaign, history)
+        found[AS_DECLARED] = _fixed(campaign, history)
     settings: dict[str, Any] = {"seed": seed}
     if types is None and isinstance(campaign.model, LatentClass) and campaign.history is not None:
         types = len(campaign.model.prior)

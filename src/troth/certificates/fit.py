@@ -38,7 +38,7 @@ class Fit:
     observed: dict[str, float]
     expected: dict[str, float]
     level: float
-    rounds: int
+    simulations: int
 
     @property
     def plausible(self) -> bool:
@@ -49,7 +49,7 @@ class Fit:
         verdict = (
             "the model is plausible for these reports" if self.plausible else "THE MODEL DOES NOT FIT these reports"
         )
-        lines = [f"{verdict} ({self.rounds:,} simulated rounds)"]
+        lines = [f"{verdict} ({self.simulations:,} simulations)"]
         for name, p in self.p_values.items():
             lines.append(
                 f"  {name:<38} {self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}   p = {p:.4f}"
@@ -62,7 +62,7 @@ def check_fit(
     statistics: Array,
     *,
     rows: Any = None,
-    rounds: int = 2000,
+    simulations: int = 2000,
     level: float = 0.01,
     rng: Generator | None = None,
 ) -> Fit:
@@ -87,27 +87,27 @@ def check_fit(
     >>> check_fit(model, np.array([[90.0, 10.0], [10.0, 90.0], [50.0, 50.0]])).plausible
     False
     """
-    if rounds < 8 / level:
+    if simulations < 8 / level:
         raise ParameterError(
-            f"{rounds} rounds can never raise an alarm at level {level:g}: take at least {8 / level:.0f}"
+            f"{simulations} simulations can never raise an alarm at level {level:g}: take at least {8 / level:.0f}"
         )
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]
-    simulated = _simulate(model, days, rows, rounds, rng)
+    simulated = _simulate(model, days, rows, simulations, rng)
     actual = _checks(model, days[None])
     drawn = _checks(model, simulated)
     p_values, observed, expected = {}, {}, {}
     for name, value in actual.items():
         sample = drawn[name]
-        above = (1 + (sample >= value[0]).sum()) / (1 + rounds)
-        below = (1 + (sample <= value[0]).sum()) / (1 + rounds)
+        above = (1 + (sample >= value[0]).sum()) / (1 + simulations)
+        below = (1 + (sample <= value[0]).sum()) / (1 + simulations)
         p_values[name] = float(min(1.0, 2 * min(above, below)))
         observed[name], expected[name] = float(value[0]), float(sample.mean())
-    return Fit(p_values, observed, expected, level, rounds)
+    return Fit(p_values, observed, expected, level, simulations)
 
 
-def _simulate(model: Any, days: Array, rows: Any, rounds: int, rng: Generator) -> Array:
+def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generator) -> Array:
     shared_evidence(model)
     models: list[Any] = [model] * days.shape[-2] if isinstance(model, Model) else list(model)
     for one in models:
@@ -115,8 +115,8 @@ def _simulate(model: Any, days: Array, rows: Any, rounds: int, rng: Generator) -
             raise MissingCapabilityError(
                 f"{type(one).__name__} cannot draw fresh statistics, so its fit cannot be checked"
             )
-    theta = models[0].draw_parameters(rng, (rounds, len(days)))
-    out = np.empty((rounds, *days.shape))
+    theta = models[0].draw_parameters(rng, (simulations, len(days)))
+    out = np.empty((simulations, *days.shape))
     for provider, one in enumerate(models):
         try:
             design = one.design(days[:, provider])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from troth.cli.output import progress
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from troth.client import Client
 
@@ -367,18 +367,6 @@ def add_to(app: typer.Typer) -> None:
     for command in (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export):
         app.command()(command)
     app.add_typer(rounds, name="round")
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a bar on the terminal's error stream, and nothing at all elsewhere."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from troth.results.terminal import progress_bar
-
-    with progress_bar() as watch:
-        yield watch
 
 
 def _client(server: str | None) -> Client:

@@ -1,6 +1,5 @@
 """Learn a model from past days, and try the known lies on them before a cent is spent."""
 
-from troth.history import lies
 from troth.history.arrange import from_rows, from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import ModelComparison, compare_models
@@ -26,6 +25,5 @@ __all__ = [
     "fit_provider_normal",
     "from_rows",
     "from_summaries",
-    "lies",
     "log_marginal",
 ]

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from troth.audits.strategies import Knowledge, Strategy, SummaryLie, lies_for_reduction
 from troth.core.contract import Array, HasReduction, Model, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.history.convert import statistics_of
 from troth.history.findings import Backtest, findings_of
-from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal
 from troth.history.record import History
 from troth.mechanisms import Round, Rule
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from troth.core.reductions import Reduction
 
 Fitted: TypeAlias = Any
 """A model, one model per provider, or anything with such a ``models`` or ``model``."""
@@ -38,7 +40,7 @@ def backtest(
     history: History,
     model: Candidate,
     rule: Payer,
-    lies: PastLie | Sequence[PastLie] | None = None,
+    lies: SummaryLie | Sequence[SummaryLie] | None = None,
     *,
     name: str = "the model",
     folds: int = 5,
@@ -61,7 +63,7 @@ def backtest(
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
         as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
-        By default all that can be told in such sums, `troth.history.lies.known_lies`.
+        By default all known ones that can be told in such summaries, `troth.strategies.lies_for_reduction`.
     name
         What the model is called in tables.
     folds
@@ -92,12 +94,12 @@ def backtest(
     ([], 'loses')
     """
     days, providers = history.summaries.shape[:2]
-    told = check_lies(lies, history.reduction)
+    tried = _chosen_lies(lies, history.reduction)
     blocks = _blocks(days, folds, gap)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
-    gains = np.full((days, providers, len(told)), np.nan)
+    gains = np.full((days, providers, len(tried)), np.nan)
     refused, scores = gains.copy(), np.full(days, np.nan)
     used: Rule | None = None
     for fold, (block, others) in enumerate(blocks):
@@ -106,13 +108,13 @@ def backtest(
         replay = _Replay(history, fitted, used, block, others, (seed, fold), groups)
         truth[block], paid = replay.honest()
         scores[block] = log_marginal(fitted, history, block)
-        for k, lie in enumerate(told):
+        for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
             gains[block, :, k] = np.where(paid, earned - truth[block], np.nan)
             refused[block, :, k] = np.where(paid, out, np.nan)
         if watch is not None:
             watch(fold + 1, len(blocks))
-    names = tuple(lie.name for lie in told)
+    names = tuple(lie.name for lie in tried)
     overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one fold)
     return Backtest(
@@ -131,6 +133,7 @@ def backtest(
         gains=gains,
         scores=np.where(np.asarray(history.present).any(axis=1), scores, np.nan),
         measure=_measure(fitted),
+        family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
     )
 
 
@@ -181,15 +184,16 @@ class _Replay:
             )
         return np.where(paid, share, np.nan), paid
 
-    def lying(self, lie: PastLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
+    def lying(self, lie: SummaryLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
         """Return what everybody would have earned by a lie, and where it would have been refused."""
-        told = np.empty_like(self.summaries[self.block])
-        unknown = np.zeros(told.shape[1], dtype=bool)
-        for provider in range(told.shape[1]):
-            scene = self._scene(provider, number)
-            unknown[provider] = scene is None
-            told[:, provider] = self.summaries[self.block, provider] if scene is None else lie.tell(scene)
-        own = self._statistics(told, np.ones_like(self.present))
+        reported = self.summaries[self.block].copy()
+        unknown = np.zeros(reported.shape[1], dtype=bool)
+        for provider in range(reported.shape[1]):
+            knowledge = self._knowledge(provider, number)
+            unknown[provider] = knowledge is None
+            if knowledge is not None:
+                reported[:, provider] = lie.change_summary(knowledge)
+        own = self._statistics(reported, np.ones_like(self.present))
         impossible = (
             np.isneginf(self.evidence.log_evidence(own)) if np.isneginf(own).any() else np.zeros_like(self.present)
         )
@@ -197,7 +201,7 @@ class _Replay:
         refused = impossible | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
-    def _scene(self, provider: int, number: int) -> Scene | None:
+    def _knowledge(self, provider: int, number: int) -> Knowledge | None:
         """Return what a provider knows when it lies, or None if it reported nothing outside the block."""
         reduction, summaries = self.history.reduction, self.summaries
         own = summaries[:, provider]
@@ -210,7 +214,7 @@ class _Replay:
         latest = np.concatenate([[-1], np.maximum.accumulate(numbers)[:-1]])[self.block]
         yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
         rng = np.random.default_rng([*self.seed, provider, number])
-        return Scene(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
+        return Knowledge(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
 
     def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
         """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
@@ -226,6 +230,21 @@ class _Replay:
         key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
         round_ = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
         return self.rule.evaluate(round_ if own is self.reported else round_.with_own(own)).share
+
+
+def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
+    """Return lies that can be told in such summaries, or say which cannot."""
+    if lies is None:
+        return lies_for_reduction(reduction)
+    chosen = [lies] if isinstance(lies, Strategy) else list(lies)
+    for lie in chosen:
+        if not isinstance(lie, SummaryLie):
+            raise ParameterError(f"{lie!r} cannot be told in a summary: past days have no rows, so audit it instead")
+        if not lie.suits_reduction(reduction):
+            raise ParameterError(f"{lie.name!r} cannot be told in summaries of {type(reduction).__name__}")
+    if not chosen:
+        raise ParameterError("there are no lies to replay")
+    return chosen
 
 
 def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:

@@ -94,7 +94,7 @@ class ModelComparison:
                 cells.append(f"{mean} ({100 * worst.gain:+.1f}{_star(worst.verdict)})")
             lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
         lines.append(f"{'a lie costs':<32}" + self._row(width, lambda b: f"{100 * b.incentive:.1f}"))
-        lines.append(f"{'the reported earns':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
+        lines.append(f"{'honest payoff':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
         lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: f"{b.log_score:.3f}"))
         lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
         if len({found.measure for found in self.backtests.values()}) > 1:

@@ -89,6 +89,8 @@ class Backtest:
         Log probability of each held-out day, ``(day,)``.
     measure
         What log scores leave out: only those with the same are to be compared.
+    family
+        The family of the model, as `troth.fit` takes it.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Backtest:
     gains: Array = field(repr=False)
     scores: Array = field(repr=False)
     measure: str = ""
+    family: str = ""
 
     def worst(self, lie: str | None = None) -> PastFinding:
         """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
@@ -153,7 +156,7 @@ class Backtest:
         lines = [
             f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {self.folds} blocks, "
             f"{len(self.providers)} providers; percent of the cap",
-            f"the reported earns {100 * self.truth:.1f}, log score {self.log_score:.4f} per day; a gain of up to "
+            f"honest payoff {100 * self.truth:.1f}, log score {self.log_score:.4f} per day; a gain of up to "
             f"{100 * self.negligible:g} is not counted",
             head,
             "-" * len(head),

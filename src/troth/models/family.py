@@ -43,6 +43,12 @@ class Family:
     independent_rows: ClassVar[bool] = True
     """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
 
+    explains_target: ClassVar[bool] = False
+    """Whether a row is a pair of features and target: data are ``(z, y)``, and the last column is the target."""
+
+    row_axes: ClassVar[int] = 0
+    """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
+
     @property
     def support(self) -> Support:
         """The values that an entry of a row may take."""

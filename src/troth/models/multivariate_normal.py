@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import multigammaln, psi
@@ -56,6 +56,8 @@ class MultivariateNormal(Family):
     covariance: Matrix
     noise: Matrix
     reference: Matrix | None = None
+
+    row_axes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         size = len(self._vector("mean"))
@@ -200,6 +202,8 @@ class MultivariateNormalUnknownCovariance(Family):
     strength: float
     dof: float
     scale: Matrix
+
+    row_axes: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         size = len(self._vector("mean"))

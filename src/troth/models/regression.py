@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Regression(Family):
 
     mean: Vector
     precision: Matrix
+
+    explains_target: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._covariance("precision", len(self._vector("mean")))

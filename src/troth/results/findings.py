@@ -79,7 +79,7 @@ def find(
     stages: dict[str, Callable[[], Any]] = {
         "backtest": lambda: _backtest(campaign, history),
         "certificate": lambda: certify_campaign(campaign, small),
-        "audit": lambda: audit_campaign(campaign, small, rounds=simulations, show_progress=False),
+        "audit": lambda: audit_campaign(campaign, small, simulations=simulations),
         "replays": lambda: replay_lies(result),
         "fit": lambda: _check_fit(campaign, reports),
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
@@ -128,7 +128,7 @@ def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
     if not campaign.daily:
         t, rows = t[0], rows[0]
-    return CheckedFit(check_fit(model, t, rows=rows, rounds=simulations), checked)
+    return CheckedFit(check_fit(model, t, rows=rows, simulations=simulations), checked)
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from troth.results.tables import payment_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from troth.results.result import Result
 
 _MOST_ROWS = 60
@@ -34,23 +30,3 @@ def print_result(result: Result) -> None:
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"… {len(rows) - 59:,} more in the ledger and on the page")
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that is told what is done, how far, and out of how much."""
-    columns = (
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def watch(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield watch

@@ -19,7 +19,7 @@ from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import Sandbox
 from troth.service.worker_processes import Bounds
 
-MOST_PROVIDERS, MOST_ROWS, ROUNDS = 8, 60, 600
+MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
@@ -94,11 +94,11 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
 def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
     small = _smaller(setting)
-    audit = audit_campaign(campaign, small, rounds=ROUNDS, show_progress=False)
+    audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],
-        "rounds": audit.rounds,
+        "simulations": audit.simulations,
         "honest": _finite(audit.findings[0].truth if audit.findings else 0.0),
         "empty_share": _finite(audit.empty_share),
         "findings": [

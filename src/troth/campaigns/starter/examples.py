@@ -163,7 +163,7 @@ def init(
     """
     if data is not None:
         found = guess(Path(data), family, provider=provider, column=column, day=day)
-        return _init_for(Path(directory), Path(data), found, rule, budget)
+        return init_for(Path(directory), Path(data), found, rule, budget)
     if provider is not None or column is not None or day is not None:
         raise ParameterError("provider, column and day are of given data: name these too")
     chosen = closest(family or "Bernoulli", tuple(EXAMPLES))
@@ -193,7 +193,7 @@ def _new(folder: Path) -> Path:
     return folder
 
 
-def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
+def init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
     """Write a campaign for given data, which stay where they are."""
     chosen = _rule_named(rule, DEFAULT_RULE)
     if RULES[chosen].days > 1 and found.day is None:

@@ -1,0 +1,104 @@
+"""What a provider may do with its data, one small class each.
+
+A `RowLie` says what it does to rows, and can be audited. A `SummaryLie` says what it does to a summary, and can be
+replayed on past days, whose rows may be long gone. Most are both. `Copy`, `Collude` and `Split` play a whole round. A
+function ``lie(data, rng) -> data`` is a strategy too.
+"""
+
+from troth.audits.strategies.accounts import Collude, Copy, Split
+from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
+from troth.audits.strategies.fabrications import (
+    FabricateFromPast,
+    FabricateFromPosterior,
+    FabricateFromPrior,
+    SendYesterday,
+)
+from troth.audits.strategies.strategy import (
+    Knowledge,
+    Lie,
+    Play,
+    RowLie,
+    Strategy,
+    SummaryLie,
+    Truthful,
+    as_strategy,
+)
+from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
+from troth.core.contract import Model
+from troth.core.reductions import Reduction
+
+__all__ = [
+    "KNOWN_LIES",
+    "Collude",
+    "Copy",
+    "FabricateFromPast",
+    "FabricateFromPosterior",
+    "FabricateFromPrior",
+    "Flip",
+    "Knowledge",
+    "Lie",
+    "Nothing",
+    "Pander",
+    "Perturb",
+    "Play",
+    "Replicate",
+    "RowLie",
+    "ScaleAnswers",
+    "SendYesterday",
+    "Shift",
+    "ShrinkToMean",
+    "ShuffleLabels",
+    "Split",
+    "Strategy",
+    "SummaryLie",
+    "Truthful",
+    "Withhold",
+    "as_strategy",
+    "lies_for_model",
+    "lies_for_reduction",
+]
+
+KNOWN_LIES: tuple[Strategy, ...] = (
+    Replicate(),
+    Withhold(),
+    Nothing(),
+    ShrinkToMean(0.5),
+    ShrinkToMean(1.0),
+    ShrinkToMean(-0.5),
+    FabricateFromPast(),
+    FabricateFromPast(anybody=True),
+    SendYesterday(),
+    FabricateFromPrior(),
+    Pander(),
+    FabricateFromPosterior(),
+    Perturb(),
+    Flip(),
+    Shift(),
+    ShuffleLabels(),
+    ScaleAnswers(),
+)
+"""The known lies of a single provider."""
+
+
+def lies_for_model(model: Model) -> list[Strategy]:
+    """Return the known lies of a single provider that make sense for a model's rows.
+
+    Examples
+    --------
+    >>> import troth
+    >>> [lie.name for lie in lies_for_model(troth.models.Bernoulli(1, 1))][-2:]
+    ['perturb by 0.5', 'flip 10%']
+    """
+    return [lie for lie in KNOWN_LIES if isinstance(lie, RowLie) and lie.suits_model(model)]
+
+
+def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
+    """Return the known lies of a single provider that can be told in such summaries.
+
+    Examples
+    --------
+    >>> from troth.core.reductions import Counts
+    >>> [lie.name for lie in lies_for_reduction(Counts(2))][:4]
+    ['replicate 2 times', 'withhold 50%', 'report nothing', 'shrink 50% to the mean']
+    """
+    return [lie for lie in KNOWN_LIES if isinstance(lie, SummaryLie) and lie.suits_reduction(reduction)]

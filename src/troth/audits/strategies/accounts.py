@@ -1,0 +1,73 @@
+"""Lies that need more than one report: a peer's data, and several accounts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.strategies.fabrications import FabricateFromPrior
+from troth.audits.strategies.row_shapes import count_rows, take_rows
+from troth.audits.strategies.strategy import Play, RowLie, Strategy, statistics_of
+from troth.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator, Model
+
+
+@dataclass(frozen=True)
+class Copy(Strategy):
+    """Report a peer's data instead of one's own."""
+
+    def __str__(self) -> str:
+        return "copy a peer"
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+        """Send the next provider's report once more; it is taken to have as many rows."""
+        reported = honest.copy()
+        reported[..., liar, :] = honest[..., (liar + 1) % honest.shape[-2], :]
+        return Play(reported, (liar,), (count_rows(model, data),))
+
+
+@dataclass(frozen=True)
+class Collude(Strategy):
+    """Several providers report the same fake: the first one's data, however often they are replicated."""
+
+    members: int = 2
+    fake: RowLie = field(default_factory=FabricateFromPrior)
+
+    def __str__(self) -> str:
+        return f"{self.members} collude: {self.fake.name}"
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
+        """Give all members the same report."""
+        if not 2 <= self.members <= honest.shape[-2]:
+            raise ParameterError(f"Collude: {self.members} members cannot be found among {honest.shape[-2]} providers")
+        accounts = tuple((liar + k) % honest.shape[-2] for k in range(self.members))
+        rows = self.fake.change_rows(rng, model, data)
+        reported = honest.copy()
+        reported[..., list(accounts), :] = statistics_of(model, rows)[..., None, :]
+        return Play(reported, accounts, (count_rows(model, rows),) * self.members)
+
+
+@dataclass(frozen=True)
+class Split(Strategy):
+    """Open several accounts and give each a part of the rows; every account then has its own, smaller cap."""
+
+    accounts: int = 2
+
+    def __str__(self) -> str:
+        return f"split over {self.accounts} accounts"
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+        """Append accounts for all parts but the first."""
+        edges = [int(edge) for edge in np.linspace(0, count_rows(model, data), self.accounts + 1).round()]
+        parts = [model.statistics(take_rows(model, data, low, high)) for low, high in pairwise(edges)]
+        reported = honest.copy()
+        reported[..., liar, :] = parts[0]
+        reported = np.concatenate([reported, *(part[..., None, :] for part in parts[1:])], axis=-2)
+        first = honest.shape[-2]
+        sizes = tuple(high - low for low, high in pairwise(edges))
+        return Play(reported, (liar, *range(first, first + self.accounts - 1)), sizes)

@@ -1,0 +1,110 @@
+"""Lies about how much data there is: more rows, fewer rows, none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
+from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie
+from troth.audits.strategies.summaries import draw_rows
+from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.core.errors import ParameterError
+from troth.core.reductions import Counts, Moments
+
+if TYPE_CHECKING:
+    from troth.core.reductions import Reduction
+
+
+@dataclass(frozen=True)
+class Replicate(RowLie, SummaryLie):
+    """Report every row several times."""
+
+    times: int = 2
+
+    def __post_init__(self) -> None:
+        if self.times < 1 or self.times != int(self.times):
+            raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
+
+    def __str__(self) -> str:
+        return f"replicate {self.times} times"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Repeat the rows."""
+        return map_rows(model, data, lambda x, axis: np.concatenate([x] * self.times, axis=axis))
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Multiply the summary, which adds over rows."""
+        return self.times * knowledge.own
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
+        """Multiply the summary where the model has one: that is faster than repeating rows."""
+        if not isinstance(model, HasSummary):
+            return super().play(rng, model, data, honest, liar)
+        reported = honest.copy()
+        reported[..., liar, :] = model.from_summary(self.times * model.summary(data))
+        return Play(reported, (liar,), (self.times * count_rows(model, data),))
+
+
+@dataclass(frozen=True)
+class Withhold(RowLie, SummaryLie):
+    """Keep a share of the rows back; they are exchangeable, so the last ones.
+
+    In a summary, codes are thinned as rows drawn without replacement; a sum of counts binomially; other sums in
+    proportion, which leaves the mean as it is.
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_share(self)
+
+    def __str__(self) -> str:
+        return f"withhold {self.share:.0%}"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Report the first rows only."""
+        return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
+
+    def suits_reduction(self, reduction: Reduction) -> bool:
+        """Only counts and moments can be thinned."""
+        return isinstance(reduction, Counts | Moments)
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Thin the summary."""
+        reduction, rows = knowledge.reduction, knowledge.rows
+        reported = np.round(rows * (1 - self.share))
+        if isinstance(reduction, Counts):
+            return draw_rows(knowledge.rng, knowledge.own, reported)
+        assert isinstance(reduction, Moments)  # noqa: S101 (it suits)
+        if reduction.squares:  # fewer rows than columns cannot have such products
+            reported = np.maximum(reported, np.minimum(rows, reduction.columns + 1))
+        ratio = np.divide(reported, rows, out=np.zeros_like(reported), where=rows > 0)
+        summary = knowledge.own * ratio[:, None]
+        if reduction.support.integer and not any(reduction.centre) and reduction.columns == 1:
+            summary[:, 1] = knowledge.rng.binomial(knowledge.own[:, 1].astype(np.int64), ratio)
+        return summary
+
+
+@dataclass(frozen=True)
+class Nothing(RowLie, SummaryLie):
+    """Report no rows at all."""
+
+    def __str__(self) -> str:
+        return "report nothing"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Drop every row."""
+        return take_rows(model, data, 0, 0)
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Report zeros."""
+        return np.zeros_like(knowledge.own)
+
+
+def check_share(strategy: Any) -> None:
+    """Refuse a share that is none."""
+    if not 0 <= strategy.share <= 1:
+        raise ParameterError(f"{type(strategy).__name__}: share must lie between 0 and 1, not {strategy.share!r}")

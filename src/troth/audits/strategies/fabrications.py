@@ -1,0 +1,79 @@
+"""Lies that send other data than one's own of the day: drawn from the model, or reports of other days."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.strategies.row_shapes import count_rows, explains_target, row_axis, values_of
+from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
+from troth.core.contract import Array, SamplesPosterior
+from troth.core.errors import MissingCapabilityError
+
+if TYPE_CHECKING:
+    from troth.core.contract import Generator, Model
+
+
+@dataclass(frozen=True)
+class FabricateFromPrior(RowLie):
+    """Make data up: parameters from the prior, rows from the parameters."""
+
+    def __str__(self) -> str:
+        return "fabricate from the prior"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Draw as many rows as there are."""
+        parameters = model.draw_parameters(rng, values_of(model, data).shape[: row_axis(model)])
+        return model.draw_data(rng, parameters, data[0] if explains_target(model) else count_rows(model, data))
+
+
+@dataclass(frozen=True)
+class FabricateFromPosterior(RowLie):
+    """Make up ``times`` as many rows as one has, from what one's own data say about the parameters."""
+
+    times: float = 1.0
+
+    def __str__(self) -> str:
+        amount = "" if self.times == 1 else f"{self.times:g}× "
+        return f"fabricate {amount}from own posterior"
+
+    def suits_model(self, model: Model) -> bool:
+        """Tell whether the model can draw from its posterior."""
+        return isinstance(model, SamplesPosterior)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Draw rows from the posterior predictive distribution."""
+        if not self.suits_model(model):
+            raise MissingCapabilityError(f"{type(model).__name__} cannot draw from its posterior (draw_posterior)")
+        parameters = model.draw_posterior(rng, model.statistics(data))
+        design = data[0] if explains_target(model) else round(self.times * count_rows(model, data))
+        return model.draw_data(rng, parameters, design)
+
+
+@dataclass(frozen=True)
+class FabricateFromPast(SummaryLie):
+    """Send a report of another day: one's own, or anybody's."""
+
+    anybody: bool = False
+
+    def __str__(self) -> str:
+        return "fabricate from anybody's past" if self.anybody else "fabricate from own past"
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Draw a report of another day."""
+        reports = knowledge.population if self.anybody else knowledge.past
+        return np.asarray(reports[knowledge.rng.integers(0, len(reports), len(knowledge.own))])
+
+
+@dataclass(frozen=True)
+class SendYesterday(SummaryLie):
+    """Send one's own previous report once more."""
+
+    def __str__(self) -> str:
+        return "send yesterday's report"
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Repeat the report before."""
+        return knowledge.yesterday

@@ -1,0 +1,72 @@
+"""Where the rows of a dataset are, as the model declares it, and which values they may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import Array, HasSupport
+from troth.core.errors import MissingCapabilityError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def explains_target(model: Any) -> bool:
+    """Tell whether data are features and target, ``(z, y)``; a model says so by ``explains_target``."""
+    return bool(getattr(model, "explains_target", False))
+
+
+def row_axis(model: Any) -> int:
+    """Return the axis of rows: the last, but for the axes of one row, which a model declares by ``row_axes``."""
+    return -1 - int(getattr(model, "row_axes", 0))
+
+
+def values_of(model: Any, data: Any) -> Array:
+    """Return the values that a lie would change: the target, or all."""
+    return np.asarray(data[1] if explains_target(model) else data)
+
+
+def with_values(model: Any, data: Any, values: Array) -> Any:
+    """Return the data with other values in place of those of `values_of`."""
+    return (data[0], values) if explains_target(model) else values
+
+
+def count_rows(model: Any, data: Any) -> int:
+    """Return how many rows a dataset has."""
+    return int(values_of(model, data).shape[row_axis(model)])
+
+
+def map_rows(model: Any, data: Any, change: Callable[[Any, int], Any]) -> Any:
+    """Apply a change of rows, ``change(array, axis)``, to all arrays of a dataset."""
+    return (change(data[0], -2), change(data[1], -1)) if explains_target(model) else change(data, row_axis(model))
+
+
+def take_rows(model: Any, data: Any, start: int, stop: int) -> Any:
+    """Return some of the rows."""
+    return map_rows(model, data, lambda x, axis: x.take(range(start, stop), axis=axis))
+
+
+def has_labels(model: Any) -> bool:
+    """Tell whether rows are labels, of which there are finitely many."""
+    return isinstance(model, HasSupport) and model.support.integer and bool(np.isfinite(model.support.high))
+
+
+def count_labels(model: Any, strategy: Any) -> int:
+    """Return how many labels there are, or say why a strategy cannot be played."""
+    if not has_labels(model):
+        raise MissingCapabilityError(
+            f"{type(strategy).__name__} needs labels; {type(model).__name__} has numbers: use Shift"
+        )
+    return int(model.support.high) + 1
+
+
+def admissible(model: Any, values: Array) -> Array:
+    """Move values back into the support: counts stay whole, waits stay positive."""
+    if not isinstance(model, HasSupport):
+        return values
+    support = model.support
+    values = np.round(values) if support.integer else values
+    low = np.nextafter(support.low, np.inf) if support.open else support.low
+    return np.clip(values, low, support.high)

@@ -1,0 +1,180 @@
+"""What a strategy is: a report in place of the truth, made of rows where they are at hand, or of a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from troth.audits.strategies.row_shapes import count_rows, explains_target
+from troth.audits.strategies.summaries import rates
+from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.core.errors import MissingCapabilityError, ParameterError
+
+if TYPE_CHECKING:
+    from troth.core.reductions import Reduction
+
+
+class Play(NamedTuple):
+    """What is reported, ``(..., provider, statistic)``, the liar's accounts, and how many rows each of them reports."""
+
+    statistics: Array
+    accounts: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A way to report.
+
+    Most strategies change one report: a `RowLie` its rows, a `SummaryLie` its summary. Strategies that need more than
+    one report have a `play` of their own.
+    """
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
+        """Return the round in which provider ``liar`` lies and everybody else is honest.
+
+        Parameters
+        ----------
+        data
+            The liar's rows, ``(..., row[, column])``, or features and target, ``(z, y)``.
+        honest
+            Everybody's honest statistics, ``(..., provider, statistic)``.
+        """
+        raise MissingCapabilityError(f"{self.name!r} needs past days: it can be backtested, not audited")
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return str(self)
+
+
+@dataclass(frozen=True)
+class RowLie(Strategy):
+    """A strategy that changes rows, so that it can be audited."""
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Return the rows to report instead of ``data``."""
+        raise NotImplementedError
+
+    def suits_model(self, model: Model) -> bool:  # noqa: ARG002
+        """Tell whether it makes sense for a model's rows."""
+        return True
+
+    def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
+        """Change the liar's rows."""
+        rows = self.change_rows(rng, model, data)
+        reported = honest.copy()
+        reported[..., liar, :] = statistics_of(model, rows)
+        return Play(reported, (liar,), (count_rows(model, rows),))
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a provider knows when it lies on past days.
+
+    Attributes
+    ----------
+    reduction
+        How rows became the summaries.
+    own
+        Its true summaries of the days that are replayed, ``(day, sum)``.
+    yesterday
+        Its own report before each of them, ``(day, sum)``; zeros if there was none.
+    past
+        Its own reports of the other days, ``(day, sum)``.
+    population
+        Everybody's reports of the other days, ``(report, sum)``.
+    rng
+        For lies that draw.
+    """
+
+    reduction: Reduction
+    own: Array
+    yesterday: Array
+    past: Array
+    population: Array
+    rng: Generator
+
+    @property
+    def rows(self) -> Array:
+        """Rows of its own reports, ``(day,)``."""
+        return self.reduction.rows(self.own)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Frequencies of codes, or means of the columns, over its own past, ``(code or column,)``."""
+        return np.asarray(rates(self.past.sum(axis=0)[None], self.reduction)[0])
+
+    @cached_property
+    def spread(self) -> Array:
+        """Standard deviation of its own daily means, ``(code or column,)``."""
+        return np.asarray(rates(self.past, self.reduction).std(axis=0))
+
+
+@dataclass(frozen=True)
+class SummaryLie(Strategy):
+    """A strategy that changes a summary, so that it can be backtested on past days whose rows are long gone.
+
+    It may use what a liar would have known: its own report of the day, its own earlier reports, and everybody's
+    reports of other days.
+    """
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Return the summaries to report instead of ``knowledge.own``."""
+        raise NotImplementedError
+
+    def suits_reduction(self, reduction: Reduction) -> bool:  # noqa: ARG002
+        """Tell whether it makes sense for such summaries."""
+        return True
+
+
+@dataclass(frozen=True)
+class Truthful(RowLie, SummaryLie):
+    """Report the data."""
+
+    def __str__(self) -> str:
+        return "tell the truth"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Change nothing."""
+        return data
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Change nothing."""
+        return knowledge.own
+
+
+@dataclass(frozen=True)
+class _Function(RowLie):
+    """A custom strategy, ``lie(data, rng) -> data``."""
+
+    function: Callable[[Any, Generator], Any]
+
+    def __str__(self) -> str:
+        return getattr(self.function, "__name__", "custom strategy").replace("_", " ")
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Call the function, on a copy: what it does to its rows must not reach anybody else."""
+        own = tuple(np.array(x) for x in data) if explains_target(model) else np.array(data)
+        return self.function(own, rng)
+
+
+Lie: TypeAlias = Strategy | Callable[[Any, Generator], Any]
+
+
+def as_strategy(lie: Lie) -> Strategy:
+    """Return a strategy for a strategy or for a function."""
+    if not (isinstance(lie, Strategy) or callable(lie)):
+        raise ParameterError(f"a lie is a strategy or a function lie(data, rng) -> data, not {lie!r}")
+    return lie if isinstance(lie, Strategy) else _Function(lie)
+
+
+def statistics_of(model: Any, data: Any) -> Array:
+    """Return the statistics of reported rows, even if no state could have produced them."""
+    if isinstance(model, HasSummary):
+        return np.asarray(model.from_summary(model.summary(data)))
+    return np.asarray(model.statistics(data))

@@ -1,0 +1,215 @@
+"""Lies about what the rows say: as many rows, with other values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.strategies.amounts import check_share
+from troth.audits.strategies.row_shapes import (
+    admissible,
+    count_labels,
+    count_rows,
+    explains_target,
+    has_labels,
+    row_axis,
+    values_of,
+    with_values,
+)
+from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
+from troth.audits.strategies.summaries import draw_rows, rates, with_rates
+from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.reductions import Counts, Moments
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Reduction
+
+
+@dataclass(frozen=True)
+class Flip(RowLie, SummaryLie):
+    """Give a share of the rows the next label instead of their own."""
+
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_share(self)
+
+    def __str__(self) -> str:
+        return f"flip {self.share:.0%}"
+
+    def suits_model(self, model: Model) -> bool:
+        """Only labels can be flipped."""
+        return has_labels(model)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Add one to the labels of the first rows, around the corner."""
+        labels = count_labels(model, self)
+        flipped = round(self.share * count_rows(model, data))
+        reported = np.array(data)
+        reported[..., :flipped] = (reported[..., :flipped] + 1) % labels
+        return reported
+
+    def suits_reduction(self, reduction: Reduction) -> bool:
+        """Only counts of labels can be flipped."""
+        return isinstance(reduction, Counts)
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Move rows that are drawn without replacement to the next label, around the corner."""
+        moved = draw_rows(knowledge.rng, knowledge.own, np.round(self.share * knowledge.rows))
+        return np.asarray(knowledge.own - moved + np.roll(moved, 1, axis=-1))
+
+
+@dataclass(frozen=True)
+class Perturb(RowLie):
+    """Add noise: to numbers, a share of their own spread; of labels, that share is drawn anew."""
+
+    amount: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not self.amount > 0:
+            raise ParameterError(f"Perturb: amount must be above 0, not {self.amount!r}")
+
+    def __str__(self) -> str:
+        return f"perturb by {self.amount:g}"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Blur values or answers."""
+        values = values_of(model, data)
+        if has_labels(model):
+            anew = rng.random(values.shape) < min(self.amount, 1.0)
+            return np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+        noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
+        return with_values(model, data, admissible(model, values + noise))
+
+
+@dataclass(frozen=True)
+class Shift(RowLie, SummaryLie):
+    """Move all values, or answers, by some standard deviations: of one's own rows, or of one's own daily means."""
+
+    by: float = 1.0
+
+    def __str__(self) -> str:
+        return f"shift by {self.by:g} sd"
+
+    def suits_model(self, model: Model) -> bool:
+        """Only numbers can be shifted."""
+        return not has_labels(model)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Add a constant."""
+        if has_labels(model):
+            raise MissingCapabilityError("Shift moves numbers; for labels use Flip")
+        values = values_of(model, data)
+        moved = values + self.by * values.std(axis=row_axis(model), keepdims=True)
+        return with_values(model, data, admissible(model, moved))
+
+    def suits_reduction(self, reduction: Reduction) -> bool:
+        """Only sums of numbers can be shifted."""
+        return isinstance(reduction, Moments) and reduction.linear
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Add a constant to every value."""
+        mean = rates(knowledge.own, knowledge.reduction)
+        return with_rates(knowledge.own, mean + self.by * knowledge.spread, knowledge.reduction)
+
+
+@dataclass(frozen=True)
+class ShrinkToMean(SummaryLie):
+    """Move the day's mean towards one's own mean of other days; below zero, away from it."""
+
+    amount: float = 0.5
+
+    def __str__(self) -> str:
+        if self.amount == 1:
+            return "report the usual mean"
+        return f"shrink {self.amount:.0%} to the mean" if self.amount > 0 else f"exaggerate by {-self.amount:.0%}"
+
+    def suits_reduction(self, reduction: Reduction) -> bool:
+        """Leave out regressions, which have no mean to move to."""
+        return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.linear)
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Keep the number of rows, and change their mean."""
+        mean = rates(knowledge.own, knowledge.reduction)
+        return with_rates(knowledge.own, mean + self.amount * (knowledge.mean - mean), knowledge.reduction)
+
+
+@dataclass(frozen=True)
+class ScaleAnswers(RowLie, SummaryLie):
+    """Multiply the last column, the answers of a regression, by a factor."""
+
+    factor: float = 1.5
+
+    def __str__(self) -> str:
+        return f"multiply answers by {self.factor:g}"
+
+    def suits_model(self, model: Model) -> bool:
+        """Only regressions have answers."""
+        return explains_target(model)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Multiply the answers."""
+        z, y = _features_and_answers(self, model, data)
+        return z, self.factor * y
+
+    def suits_reduction(self, reduction: Reduction) -> bool:
+        """Tell whether there are products of several columns, around zero."""
+        if not isinstance(reduction, Moments):
+            return False
+        return reduction.columns > 1 and reduction.squares and not any(reduction.centre)
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Multiply the last sum, and the last row and column of the products."""
+        factors = np.ones(knowledge.reduction.columns)
+        factors[-1] = self.factor
+        products = np.outer(factors, factors).ravel()
+        summary = knowledge.own.shape[-1] - 1 - len(products)  # as many as there are columns, or none
+        return np.asarray(knowledge.own * np.concatenate([np.ones(1), factors[:summary], products]))
+
+
+@dataclass(frozen=True)
+class ShuffleLabels(RowLie):
+    """Pair each row's features with another row's answer."""
+
+    def __str__(self) -> str:
+        return "shuffle labels"
+
+    def suits_model(self, model: Model) -> bool:
+        """Only regressions have answers."""
+        return explains_target(model)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
+        """Permute the answers."""
+        z, y = _features_and_answers(self, model, data)
+        return z, rng.permuted(y, axis=-1)
+
+
+@dataclass(frozen=True)
+class Pander(RowLie):
+    """Report what will look agreeable: the majority label, one's own mean, or one's own fitted values, in every row."""
+
+    def __str__(self) -> str:
+        return "pander"
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Replace every row by the fit of all."""
+        if explains_target(model):
+            z, y = data
+            gram = np.swapaxes(z, -1, -2) @ z + 1e-9 * np.eye(z.shape[-1])
+            fit = np.linalg.solve(gram, np.swapaxes(z, -1, -2) @ y[..., None])
+            return z, (z @ fit)[..., 0]
+        if has_labels(model):
+            counts = np.stack([(data == k).sum(axis=-1) for k in range(count_labels(model, self))], axis=-1)
+            return np.broadcast_to(counts.argmax(axis=-1)[..., None].astype(np.float64), data.shape)
+        mean = data.mean(axis=row_axis(model), keepdims=True)
+        return np.broadcast_to(admissible(model, mean), data.shape)
+
+
+def _features_and_answers(strategy: RowLie, model: Any, data: Any) -> tuple[Array, Array]:
+    if not explains_target(model):
+        raise MissingCapabilityError(f"{type(strategy).__name__} needs features and answers, (z, y)")
+    z, y = data
+    return z, y

@@ -1,0 +1,107 @@
+"""A campaign of Python objects: a model and a rule, written as the tables of a campaign file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.terms import Campaign
+from troth.core.contract import HasReduction, Model
+from troth.core.errors import DataError, ParameterError
+from troth.core.settings import plain_copy
+from troth.data.gather import column_names
+from troth.mechanisms import DEFAULT_RULE, Rule
+from troth.models import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
+
+
+def describe_campaign(
+    data: Any,
+    model: Model,
+    rule: Rule | str | None,
+    *,
+    provider: str | None,
+    day: str | None,
+    budget: str | int | Decimal,
+    columns: Sequence[str] | str | None,
+    terms: Mapping[str, Mapping[str, Any]],
+) -> Campaign:
+    """Return the campaign that pays for data with a model and a rule, on the terms of the other tables."""
+    tables = {name: _table(name, table) for name, table in plain_copy(dict(terms)).items()}
+    campaign = tables.setdefault("campaign", {})
+    campaign.setdefault("name", "campaign")
+    if day is not None and "days" not in campaign:
+        campaign.setdefault("budget_per", "day")
+    if "weights" in tables:
+        tables["weights"] = {name: str(weight) for name, weight in tables["weights"].items()}
+    if rule is None:
+        rule = tables.get("mechanism", {}).pop("rule", DEFAULT_RULE)
+    mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
+    own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
+    own_model = None if isinstance(model, Family) else model
+    names = _columns(data, model, provider, day, columns, tables.get("model", {}))
+    described: dict[str, dict[str, Any]] = {
+        "campaign": {"budget": str(budget)},
+        "model": _describe_model(model, names, tables.get("model", {})),
+        "mechanism": mechanism or {"rule": repr(rule)},
+        "data": {key: name for key, name in (("provider", provider), ("day", day)) if name is not None},
+    }
+    for name, table in described.items():
+        for key in table:
+            if key in tables.get(name, {}):
+                raise ParameterError(f"terms: [{name}] {key} is given twice; leave it out here")
+        tables[name] = {**table, **tables.get(name, {})}
+    return Campaign.from_dict(tables, model=own_model, rule=own_rule)
+
+
+def _table(name: str, table: Any) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise ParameterError(f"terms: [{name}] must be a table of settings, not {table!r}")
+    return table
+
+
+def _columns(
+    data: Any,
+    model: Model,
+    provider: str | None,
+    day: str | None,
+    columns: Sequence[str] | str | None,
+    table: Mapping[str, Any],
+) -> list[str]:
+    """Return the columns that the model reads, without a target that is named: by default all that are left."""
+    if columns is not None:
+        return [columns] if isinstance(columns, str) else list(columns)
+    target = table.get("target")
+    left = [name for name in column_names(data) if name not in (provider, day, target)]
+    if isinstance(model, HasReduction):
+        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None)
+        if len(left) != needed:
+            raise DataError(
+                f"the model reads {needed} column(s), and beside provider and day there are {len(left)} "
+                f"({', '.join(map(repr, left[:8]))}): say which with columns="
+            )
+    return left
+
+
+def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> dict[str, Any]:
+    """Write a model as the table [model]; models of single providers in ``table`` become tables there."""
+    if not isinstance(model, Family):
+        if "providers" in table:
+            raise ParameterError(
+                "terms: [model.providers] is for the families of troth.models; make your custom model one of all "
+                "providers"
+            )
+        return {"columns": columns}
+    described = model.to_dict()
+    if described.pop("reference", None) is not None:
+        raise ParameterError("give models as they are, not as troth.combine made them; pay combines them itself")
+    for name, other in table.get("providers", {}).items():
+        if isinstance(other, Family):
+            own = other.to_dict()
+            table["providers"][name] = {key: own[key] for key in own if own[key] != described.get(key)}
+    if model.explains_target and "target" not in table:
+        *columns, target = columns
+        return {"columns": columns, "target": target, **described}
+    return {"columns": columns, **described}

@@ -1,0 +1,213 @@
+"""Commands on a campaign file: try the example, begin one, commit to its seed, pay, and a provider's statistics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from troth.cli.options import AsJson, CampaignFile
+from troth.cli.output import print_json, print_result, progress, warn
+from troth.core.errors import DataError, ParameterError
+
+
+def demo(
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="Where its files go.")] = Path("troth-demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Pay the bundled example: a dozen clinics, two of which lie."""
+    from troth.campaigns.starter.examples import EMBELLISHES, INVENTS, write_demo
+    from troth.results.pay import pay
+
+    reported, honest = write_demo(directory)
+    ledger = reported.parent / "ledger.jsonl"
+    with progress() as watch:
+        result = pay(reported, ledger=ledger, watch=watch)
+        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch)
+        page = result.write_page(reported.parent / "report.html", watch=watch)
+    lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
+    if as_json:
+        losses = {name: result.campaign.text(amount) for name, amount in lost.items()}
+        print_json({**result.to_dict(), "lost_by_lying": losses, "report": str(page)})
+        return
+    show = result.campaign.show
+    typer.echo("Twelve clinics report which patients improved. Nobody knows the true rate, and there is no test set.\n")
+    print_result(result)
+    typer.echo(
+        f"\nTwo of them lied. {INVENTS} made its data up; {EMBELLISHES} turned most of its failures into successes."
+    )
+    for name in (INVENTS, EMBELLISHES):
+        typer.echo(
+            f"  {name:<10} was paid {show(result.totals[name]):>10}, and would have been paid "
+            f"{show(truth.totals[name]):>10} for the truth: lying cost {show(lost[name])}"
+        )
+    empty_share = result.rounds[0].payments[0].empty_share
+    typer.echo(
+        f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of payments that are never "
+        "negative."
+    )
+    typer.echo("Proved: under the model no report has a higher expected payment than the truth.")
+    typer.echo("Assumed: given the true rate, clinics are independent and patients alike; the prior is right.")
+    typer.echo(f"\nreport   {page}\nledger   {ledger}")
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.", show_default=False)],
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="The model's family, such as Bernoulli or LinearRegression.",
+            show_default="Bernoulli, or by the data",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(help="The payment rule, by its name.", show_default="the default rule"),
+    ] = None,
+    daily: Annotated[bool, typer.Option("--daily", help="An example of five days.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Your own file or folder, instead of an example; it stays there.")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
+    ] = None,
+    day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
+    budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
+    as_json: AsJson = False,
+) -> None:
+    """Write a commented campaign file, with a small example dataset or for your own data."""
+    if column is not None and len(column) > 1:
+        raise ParameterError(
+            "--column is the one column that is paid for; for a regression or several columns write an example with "
+            "troth init DIR --family LinearRegression, without --data, and put your source and columns into it"
+        )
+    from troth.campaigns.starter.examples import init as write_example
+    from troth.campaigns.starter.examples import init_for
+    from troth.campaigns.starter.guess import guess
+
+    columns = {"provider": provider, "column": column[0] if column else None, "day": day}
+    guessed = None if data is None else guess(data, family, **columns)
+    if data is None or guessed is None:
+        path = write_example(directory, family, rule, daily=daily, budget=budget, **columns)
+    else:
+        path = init_for(directory, data, guessed, rule, budget)
+    if as_json:
+        print_json({"campaign": str(path)})
+        return
+    if guessed is None:
+        typer.echo(
+            f"wrote {path} and {path.parent / 'data'}, an example\n"
+            f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
+            f"      troth pay {path}\n"
+            "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+        )
+        return
+    if guessed.seen:
+        warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
+    typer.echo(
+        f'wrote {path} for {data}: family = "{guessed.family}"\n'
+        "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
+        f"      troth pay {path}"
+    )
+
+
+def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
+    """Fix the secret seed and publish its hash in the campaign file, before anybody reports."""
+    from troth.campaigns.commit import commit as commit_to_seed
+    from troth.campaigns.seed import secret_path
+
+    commitment = commit_to_seed(campaign)
+    if as_json:
+        print_json({"commitment": commitment, "secret": str(secret_path(campaign))})
+        return
+    typer.echo(
+        f"{campaign} now says {commitment}\n"
+        f"keep {secret_path(campaign)} to yourself until the round is paid: the ledger reveals it"
+    )
+
+
+def pay(
+    campaign: CampaignFile,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Where the report goes.", show_default="report.html beside")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
+    final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pay what has become payable: payments, ledger, report."""
+    from troth.campaigns.terms import Campaign
+    from troth.results.pay import pay_campaign
+
+    terms = Campaign.load(campaign)
+    book = ledger or campaign.parent / "ledger.jsonl"
+    page = report or campaign.parent / "report.html"
+    refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    with progress() as watch:
+        result = pay_campaign(terms, ledger=book, final=final, watch=watch)
+        try:
+            if result.rounds and not no_report:
+                result.write_page(page, watch=watch)
+            if csv is not None:
+                result.write_csv(csv)
+        except OSError as error:
+            raise DataError(
+                f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
+                f"write the report with troth report {book}"
+            ) from None
+    if as_json:
+        print_json(result.to_dict())
+        return
+    print_result(result)
+    if not result.paid_now:
+        waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
+        typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
+    if terms.draws and terms.commitment is None:
+        warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
+    if result.rounds:
+        typer.echo(
+            f"\nledger   {book}   (head {result.ledger.head[:16]}…)" + ("" if no_report else f"\nreport   {page}")
+        )
+
+
+def statistics(
+    campaign: CampaignFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
+    provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="beside FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the statistics that a provider submits instead of rows."""
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.statistics_file import make_statistics
+    from troth.campaigns.terms import Campaign
+    from troth.data.files import stem
+
+    text = json.dumps(make_statistics(Campaign.load(campaign), file, provider), indent=1, ensure_ascii=False) + "\n"
+    target = output or file.with_name(f"{stem(file)}.statistics.json")
+    refuse_same(target, campaign, file)
+    write_whole(target, text.encode())
+    if as_json:
+        typer.echo(text, nl=False)
+        return
+    typer.echo(f"wrote {target}: submit it instead of {file}, whose rows stay with you")
+
+
+def refuse_same(*paths: Path) -> None:
+    """Refuse to write one file over another."""
+    resolved = [path.resolve() for path in paths]
+    for path in paths:
+        if resolved.count(path.resolve()) > 1:
+            raise DataError(f"{path}: is named for two things; one would be written over the other")

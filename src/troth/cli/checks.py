@@ -1,0 +1,82 @@
+"""Commands that check a campaign before it pays: what is proved about it, and what lies would earn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from troth.cli.options import AsJson, CampaignFile, PlotFile
+from troth.cli.output import print_json, progress, watch_as
+
+if TYPE_CHECKING:
+    from troth.campaigns.terms import Campaign
+    from troth.cli.output import Watch
+    from troth.data import Report
+
+
+def audit(
+    campaign: CampaignFile,
+    simulations: Annotated[int, typer.Option(help="How many rounds to simulate.", min=2)] = 20_000,
+    providers: Annotated[
+        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data, up to 200")
+    ] = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate what honest and dishonest providers would earn."""
+    from troth.campaigns.check import audit_campaign, reduced, setting_of
+    from troth.campaigns.terms import Campaign
+
+    terms = Campaign.load(campaign)
+    with progress() as watch:
+        setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
+        setting = setting if providers is not None or rows is not None else reduced(setting)
+        earnings = audit_campaign(terms, setting, simulations=simulations, watch=watch_as(watch, "auditing"))
+    if plot is not None:
+        earnings.plot(plot)
+    if as_json:
+        print_json({**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)})
+        return
+    typer.echo(f"{setting}; one of them lies, the others are honest\n{earnings}")
+    if plot is not None:
+        typer.echo(f"\npicture  {plot}")
+
+
+def certify(
+    campaign: CampaignFile,
+    providers: Annotated[
+        int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data")
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="How many rows each has.", min=1, show_default="as in the data")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is proved about a campaign, and what is not."""
+    from troth.campaigns.check import certify_campaign, setting_of
+    from troth.campaigns.terms import Campaign
+    from troth.results.page import ASSUMED
+
+    terms = Campaign.load(campaign)
+    with progress() as watch:
+        setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
+    certificate = certify_campaign(terms, setting)
+    if as_json:
+        print_json({"claims": certificate.to_dict(), "assumed": list(ASSUMED)})
+        return
+    typer.echo(f"{setting}\n{certificate}\n\nassumed, not proved:")
+    for line in ASSUMED:
+        typer.echo(f"  – {line}")
+
+
+def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch | None) -> list[Report]:
+    """Read the reports that sizes are taken from, unless they are not needed."""
+    from troth.results.pay import read_campaign
+
+    if (providers is not None and rows is not None) or (terms.source is None and terms.providers):
+        return []
+    return read_campaign(terms, watch)

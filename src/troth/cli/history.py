@@ -1,0 +1,100 @@
+"""Commands on past days: learn the model from them, and replay the known lies on them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
+from troth.cli.output import print_json, progress, warn, watch_as
+
+Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
+Spread = Annotated[
+    float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
+]
+
+
+def fit(
+    campaign: CampaignFile,
+    history: HistoryFile,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="LatentClass, ProviderNormal, or a family whose prior is fitted.", show_default="LatentClass"
+        ),
+    ] = None,
+    types: Types = None,
+    seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
+    spread: Spread = None,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml beside")
+    ] = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn prior and provider laws from past days, as a campaign file."""
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.past import fit_campaign, fitted_text, read_history
+    from troth.campaigns.terms import Campaign
+    from troth.history.learn import model_table
+
+    terms = Campaign.load(campaign)
+    target = output or campaign.with_name("fitted.toml")
+    with progress() as watch:
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread}
+        if watch is not None:
+            options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        learned = fit_campaign(terms, past, family, **options)
+    source = os.path.relpath(history, target.parent)
+    write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day).encode())
+    if plot is not None:
+        from troth.history.fit_plots import plot_fit
+
+        plot_fit(learned, past, plot)
+    if as_json:
+        print_json({"campaign": str(target), "model": model_table(learned), "days": len(past.days)})
+        return
+    if getattr(learned, "types", None) == 1:
+        warn(
+            "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
+        )
+    typer.echo(f"{learned}\n\nwrote {target}: see what lies would have earned with troth backtest {campaign} {history}")
+
+
+def backtest(
+    campaign: CampaignFile,
+    history: HistoryFile,
+    types: Types = None,
+    folds: Annotated[int, typer.Option(help="Blocks of days.", min=2)] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
+    spread: Spread = None,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the known lies on past days, under models that never saw them."""
+    from troth.campaigns.past import AS_DECLARED, backtest_campaign, read_history
+    from troth.campaigns.terms import Campaign
+
+    terms = Campaign.load(campaign)
+    with progress() as watch:
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        comparison = backtest_campaign(
+            terms, past, types=types, spread=spread, folds=folds, seed=seed, watch=watch_as(watch, "replaying")
+        )
+    recommended = comparison[comparison.recommended]
+    if plot is not None:
+        recommended.plot(plot)
+    if as_json:
+        print_json(comparison.to_dict())
+        return
+    typer.echo(f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}")
+    if recommended.name != AS_DECLARED:
+        typer.echo(f"\nlearn that model with: troth fit {campaign} {history} --family {recommended.family}")

@@ -1,0 +1,95 @@
+"""Commands on a ledger: check it, write its report, explain a payment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from troth.cli.campaign import refuse_same
+from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
+from troth.cli.output import print_json, progress
+from troth.core.errors import DataError
+
+
+def verify(
+    ledger: LedgerFile,
+    head: Annotated[str | None, typer.Option(help="The hash of the last line, as noted earlier.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every byte of a ledger and recompute every payment in it."""
+    from troth.results.pay import verify as check
+
+    with progress() as watch:
+        result = check(ledger, head=head, watch=watch)
+    payments = sum(len(paid.payments) for paid in result.rounds)
+    if as_json:
+        plain = {"valid": True, "head": result.ledger.head, "rounds": len(result.rounds), "payments": payments}
+        print_json({**plain, "paid": result.campaign.text(result.paid), "currency": result.campaign.currency})
+        return
+    committed = " and seeds" if result.campaign.commitment is not None else ""
+    rounds = "1 round" if len(result.rounds) == 1 else f"{len(result.rounds)} rounds"
+    typer.echo(
+        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed bit for bit, "
+        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked\nhead {result.ledger.head}"
+    )
+
+
+def report(
+    ledger: LedgerFile,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where it goes.", show_default="report.html beside")
+    ] = None,
+    history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
+    provider: ProviderColumn = None,
+    day: DayColumn = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the report of a ledger anew."""
+    from troth.results.pay import open_ledger
+
+    page = output or ledger.parent / "report.html"
+    refuse_same(ledger, page)
+    result = open_ledger(ledger)
+    with progress() as watch:
+        past = None
+        if history is not None:
+            from troth.campaigns.past import read_history
+
+            past = read_history(result.campaign, str(history), provider=provider, day=day, watch=watch)
+        result.write_page(page, history=past, watch=watch)
+    if as_json:
+        print_json({"report": str(page)})
+        return
+    typer.echo(f"wrote {page}")
+
+
+def explain(
+    ledger: LedgerFile,
+    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default=False)],
+    day: Annotated[str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="all")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a payment with its own numbers."""
+    from dataclasses import asdict
+
+    from troth.results.explanation import explain as explain_payment
+    from troth.results.pay import open_ledger
+
+    result = open_ledger(ledger)
+    payments = [
+        (paid.day, payment)
+        for paid in result.rounds
+        for payment in paid.payments
+        if payment.provider == provider and (day is None or str(paid.day) == day)
+    ]
+    if not payments:
+        names = ", ".join(repr(name) for name in list(result.totals)[:12])
+        then = "" if day is None else f" on day {day}"
+        raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {names}")
+    if as_json:
+        print_json([{"day": on, **asdict(payment)} for on, payment in payments])
+        return
+    for on, payment in payments:
+        typer.echo(("" if on is None else f"day {on}  ") + explain_payment(result.campaign, payment))

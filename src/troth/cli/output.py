@@ -1,0 +1,74 @@
+"""What commands print: results on standard output, progress and warnings on standard error."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import TaskID
+
+    from troth.results.result import Result
+
+    Watch = Callable[[str, int, int], None]
+
+
+def print_json(plain: Any) -> None:
+    """Print plain data as JSON."""
+    from troth.campaigns.canonical_json import as_json
+
+    typer.echo(as_json(plain))
+
+
+def print_result(result: Result) -> None:
+    """Print payments: with colours and bars for people, plainly for pipes."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        typer.echo(str(result))
+        return
+    from troth.results.terminal import print_result as print_table
+
+    print_table(result)
+
+
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
+    typer.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def progress() -> Iterator[Watch | None]:
+    """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
+
+    Yields None where standard error is no terminal, so that nothing is drawn.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def watch(task: str, done: int, total: int) -> None:
+            if task not in tasks:
+                tasks[task] = bar.add_task(task, total=total)
+            bar.update(tasks[task], completed=done, total=total)
+
+        yield watch
+
+
+def watch_as(watch: Watch | None, task: str) -> Callable[[int, int], None] | None:
+    """Return what draws one task's bar, or None if nothing is drawn."""
+    return None if watch is None else lambda done, total: watch(task, done, total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import DataError
@@ -66,8 +66,5 @@ def check_receipt(package: Package, sent: dict[str, Any]) -> None:
 
 
 def _digest(path: Path) -> str:
-    total = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()
+        return file_digest(file, "sha256").hexdigest()

@@ -236,7 +236,7 @@ def _chosen_lies(lies: Any, reduction: Sums) -> list[SummaryLie]:
     """Return lies that can be told in such summaries, or say which cannot."""
     if lies is None:
         return lies_for_reduction(reduction)
-    chosen = [lies] if isinstance(lies, Strategy) else list(lies)
+    chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if not isinstance(lie, SummaryLie):
             raise ParameterError(f"{lie!r} cannot be told in a summary: past days have no rows, so audit it instead")

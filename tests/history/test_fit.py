@@ -89,7 +89,7 @@ def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
         if law in ("binary", "categorical"):
             moved = moved / moved.sum(axis=-1, keepdims=True)
         size = state.dispersion * np.exp(1e-3 * rng.normal(size=len(state.dispersion)))
-        other = State(state.log_prior, moved, size, state.population, state.centre, state.pull)
+        other = State(state.log_prior, moved, size, state.population, state.centre, state.shrinkage)
         assert objective(data, other, day_log_likelihoods(data, other)[0]) < trace[-1] + 1e-4
 
 
@@ -135,7 +135,7 @@ def test_the_same_seed_gives_the_same_fit() -> None:
 
 
 def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
-    """Clones are pulled together strongly, strangers hardly; a provider with few days is pulled most."""
+    """Clones are shrunk strongly, strangers hardly; a provider with few days is shrunk most."""
     strict, _ = day_types("binary", 9, providers=6)
     rng = generator(3)
     law = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
@@ -147,7 +147,7 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
         if i or day < 8
     ]
     alike = fit_latent_class(History.from_reports(reports, Counts(2)), "binary", types=2)
-    assert alike.pull > 5 * fit_latent_class(strict, "binary", types=3).pull
+    assert alike.shrinkage > 5 * fit_latent_class(strict, "binary", types=3).shrinkage
     means = np.array([model.means for model in alike.models.values()])
     assert np.abs(means - [0.2, 0.6]).max() < 0.06
     assert alike.population.dispersion < 0.06
@@ -292,13 +292,13 @@ def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
 
     laws = list(found.models.values())
     best = density(laws)
-    pull = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
+    shrinkage = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
     for change in ({"scale": 1.15}, {"scale": 0.85}, {"dispersion": 1.2}, {"dispersion": 0.8}):
         (name, factor), *_ = change.items()
         moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in laws]
         assert density(moved) < best + 0.05
     shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(laws)]
-    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - pull
+    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - shrinkage
 
 
 def _plain(model: models.ProviderNormal) -> dict[str, Any]:

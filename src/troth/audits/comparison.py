@@ -27,8 +27,8 @@ class Comparison:
         width = max((len(name) for name in self.audits), default=0) + 2
         head = " " * width + "".join(f"{_short(lie):>22}" for lie in self.lies)
         lines = ["gain of each lie in percent of the cap; * gains significantly", head]
-        for name, found in self.audits.items():
-            cells = (f"{100 * found[lie].gain:+.1f}{'*' if found[lie].low > 0 else ' '}" for lie in self.lies)
+        for name, audited in self.audits.items():
+            cells = (f"{100 * audited[lie].gain:+.1f}{'*' if audited[lie].low > 0 else ' '}" for lie in self.lies)
             lines.append(f"{name:<{width}}" + "".join(f"{cell:>22}" for cell in cells))
         return "\n".join(lines)
 

@@ -76,8 +76,8 @@ def audit(
     --------
     >>> import troth
     >>> model = troth.models.Bernoulli(1, 1)
-    >>> found = audit(model, troth.MultiDay(), lie=troth.strategies.Replicate(times=2), rows=[40] * 5)
-    >>> found["replicate 2 times"].high < 0
+    >>> earnings = audit(model, troth.MultiDay(), lie=troth.strategies.Replicate(times=2), rows=[40] * 5)
+    >>> earnings["replicate 2 times"].high < 0
     True
     """
     if not isinstance(rule, Rule):
@@ -172,7 +172,7 @@ class _Scene:
         )  # the rule's own draws are the same for the truth and every lie
         own: Any = self.models[self.liar]
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
-        found = []
+        samples = []
         for play, grouped in tried:
             lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
             reported, accounts, sizes = play.play(lies, own, data, honest, self.liar)
@@ -187,8 +187,8 @@ class _Scene:
                 truths[existing, beside] = self._earned(honest, existing, test, key, beside, honest_rows)[0]
             earned, out_of_range = self._earned(reported, accounts, test, key, grouped, rows)
             refused = refused | out_of_range
-            found.append((truths[existing, beside], np.where(refused, 0.0, earned), refused))
-        return found
+            samples.append((truths[existing, beside], np.where(refused, 0.0, earned), refused))
+        return samples
 
     def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
         """Replace reports that no state could produce, which a buyer refuses, and tell in which rounds."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """What a backtest calls the model that is written in the campaign file."""
 
-_KEPT = ("columns", "column", "target", "intercept", "categories")
+_COLUMNS = ("columns", "column", "target", "intercept", "categories")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -73,8 +73,8 @@ def read_history(
         campaign.categories,
         campaign.values,
     )
-    told = None if watch is None else lambda done, total: watch("reading", done, total)
-    reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=told)
+    reading = None if watch is None else lambda done, total: watch("reading", done, total)
+    reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
     if files:
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
@@ -130,10 +130,12 @@ def fitted_text(
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
     plain = plain_copy(campaign.plain)
-    kept = {key: plain.get("model", {})[key] for key in _KEPT if key in plain.get("model", {})}
+    columns = {key: plain.get("model", {})[key] for key in _COLUMNS if key in plain.get("model", {})}
     table = model_table(learned)
     providers = table.pop("providers", {})
-    plain["model"] = {"family": table.pop("family"), **kept, **table, **({"providers": providers} if providers else {})}
+    plain["model"] = {"family": table.pop("family"), **columns, **table}
+    if providers:
+        plain["model"]["providers"] = providers
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
     named = {"source": source, "provider": provider, "day": day}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
@@ -161,21 +163,21 @@ def backtest_campaign(
     not learnt from a history is a candidate as it stands.
     """
     reduction = history.reduction
-    found: dict[str, Any] = {}
+    candidates: dict[str, Any] = {}
     if campaign.history is None:
-        found[AS_DECLARED] = _fixed(campaign, history)
+        candidates[AS_DECLARED] = _fixed(campaign, history)
     settings: dict[str, Any] = {"seed": seed}
     if types is None and isinstance(campaign.model, LatentClass) and campaign.history is not None:
         types = len(campaign.model.prior)
     if types is not None:
         settings["types"] = types
-    found |= candidates_for(reduction, spread=spread, **settings)
+    candidates |= candidates_for(reduction, spread=spread, **settings)
     own = type(campaign.model).__name__
-    if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in found:
-        found[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
+    if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in candidates:
+        candidates[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
-    return compare_models(history, found, _payer(campaign, history), folds=folds, seed=seed, **options)
+    return compare_models(history, candidates, _payer(campaign, history), folds=folds, seed=seed, **options)
 
 
 def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:

@@ -89,8 +89,8 @@ def backtest(
     >>> rng = np.random.default_rng(1)
     >>> ones = rng.binomial(20, rng.beta(2, 6, size=(120, 1)), size=(120, 4))
     >>> past = from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
-    >>> found = backtest(past, troth.models.Bernoulli(2, 6), troth.MultiDay())
-    >>> found.gaining(), found["report the usual mean"].verdict
+    >>> replayed = backtest(past, troth.models.Bernoulli(2, 6), troth.MultiDay())
+    >>> replayed.gaining(), replayed["report the usual mean"].verdict
     ([], 'loses')
     """
     days, providers = history.summaries.shape[:2]
@@ -115,7 +115,7 @@ def backtest(
         if watch is not None:
             watch(fold + 1, len(blocks))
     names = tuple(lie.name for lie in tried)
-    overall, found = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
+    overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one fold)
     return Backtest(
         name=name,
@@ -129,7 +129,7 @@ def backtest(
         truth=overall[0].truth,
         log_score=float(np.mean(scores[np.asarray(history.present).any(axis=1)])),
         overall=overall,
-        findings=found,
+        findings=by_provider,
         gains=gains,
         scores=np.where(np.asarray(history.present).any(axis=1), scores, np.nan),
         measure=_measure(fitted),
@@ -236,7 +236,7 @@ def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
     """Return lies that can be told in such summaries, or say which cannot."""
     if lies is None:
         return lies_for_reduction(reduction)
-    chosen = [lies] if isinstance(lies, Strategy) else list(lies)
+    chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if not isinstance(lie, SummaryLie):
             raise ParameterError(f"{lie!r} cannot be told in a summary: past days have no rows, so audit it instead")
@@ -255,13 +255,13 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
             "3 days, so ask for fewer blocks or give it a longer history"
         )
     every = np.arange(days)
-    found = []
+    blocks = []
     for block in np.array_split(every, folds):
         others = every[(every < block[0] - gap) | (every > block[-1] + gap)]
         if not len(others):
             raise DataError(f"a gap of {gap} days leaves nothing to fit on")
-        found.append((block, others))
-    return found
+        blocks.append((block, others))
+    return blocks
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:

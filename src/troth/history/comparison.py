@@ -24,7 +24,7 @@ _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which h
 class ModelComparison:
     """Backtests of several models on the same days with the same lies.
 
-    A model under which no lie gains significantly comes first. Among those, models that foretell held-out days
+    A model under which no lie gains significantly comes first. Among those, models that predict held-out days
     significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
     truth, and that is what the log score measures. Of the rest, the one under which lies cost most is recommended. If
     lies gain under every model, the one whose worst significant gain is least is named, and that it will not do.
@@ -38,16 +38,17 @@ class ModelComparison:
         """The name of the model to pay with."""
 
         def order(name: str) -> tuple[float, bool, float, float]:
-            found = self.backtests[name]
-            worst = max((f.gain for f in found.gaining()), default=0.0)
-            return (-worst, not self.outdone(name), round(found.incentive, 3), found.log_score)
+            replayed = self.backtests[name]
+            worst = max((f.gain for f in replayed.gaining()), default=0.0)
+            return (-worst, not self.outdone(name), round(replayed.incentive, 3), replayed.log_score)
 
         return max(self.backtests, key=order)
 
     def outdone(self, name: str) -> bool:
-        """Tell whether another model foretells held-out days significantly better, one without gaining lies if any."""
+        """Tell whether another model predicts held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
-        sound = [found for found in self.backtests.values() if not found.gaining()] or list(self.backtests.values())
+        every = list(self.backtests.values())
+        sound = [replayed for replayed in every if not replayed.gaining()] or every
         alike = [other for other in sound if other.measure == own.measure]
         return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
 
@@ -55,8 +56,8 @@ class ModelComparison:
     def verdict(self) -> str:
         """Which model to pay with, and why, in a sentence or two."""
         name = self.recommended
-        found = self.backtests[name]
-        gaining = found.gaining()
+        replayed = self.backtests[name]
+        gaining = replayed.gaining()
         if gaining:
             worst = max(gaining, key=lambda f: f.gain)
             who = "all providers" if worst.provider is None else worst.provider
@@ -66,14 +67,14 @@ class ModelComparison:
             )
         others = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
         without = f"; lies gain under {', '.join(others)}" if others else ""
-        if found.incentive < _WORTHLESS:
+        if replayed.incentive < _WORTHLESS:
             return (
-                f"No lie gains under {name}, but none costs much either ({100 * found.incentive:.1f}% of "
+                f"No lie gains under {name}, but none costs much either ({100 * replayed.incentive:.1f}% of "
                 "the cap on average): these days hardly tell providers' data apart, and honesty would not be rewarded."
             )
         return (
-            f"Pay with {name}: no lie gains significantly, and a lie costs {100 * found.incentive:.1f}% of the cap on "
-            f"average{without}."
+            f"Pay with {name}: no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap "
+            f"on average{without}."
         )
 
     def __str__(self) -> str:
@@ -88,22 +89,22 @@ class ModelComparison:
         ]
         for lie in first.lies:
             cells = []
-            for found in self.backtests.values():
-                worst = found.worst(lie)
-                mean = f"{100 * found[lie].gain:+.1f}{_star(found[lie].verdict)}"
+            for replayed in self.backtests.values():
+                worst = replayed.worst(lie)
+                mean = f"{100 * replayed[lie].gain:+.1f}{_star(replayed[lie].verdict)}"
                 cells.append(f"{mean} ({100 * worst.gain:+.1f}{_star(worst.verdict)})")
             lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
         lines.append(f"{'a lie costs':<32}" + self._row(width, lambda b: f"{100 * b.incentive:.1f}"))
         lines.append(f"{'honest payoff':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
         lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: f"{b.log_score:.3f}"))
         lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
-        if len({found.measure for found in self.backtests.values()}) > 1:
+        if len({replayed.measure for replayed in self.backtests.values()}) > 1:
             lines.append("log scores of different families of counts or waits are not to be compared with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
 
     def _row(self, width: int, cell: Any) -> str:
-        return "".join(f"{cell(found):>{width}}" for found in self.backtests.values())
+        return "".join(f"{cell(replayed):>{width}}" for replayed in self.backtests.values())
 
     def __getitem__(self, name: str) -> Backtest:
         return self.backtests[name]
@@ -114,7 +115,7 @@ class ModelComparison:
             "recommended": self.recommended,
             "verdict": self.verdict,
             "failed": dict(self.failed),
-            "models": {name: found.to_dict() for name, found in self.backtests.items()},
+            "models": {name: replayed.to_dict() for name, replayed in self.backtests.items()},
         }
 
     def plot(self, path: Any = None) -> Any:
@@ -140,21 +141,23 @@ def compare_models(
         raise ParameterError("there are no models to compare")
     rate = options.pop("false_alarm", 0.05) / len(candidates)
     watch = options.pop("watch", None)
-    found = {}
+    backtests = {}
     failed: dict[str, str] = {}
     for number, (name, model) in enumerate(candidates.items()):
-        told = None if watch is None else partial(_told, watch, number, len(candidates))
+        progress = None if watch is None else partial(_overall, watch, number, len(candidates))
         try:
-            found[name] = backtest(history, model, rule, lies, name=name, false_alarm=rate, watch=told, **options)
+            backtests[name] = backtest(
+                history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
+            )
         except TrothError as error:
             failed[name] = str(error).split("\n")[0]
             reason = error
-    if not found:
+    if not backtests:
         raise reason
-    return ModelComparison(found, failed)
+    return ModelComparison(backtests, failed)
 
 
-def _told(watch: Callable[[int, int], None], number: int, models: int, done: int, total: int) -> None:
+def _overall(watch: Callable[[int, int], None], number: int, models: int, done: int, total: int) -> None:
     watch(number * total + done, models * total)
 
 

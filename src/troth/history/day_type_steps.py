@@ -1,9 +1,9 @@
 """What a fit needs to know of each law: likelihoods, steps that raise them, and scores.
 
-Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are pulled towards those of the population
-by ``pull`` rows' worth of Kullback-Leibler divergence, −pull·KL(population ‖ provider), and by ``_ANCHOR`` rows towards
-the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the geometric
-one of its providers (the arithmetic one of values).
+Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are shrunk towards those of the population
+by ``shrinkage`` rows' worth of Kullback-Leibler divergence, −shrinkage·KL(population ‖ provider), and by ``_ANCHOR``
+rows towards the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the
+geometric one of its providers (the arithmetic one of values).
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ class LabelSteps:
         s = 1 / dispersion
         return by_code, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Steps:
         """Raise a lower bound: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const, equal at a₀ (Minka)."""
         by_code, in_all = self._excess(means, dispersion)
-        totals = np.einsum("dk,dikc->ikc", weights, by_code) + pull * population + _ANCHOR * self.overall
+        totals = np.einsum("dk,dikc->ikc", weights, by_code) + shrinkage * population + _ANCHOR * self.overall
         slope = np.einsum("dk,dik->di", weights, in_all - by_code.sum(axis=-1))
         return Steps(totals / totals.sum(axis=-1, keepdims=True), slope)
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
         apart = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
-        return np.asarray(-pull * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
+        return np.asarray(-shrinkage * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -97,7 +97,7 @@ class LabelSteps:
         return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by free logits of the means and by γ, and the pull's information on a logit per row."""
+        """Return derivatives by free logits of the means and by γ, and the shrinkage's information per logit and row."""
         by_code, in_all = self._excess(means, dispersion)
         total = by_code.sum(axis=-1)
         slope = (in_all - total) / dispersion[None, :, None]
@@ -162,14 +162,14 @@ class CountSteps:
         total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
         return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Steps:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
-        pull, anchor = pull * self.worth, _ANCHOR * self.worth
-        up = np.einsum("dk,dik->ik", weights, rate) + pull * (population - means) + anchor * (self.overall - means)
+        shrinkage, anchor = shrinkage * self.worth, _ANCHOR * self.worth
+        up = np.einsum("dk,dik->ik", weights, rate) + shrinkage * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
-        step = np.clip(up / (information + (pull + anchor) * means), -_REACH, _REACH)
+        step = np.clip(up / (information + (shrinkage + anchor) * means), -_REACH, _REACH)
         return Steps(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
@@ -181,18 +181,18 @@ class CountSteps:
         slope = np.log1p(n * delta) / delta**2 - (total + 1 / delta) * n / spare + shared[..., None]
         return (total - n) / spare, slope
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
         apart = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
-        return np.asarray(-self.worth * (pull * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
+        return np.asarray(-self.worth * (shrinkage * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
         return np.asarray(np.exp(np.log(means).mean(axis=0)))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by ln λ and by δ, and the pull's information on ln λ per row."""
+        """Return derivatives by ln λ and by δ, and the shrinkage's information on ln λ per row."""
         rate, slope = self._slopes(means, dispersion)
         return rate[..., None], slope, self.worth * means[..., None]
 
@@ -258,19 +258,19 @@ class ValueSteps:
     def _weight(self, dispersion: Array) -> Array:
         return real_weight(self.rows, np.sqrt(dispersion), self.spread)
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Steps:
         """Weighted means, and the slope in ln τ²."""
         w = self._weight(dispersion)
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
-        total += (pull * population + _ANCHOR * self.overall) / self.unit
-        information = np.einsum("dk,di->ik", weights, w) + (pull + _ANCHOR) / self.unit
+        total += (shrinkage * population + _ANCHOR * self.overall) / self.unit
+        information = np.einsum("dk,di->ik", weights, w) + (shrinkage + _ANCHOR) / self.unit
         away = (self.averages - means) ** 2 * w[..., None]
         slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
         return Steps(total / information, slope)
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = pull * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
+        apart = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
         return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
 
     def population(self, means: Array) -> Array:
@@ -278,7 +278,7 @@ class ValueSteps:
         return np.asarray(means.mean(axis=0))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by means and by τ², and the pull's information on a mean per row."""
+        """Return derivatives by means and by τ², and the shrinkage's information on a mean per row."""
         w = self._weight(dispersion)[..., None]
         away = self.averages - means
         slope = 0.5 * (away**2 * w - 1) * w

@@ -28,7 +28,7 @@ class State:
 
     Attributes
     ----------
-    pull
+    shrinkage
         How many rows the population's means are worth to a provider.
     """
 
@@ -37,7 +37,7 @@ class State:
     dispersion: Array
     population: Array
     centre: float
-    pull: float
+    shrinkage: float
 
     @property
     def types(self) -> int:
@@ -66,7 +66,7 @@ def objective(law: AnyLaw, state: State, evidence: Array) -> float:
 
 def _penalties(law: AnyLaw, state: State, who: Who) -> Array:
     alike = ((np.log(state.dispersion[who]) - state.centre) / _ALIKE) ** 2
-    return np.asarray(law.penalty(state.means[who], state.population, state.pull) - 0.5 * alike)
+    return np.asarray(law.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * alike)
 
 
 def maximise(
@@ -94,7 +94,7 @@ def maximise(
 def _step(law: AnyLaw, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
     """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
     days = weights.sum(axis=0) + _PRIOR_DAYS
-    means, slope = law.steps(state.means, state.dispersion, weights, state.population, state.pull)
+    means, slope = law.steps(state.means, state.dispersion, weights, state.population, state.shrinkage)
     log_dispersion = np.log(state.dispersion)
     up = slope.sum(axis=0) - (log_dispersion - state.centre) / _ALIKE**2
     step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
@@ -120,6 +120,6 @@ def _step(law: AnyLaw, state: State, weights: Array, parts: Array) -> tuple[Stat
         new_dispersion,
         law.population(new_means),
         float(np.log(new_dispersion).mean()),
-        state.pull,
+        state.shrinkage,
     )
     return found, new_parts

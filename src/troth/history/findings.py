@@ -222,13 +222,13 @@ def findings_of(
         for i, provider in enumerate(providers):
             columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))
     intervals = [over_days(gain, false_alarm, negligible) for _, _, _, gain, _ in columns]
-    above = holm(np.array([found.above for found in intervals]), false_alarm)
-    below = holm(np.array([found.below for found in intervals]), false_alarm)
-    found = []
+    above = holm(np.array([interval.above for interval in intervals]), false_alarm)
+    below = holm(np.array([interval.below for interval in intervals]), false_alarm)
+    findings = []
     for (lie, provider, honest, _, out), interval, gains_, loses in zip(columns, intervals, above, below, strict=True):
         verdict = "GAINS" if gains_ else "loses" if loses else "no difference found"
         mean = _mean(honest)
-        found.append(
+        findings.append(
             PastFinding(
                 lie,
                 provider,
@@ -242,7 +242,7 @@ def findings_of(
                 _mean(out),
             )
         )
-    return tuple(found[: len(lies)]), tuple(found[len(lies) :])
+    return tuple(findings[: len(lies)]), tuple(findings[len(lies) :])
 
 
 def _daily(numbers: Array) -> Array:
@@ -252,5 +252,5 @@ def _daily(numbers: Array) -> Array:
 
 
 def _mean(numbers: Array) -> float:
-    kept = numbers[~np.isnan(numbers)]
-    return float(kept.mean()) if len(kept) else float("nan")
+    measured = numbers[~np.isnan(numbers)]
+    return float(measured.mean()) if len(measured) else float("nan")

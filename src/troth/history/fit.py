@@ -51,7 +51,7 @@ class LatentFit:
         providers differ as well as how much days do.
     errors
         Standard errors of each provider's means and dispersion, and those of the prior.
-    pull
+    shrinkage
         How many rows the population's means were worth to each provider.
     log_likelihood
         Of the history, in nats per day, up to terms that no parameter touches.
@@ -70,7 +70,7 @@ class LatentFit:
     models: Mapping[str, LatentClass]
     population: LatentClass
     errors: Errors
-    pull: float
+    shrinkage: float
     log_likelihood: float
     held_out: Mapping[int, tuple[float, float]]
     trace: tuple[float, ...]
@@ -115,7 +115,7 @@ def fit_latent_class(
     """Fit day types to a history by penalised maximum likelihood.
 
     Σ_d ln Σ_k p(k) Π_i p(data of provider i on day d | k) is climbed by expectation and maximisation from several
-    starts. Each provider's means are pulled towards the population's of the same type, as strongly as providers are
+    starts. Each provider's means are shrunk towards the population's of the same type, as strongly as providers are
     alike, and the logarithms of dispersions towards their mean. The number of types, if it is not given, is the
     smallest whose log-likelihood of held-out blocks of days is within one standard error of the best.
 
@@ -166,7 +166,7 @@ def fit_latent_class(
     share = 0.0 if not held_out else 0.8
     state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
     tell(share + (1 - share) * 0.5, f"{types} day types, first climb")
-    state = dataclasses.replace(state, pull=_pull(data, state))
+    state = dataclasses.replace(state, shrinkage=_shrinkage(data, state))
     state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
     if len(trace) > _LONGEST:
         notes.append(f"the climb had not ended after {_LONGEST} steps")
@@ -180,7 +180,7 @@ def fit_latent_class(
         models,
         population,
         errors,
-        state.pull,
+        state.shrinkage,
         float(evidence.mean()),
         held_out,
         tuple(trace),
@@ -261,11 +261,11 @@ def choose_types(
     return fewest, held_out
 
 
-def _pull(law: AnyLaw, state: State) -> float:
+def _shrinkage(law: AnyLaw, state: State) -> float:
     """Return how many rows the population's means are worth: the inverse of how much providers differ beyond chance.
 
-    In units of the variance of one row, (mean − population)² is on average 1/pull plus the variance of an estimate of
-    the provider's mean; days that are probably of the type count.
+    In units of the variance of one row, (mean − population)² is on average 1/shrinkage plus the variance of an estimate
+    of the provider's mean; days that are probably of the type count.
     """
     _, posterior = day_log_likelihoods(law, state)
     chance = law.sampling_variance(state.means, state.dispersion, posterior)
@@ -306,7 +306,7 @@ def _models(
         for i, name in enumerate(part.providers)
     }
     typical = float(np.exp(state.centre))
-    wide = data.widened(typical, state.population, 1 / state.pull)
+    wide = data.widened(typical, state.population, 1 / state.shrinkage)
     spread = None if law != "real" else float(np.sqrt(np.mean(np.square(spreads))))
     population = made(state.population, wide, spread)
     return {name: own.get(name, population) for name in history.providers}, population

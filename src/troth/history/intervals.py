@@ -33,8 +33,8 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Inte
 
     Examples
     --------
-    >>> found = over_days(np.array([0.1, 0.3, np.nan, 0.2, 0.2]), false_alarm=0.05)
-    >>> round(found.mean, 3), found.days
+    >>> interval = over_days(np.array([0.1, 0.3, np.nan, 0.2, 0.2]), false_alarm=0.05)
+    >>> round(interval.mean, 3), interval.days
     (0.2, 4)
     """
     x = np.asarray(daily, dtype=np.float64)

@@ -81,7 +81,7 @@ class _State:
     offset: Array
     variance: Array  # τ² by provider
     centre: float  # of the logarithms of τ²
-    pull: float  # precision of the offsets' prior
+    shrinkage: float  # precision of the offsets' prior
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
     The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
-    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are pulled towards
+    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are shrunk towards
     their mean. σ comes from sums of squares within days, or is given as ``spread``.
 
     Examples
@@ -138,7 +138,7 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
         watch(0.5, "normal, first climb")
     chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
-    state, trace = _maximise(data, replace(state, pull=1 / between))
+    state, trace = _maximise(data, replace(state, shrinkage=1 / between))
     if watch is not None:
         watch(1.0, "normal")
     if len(trace) > _LONGEST:
@@ -159,7 +159,7 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
 
 
 def _penalties(state: _State, offset: Array, variance: Array) -> Array:
-    return -0.5 * (state.pull * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
+    return -0.5 * (state.shrinkage * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
@@ -188,7 +188,7 @@ def _expected(data: _Days, state: _State, variance: Array, squares: Array) -> Ar
 def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     """Maximise over prior and offsets, and raise over variances, whose step is cut until it does not lower."""
     w = data.weight(state.variance)
-    offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.pull)
+    offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.shrinkage)
     squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
     slope = 0.5 * (squares * w - 1) * w * state.variance
     log = np.log(state.variance)
@@ -207,7 +207,7 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
             break
     middle = float(mean.mean())
     scale = float(np.sqrt(np.mean(spare + (mean - middle) ** 2)))
-    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are pulled to 0
+    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are shrunk to 0
     return replace(
         state,
         mean=middle + shift,
@@ -237,7 +237,7 @@ def _result(
     by_variance = 0.5 * ((away**2 + spare[:, None]) * w - 1) * w
     scores = np.concatenate([prior, w * away, by_variance], axis=1)
     people = len(part.providers)
-    extra = np.concatenate([np.zeros(2), np.full(people, state.pull), np.zeros(people)])
+    extra = np.concatenate([np.zeros(2), np.full(people, state.shrinkage), np.zeros(people)])
     errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
     without = _expected(data, state, np.full(people, data.low), away**2 + spare[:, None])
     fitted = _expected(data, state, state.variance, away**2 + spare[:, None])

@@ -49,8 +49,8 @@ class Errors:
 def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Errors:
     """Return standard errors from the information Σ_d s_d s_dᵀ, s_d the score of day d averaged over its type.
 
-    To it comes what the pull towards the population is worth. With fewer than three days per parameter providers are
-    taken one by one, as if the others' parameters were known.
+    To it comes what the shrinkage towards the population is worth. With fewer than three days per parameter providers
+    are taken one by one, as if the others' parameters were known.
     """
     _, posterior = day_log_likelihoods(law, state)
     by_mean, by_dispersion, worth = law.scores(state.means, state.dispersion)
@@ -58,7 +58,7 @@ def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Erro
     of_means = (posterior[:, None, :, None] * by_mean).reshape(days, people, types * free)
     of_dispersion = np.einsum("dk,dik->di", posterior, by_dispersion)
     of_prior = (posterior - np.exp(state.log_prior))[:, :-1]
-    extra = np.concatenate([state.pull * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
+    extra = np.concatenate([state.shrinkage * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
     blocks = np.concatenate([of_means, of_dispersion[..., None]], axis=-1)
     size = blocks.shape[-1]
     if days >= _DAYS_PER_PARAMETER * (people * size + types - 1):

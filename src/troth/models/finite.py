@@ -21,6 +21,7 @@ from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
+from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,11 +173,7 @@ class Finite(Family):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Logsumexp of log p(θ) + t, exact for −∞."""
-        x = self._log_prior + statistics
-        peak = np.max(x, axis=-1, keepdims=True)
-        peak = np.where(np.isneginf(peak), 0.0, peak)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.exp(x - peak).sum(axis=-1)) + peak[..., 0])
+        return log_sum_exp(self._log_prior + statistics)
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
         """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""

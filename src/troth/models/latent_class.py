@@ -30,6 +30,7 @@ from troth.models.numerics.dispersed import (
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.likelihood_gaps import widest_spread
+from troth.models.numerics.log_sum_exp import log_sum_exp
 from troth.models.numerics.row_orders import log_orders
 
 if TYPE_CHECKING:
@@ -176,9 +177,7 @@ class LatentClass(Family):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Logsumexp of log p + t."""
-        x = self._log_prior + statistics
-        peak = np.max(x, axis=-1, keepdims=True)
-        return np.asarray(np.log(np.exp(x - peak).sum(axis=-1)) + peak[..., 0])
+        return log_sum_exp(self._log_prior + statistics)
 
     def rows(self, statistics: Array, /) -> Array:
         """Tell empty reports; log-likelihoods do not tell how many rows others have."""

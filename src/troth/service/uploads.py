@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, replace
-from hashlib import sha256
+from hashlib import file_digest
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -292,11 +292,8 @@ def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
 
 
 def _digest(path: Path) -> str:
-    total = sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            total.update(block)
-    return total.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _placed(shown: str, message: str) -> str:

@@ -24,6 +24,7 @@ from scipy.signal import fftconvolve
 from scipy.special import gammaln, ive, xlogy
 
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
+from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -109,7 +110,7 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
     window = log_pairs[:, 0]
     for symbol in range(1, table.shape[1] - 1):
         window = _log_convolved(window, log_pairs[:, symbol])
-    log_sum = _log_sum(window + log_pairs[:, -1, ::-1])
+    log_sum = log_sum_exp(window + log_pairs[:, -1, ::-1])
     return np.asarray(log_sum + gammaln(rows + 1) - 2 * log_rising(strength, np.asarray(float(rows))))
 
 
@@ -143,10 +144,5 @@ def _same_counts(products: Array) -> float:
 
 def _log_convolved(one: Array, two: Array) -> Array:
     """Convolve logarithms along the last axis, as far as it goes."""
-    sums = [_log_sum(one[:, : total + 1] + two[:, total::-1]) for total in range(one.shape[1])]
+    sums = [log_sum_exp(one[:, : total + 1] + two[:, total::-1]) for total in range(one.shape[1])]
     return np.stack(sums, axis=-1)
-
-
-def _log_sum(x: Array) -> Array:
-    peak = x.max(axis=-1)
-    return np.asarray(peak + np.log(np.exp(x - peak[..., None]).sum(axis=-1)))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,17 +80,9 @@ def statistics_of(counts: Array, table: Array) -> Array:
 
 def _log_pmi(log_prior: Array, own: Array, peers: Array) -> Array:
     """Log PMI, and −∞ where either side or both together are impossible."""
-
-    def evidence(t: Array) -> Array:
-        x = log_prior + t
-        peak = x.max(axis=-1, keepdims=True)
-        peak = np.where(np.isneginf(peak), 0.0, peak)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.exp(x - peak).sum(axis=-1)) + peak[..., 0])
-
-    joint = evidence(own + peers)
+    joint, alone, others = (log_sum_exp(log_prior + t) for t in (own + peers, own, peers))
     with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(joint), -np.inf, joint - evidence(own) - evidence(peers))
+        return np.where(np.isneginf(joint), -np.inf, joint - alone - others)
 
 
 def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:

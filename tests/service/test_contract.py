@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case
 
 from registry import SOAK
+from service.databases import KINDS, Databases
 from troth.service import accounts
 from troth.service.access import API
 from troth.service.api import mounted
@@ -34,6 +35,7 @@ DAILY: dict[str, Any] = {
     "mechanism": {"rule": "MultiDay"},
     "data": {"day": "day"},
 }
+pytestmark = pytest.mark.xdist_group("contract")  # the databases are filled once
 PASSWORD = "a password of some length"
 NAMES = ("Ash", "Birch", "Elm")
 
@@ -138,32 +140,44 @@ door = Door()
 schema = _contract(door)
 
 
-def _database(request: pytest.FixtureRequest, folder: Path) -> str:
-    if request.param == "sqlite":
-        return str(folder / "troth.db")
-    url: str = request.getfixturevalue("databases").new("postgresql")
-    return url
+@contextmanager
+def _opened(database: str) -> Iterator[TestClient]:
+    app = create_app(Settings(database, limits=Limits(bytes=1 << 20, seconds=2.0), tick=0))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def prepared(databases: Databases) -> Callable[[str], tuple[str, Stage]]:
+    """A database with campaigns in every state, on each system: filled once, and copied."""
+
+    def fill(kind: str) -> tuple[str, Stage]:
+        database = databases.new(kind)
+        with _opened(database) as client:
+            return database, populated(client)
+
+    return cache(fill)
 
 
 @contextmanager
-def _open(database: str) -> Iterator[Stage]:
-    app = create_app(Settings(database, limits=Limits(bytes=1 << 20, seconds=2.0), tick=0))
-    with TestClient(app, raise_server_exceptions=False) as client:
-        yield populated(client)
+def _copied(databases: Databases, prepared: Any, kind: str) -> Iterator[Stage]:
+    database, stage = prepared(kind)
+    with _opened(databases.copy(database)) as client:
+        yield stage._replace(client=client)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"] if SOAK else ["sqlite"])
-def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with _open(_database(request, tmp_path_factory.mktemp("contract"))) as opened:
-        door.app = opened.client.app
-        yield opened
+@pytest.fixture(scope="module", params=KINDS if SOAK else ["sqlite"])
+def stage(request: pytest.FixtureRequest, databases: Databases, prepared: Any) -> Iterator[Stage]:
+    with _copied(databases, prepared, request.param) as copied:
+        door.app = copied.client.app
+        yield copied
         door.app = None
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def either(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with _open(_database(request, tmp_path_factory.mktemp("either"))) as opened:
-        yield opened
+@pytest.fixture(scope="module", params=KINDS)
+def either(request: pytest.FixtureRequest, databases: Databases, prepared: Any) -> Iterator[Stage]:
+    with _copied(databases, prepared, request.param) as copied:
+        yield copied
 
 
 thorough = settings(

@@ -121,7 +121,7 @@ def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kin
         made = world.submit("Ash", 3, 4)
     path, headers = f"{world.base}/rounds/1/submissions/{made}/confirm", world.headers("Ash", "once")
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, {}, 1 if kind == "sqlite" else 2):
+    for url, _ in deaths(databases, dying, prepared, path, headers, {}):
         with opened(url) as store:
             before = as_left(world, store).reports()
             kept.add(bool(before))
@@ -142,7 +142,7 @@ def test_a_death_while_submitting_keeps_one_submission(databases: Databases, kin
     path, headers = f"{world.base}/rounds/1/submissions/statistics", world.headers("Ash", "once")
     body = statistics("Ash", 3, 4)
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, body, 1 if kind == "sqlite" else 2):
+    for url, _ in deaths(databases, dying, prepared, path, headers, body):
         with opened(url) as store:
             with store.read() as tx:
                 before = [*tx.scalars(select(uploads.c.id))]

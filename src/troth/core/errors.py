@@ -6,7 +6,17 @@ class TrothError(Exception):
 
 
 class ParameterError(TrothError, ValueError):
-    """A model or a rule was built with numbers that no model or rule can have."""
+    """A model or a rule was built with numbers that no model or rule can have.
+
+    Attributes
+    ----------
+    parameter : str or None
+        The parameter at fault.
+    """
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        self.parameter = parameter
+        super().__init__(message)
 
 
 class DataError(TrothError, ValueError):

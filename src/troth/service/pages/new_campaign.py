@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from troth.campaigns.mechanism import RULES
 from troth.core.errors import TrothError
+from troth.models import FAMILIES
 from troth.service import campaigns
 from troth.service.access import identify
 from troth.service.accounts import Who
@@ -43,11 +44,12 @@ def _form(
     as_file = bool(typed["toml"])
     context = {
         "typed": typed,
-        "families": terms_form.WORDS,
+        "families": {name: family.description for name, family in FAMILIES.items()},
         "rules": {rule: terms_form.RULE_WORDS[rule] for rule in RULES},
         "divergences": terms_form.DIVERGENCES,
-        "parameters": terms_form.parameters_of(typed["family"]),
-        "regression": terms_form.is_regression(typed["family"]),
+        "parameters": FAMILIES[typed["family"]].parameters(),
+        "regression": FAMILIES[typed["family"]].explains_target,
+        "labels": terms_form.reads_labels(typed["family"]),
         "fault": None if message is None or as_file else terms_form.field_of(message, typed["family"]),
         "message": message,
         "as_file": as_file,

@@ -81,7 +81,7 @@ def test_capabilities_are_offered(name: str) -> None:
         (lambda: models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.2], [0.1, 0.8]]), "sum to 1"),
         (
             lambda: models.from_dict({"family": "Bernouli"}),
-            "there is no family 'Bernouli'; there are Finite, Bernoulli",
+            "there is no family 'Bernouli'; there are Bernoulli, Categorical",
         ),
         (lambda: models.from_dict({"family": "Bernoulli", "alpha": 1}), "missing .* 'beta'"),
         (lambda: models.from_dict({"family": "Bernoulli", "alpha": 1, "betta": 1}), "no parameter 'betta'"),

@@ -134,7 +134,7 @@ def urn(means: Any, dispersion: float, data: Any) -> float:
 
 
 def labels_of_a_day(model: models.LatentClass, data: Any) -> list[float]:
-    means = [[1 - p, p] for p in model.means] if model.law == "binary" else model.means  # type: ignore[operator]
+    means = [[1 - p, p] for p in model.means] if model.outcome == "binary" else model.means  # type: ignore[operator]
     return [urn(p, model.dispersion, data) for p in means]
 
 

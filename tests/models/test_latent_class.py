@@ -126,11 +126,11 @@ def test_drawn_rows_and_drawn_sums_have_the_same_moments(name: str) -> None:
     else:
         k = theta[:, 0].astype(int)
         mean = np.array(model.means)[k]
-        if model.law == "categorical":
+        if model.outcome == "categorical":
             data, mean = (data == 1).astype(float), mean[:, 1]
-        if model.law == "real":
+        if model.outcome == "real":
             day, row = model.dispersion**2, model.spread**2
-        elif model.law == "count":
+        elif model.outcome == "count":
             day, row = model.dispersion * mean**2, mean
         else:
             day, row = model.dispersion * mean * (1 - mean), (1 - model.dispersion) * mean * (1 - mean)
@@ -208,7 +208,7 @@ def test_no_report_gains_in_small_worlds(seed: int) -> None:
     for rule in (troth.OneTime(troth.exact_range(laws, rows)), troth.MultiDay(), troth.SyntheticPeers()):
         for provider in range(3):
             assert troth.best_response(laws, rule, rows, provider=provider).gain <= 1e-12
-    iid = [models.LatentClass(law.prior, law.law, law.means) for law in laws]
+    iid = [models.LatentClass(law.prior, law.outcome, law.means) for law in laws]
     assert all(law.dispersion == 0 for law in iid)
 
 
@@ -242,7 +242,7 @@ def test_sums_are_declared() -> None:
     [
         (lambda: models.LatentClass([0.5, 0.6], "binary", [0.1, 0.2]), "prior must sum to 1"),
         (lambda: models.LatentClass([1.0, 0.0], "binary", [0.1, 0.2]), r"prior\[1\] must be above 0"),
-        (lambda: models.LatentClass(PRIOR, "bernoulli", [0.1, 0.2]), "no law 'bernoulli'; there are binary"),
+        (lambda: models.LatentClass(PRIOR, "bernoulli", [0.1, 0.2]), "no outcome 'bernoulli'; there are binary"),
         (lambda: models.LatentClass(PRIOR, "binary", [0.1]), "means must have 2 entries, one per type, not 1"),
         (lambda: models.LatentClass(PRIOR, "binary", [0.1, 1.0]), r"means\[1\] must lie between 0 and 1"),
         (lambda: models.LatentClass(PRIOR, "categorical", [[0.5, 0.5], [1.0, 0.0]]), r"means\[1, 0\].*use Finite"),
@@ -250,11 +250,11 @@ def test_sums_are_declared() -> None:
         (lambda: models.LatentClass(PRIOR, "categorical", [[1.0], [1.0]]), "at least two codes"),
         (lambda: models.LatentClass(PRIOR, "count", [0.0, 1.0]), r"means\[0\] must lie above 0"),
         (lambda: models.LatentClass(PRIOR, "binary", [0.1, 0.2], 1.0), "must be below 1"),
-        (lambda: models.LatentClass(PRIOR, "binary", [0.1, 0.2], -0.1), "dispersion must be above 0"),
-        (lambda: models.LatentClass(PRIOR, "binary", [0.1, 0.2], 0.1, 1.0), "spread is for the law"),
-        (lambda: models.LatentClass(PRIOR, "count", [1, 2], 0.1, centre=1.0), "centre is for the law"),
+        (lambda: models.LatentClass(PRIOR, "binary", [0.1, 0.2], -0.1), "dispersion must be 0 or above"),
+        (lambda: models.LatentClass(PRIOR, "binary", [0.1, 0.2], 0.1, 1.0), "spread is for real outcomes"),
+        (lambda: models.LatentClass(PRIOR, "count", [1, 2], 0.1, centre=1.0), "centre is for real outcomes"),
         (lambda: models.LatentClass(PRIOR, "real", [0.1, 0.2]), "spread is missing"),
-        (lambda: models.ProviderNormal(0, 1, 1, dispersion=-1), "dispersion must be above 0"),
+        (lambda: models.ProviderNormal(0, 1, 1, dispersion=-1), "dispersion must be 0 or above"),
     ],
 )
 def test_impossible_laws_are_refused(build: Any, message: str) -> None:

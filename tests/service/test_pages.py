@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 import troth.service
 from troth.data.request import Report
 from troth.mechanisms import offered_rules
+from troth.models import FAMILIES
 from troth.service import accounts, campaigns, rounds, settlement, views
 from troth.service.access import COOKIE
 from troth.service.app import Settings, create_app
@@ -463,7 +464,7 @@ def test_nothing_tells_a_provider_about_peers_while_a_round_is_open(tmp_path: Pa
     app.state.store.close()
 
 
-@pytest.mark.parametrize("family", terms_form.WORDS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, family: str) -> None:
     analyst = world.analyst
     analyst.get("/campaigns/new")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import tomllib
 from collections import Counter
@@ -25,6 +24,7 @@ from troth.data.files import FORMATS
 from troth.data.read import canonical_name
 from troth.data.request import Request
 from troth.mechanisms import read_rule
+from troth.models import Family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -352,7 +352,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     else:
         section.left.clear()
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
-    if isinstance(model, HasReduction) and own is None:
+    if isinstance(model, Family) and own is None:
         _check_columns(section, model, columns, target, intercept, every)
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
@@ -372,16 +372,15 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
 
 def _check_columns(
     section: Section,
-    model: HasReduction,
+    model: Family,
     columns: tuple[str, ...],
     target: str | None,
     intercept: bool,
     every: list[Any],
 ) -> None:
-    regression = isinstance(model, models.LinearRegression | models.LinearRegressionUnknownNoise)
-    if regression and target is None:
+    if model.explains_target and target is None:
         raise section.fail("target", "is missing; name the column that the regression explains")
-    if not regression and (target is not None or intercept):
+    if not model.explains_target and (target is not None or intercept):
         raise section.fail("target" if target is not None else "intercept", "is for regressions only")
     if target is not None and target in columns:
         raise section.fail("target", f"{target!r} is among the columns that explain it")
@@ -390,7 +389,7 @@ def _check_columns(
     needed = model.reduction.columns
     if len(every) != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
-        size = needed - 1 if regression else needed
+        size = needed - 1 if model.explains_target else needed
         raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
 
 
@@ -398,8 +397,8 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     """Take a family and its parameters, which may stand in the table itself or in one called prior."""
     if family is None:
         family = section.text("family", needed=True, among=tuple(models.FAMILIES))
-    fields = [f for f in dataclasses.fields(models.FAMILIES[str(family)]) if f.init and f.name != "reference"]
-    known = [f.name for f in fields]
+    declared = models.FAMILIES[str(family)].parameters()
+    known = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
     parameters: dict[str, Any] = {}
     if isinstance(prior, dict):
@@ -418,19 +417,17 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
         if name in section.left:
             parameters[name] = section.take(name)
     section.done(("family", "columns", "target", "intercept", "categories", "prior", "providers", *known))
-    for name, value in parameters.items():
-        if name in ("normalised", "law"):
-            continue  # a flag and a word
+    for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
-            numbers(value)
+            numbers(parameters[name])
         except ValueError:
-            raise section.fail(name, f"must be a number, or a list of numbers, not {value!r}") from None
+            raise section.fail(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
     return str(family), parameters
 
 
-def _made(section: Section, family: str, parameters: dict[str, Any]) -> Model:
-    fields = dataclasses.fields(models.FAMILIES[family])
-    missing = [f.name for f in fields if f.init and f.default is dataclasses.MISSING and f.name not in parameters]
+def _made(section: Section, family: str, parameters: dict[str, Any]) -> Family:
+    declared = models.FAMILIES[family].parameters()
+    missing = [each.name for each in declared if each.required and each.name not in parameters]
     if missing:
         message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
         raise CampaignError(message, section=section.name, key=missing[0])

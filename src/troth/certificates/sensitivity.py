@@ -231,7 +231,7 @@ def _latent_class(model: models.LatentClass, rows: int, peers: Sequence[tuple[An
     if (nobody := _nobody(peers)) is not None:
         return nobody
     types = len(model.prior)
-    unbounded = (other for other, n in peers if n and other.law in ("count", "real"))
+    unbounded = (other for other, n in peers if n and other.outcome in ("count", "real"))
     if any(len(set(other.means)) == types for other in unbounded):
         return Sensitivity("proved", "a peer's data have a different mean under each day type, and densities tell")
     cosines, log_norms = np.ones((types, types)), np.zeros(types)
@@ -242,7 +242,7 @@ def _latent_class(model: models.LatentClass, rows: int, peers: Sequence[tuple[An
     least = float(np.linalg.eigvalsh(cosines)[0])
     if least > _FULL_RANK:
         return Sensitivity("proved", "peers' data have linearly independent laws under the day types", least)
-    if model.law not in ("binary", "categorical"):
+    if model.outcome not in ("binary", "categorical"):
         return Sensitivity("undecided", "peers' laws may be linearly dependent, and reports cannot be listed", least)
     return _compared(model, rows, model.reduction.width, cosines, np.exp(log_norms - log_norms.max()), least)
 

@@ -18,7 +18,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Pay the bundled example: a dozen clinics, two of which lie."""
-    from troth.campaigns.starter.examples import EMBELLISHES, INVENTS, write_demo
+    from troth.campaigns.starter.demo import EMBELLISHES, INVENTS, write_demo
     from troth.results.pay import pay
 
     reported, honest = write_demo(directory)

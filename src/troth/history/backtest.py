@@ -141,7 +141,7 @@ def _measure(model: Any) -> str:
     """Say what a model's log scores leave out: terms that the sums do not hold."""
     one: Any = model if isinstance(model, Model) else next(iter(model))
     name = type(one).__name__
-    if name == "Poisson" or (name == "LatentClass" and one.law == "count"):
+    if name == "Poisson" or (name == "LatentClass" and one.outcome == "count"):
         return "without ln x!"
     if name == "NegativeBinomial" or name == "Gamma":
         return repr({key: value for key, value in vars(one).items() if key in ("r", "known_shape")})

@@ -16,7 +16,7 @@ from troth.history.em import State, day_log_likelihoods, maximise
 from troth.history.standard_errors import Errors, standard_errors
 from troth.history.starts import climb
 from troth.models.latent_class import LatentClass
-from troth.models.numerics.dispersed import LAWS
+from troth.models.numerics.dispersed import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -145,8 +145,8 @@ def fit_latent_class(
     >>> [round(p, 1) for p in found.population.prior], [round(p, 2) for p in found.models["a"].means]
     ([0.5, 0.5], [0.21, 0.65])
     """
-    if law not in LAWS:
-        raise ParameterError(f"there is no law {law!r}; there are {', '.join(LAWS)}")
+    if law not in OUTCOMES:
+        raise ParameterError(f"there is no outcome {law!r}; there are {', '.join(OUTCOMES)}")
     if starts < 1 or max_types < 1 or (types is not None and types < 1):
         raise ParameterError("types, max_types and starts must be at least 1")
     tell: Watch = watch or (lambda share, words: None)  # noqa: ARG005

@@ -83,9 +83,9 @@ def _provider_normal(model: Any, summaries: Array, reduction: Reduction) -> Arra
 
 def _latent_class(model: Any, summaries: Array, reduction: Reduction) -> Array:
     """Of numbers, the density under type 0, from which statistics are differences; of counts, what dispersion adds."""
-    if model.law == "real":
+    if model.outcome == "real":
         return _around(model, summaries, reduction, float(model.means[0]), model.spread)
-    if model.law == "count" and model.dispersion:
+    if model.outcome == "count" and model.dispersion:
         total, shape = reduction.convert(summaries, model.reduction)[..., 1], 1 / model.dispersion
         return np.asarray(gammaln(shape + total) - gammaln(shape) - total * np.log(shape))
     return np.zeros(summaries.shape[:-1])

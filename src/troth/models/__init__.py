@@ -1,12 +1,14 @@
-"""The families: one file each, two functions each. `FAMILIES` maps their names to their classes."""
+"""The families: one file each, which says everything about it. `FAMILIES` maps their names to their classes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.models.bernoulli import Bernoulli
 from troth.models.categorical import Categorical
+from troth.models.example import Example
 from troth.models.exponential import Exponential, Gamma
 from troth.models.family import Family
 from troth.models.finite import Finite
@@ -15,33 +17,63 @@ from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
+from troth.models.parameter import Parameter, declared_parameters, parameter
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FAMILIES: dict[str, type[Family]] = {
-    family.__name__: family
-    for family in (
-        Finite,
-        Bernoulli,
-        Categorical,
-        Geometric,
-        NegativeBinomial,
-        Poisson,
-        Exponential,
-        Gamma,
-        Normal,
-        NormalUnknownVariance,
-        MultivariateNormal,
-        MultivariateNormalUnknownCovariance,
-        LinearRegression,
-        LinearRegressionUnknownNoise,
-        LatentClass,
-        ProviderNormal,
-    )
-}
+F = TypeVar("F", bound=Family)
+
+FAMILIES: dict[str, type[Family]] = {}
+
+
+def register(family: type[F]) -> type[F]:
+    """Add a family to `FAMILIES`, in whose order families are offered and guessed; also as a decorator.
+
+    Campaign files, forms and commands then know it by the name of its class.
+
+    Raises
+    ------
+    ParameterError
+        If the family does not describe itself: what it is for, each hyper-parameter, and an example of it.
+    """
+    name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
+    if not family.description:
+        raise ParameterError(f"{name}: say in a few words what data it is for, as description")
+    for field in dataclasses.fields(family):
+        if field.init and field.name not in parameters:
+            raise ParameterError(
+                f"{name}: declare {field.name} with field(metadata=parameter(meaning, kind, example))",
+                parameter=field.name,
+            )
+    for each in family.parameters():
+        if each.required and each.example is None:
+            raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
+    FAMILIES[name] = family
+    return family
+
+
+for _family in (
+    Bernoulli,
+    Categorical,
+    Geometric,
+    NegativeBinomial,
+    Poisson,
+    Exponential,
+    Gamma,
+    Normal,
+    NormalUnknownVariance,
+    MultivariateNormal,
+    MultivariateNormalUnknownCovariance,
+    LinearRegression,
+    LinearRegressionUnknownNoise,
+    Finite,
+    LatentClass,
+    ProviderNormal,
+):
+    register(_family)
 
 
 def from_dict(plain: Mapping[str, Any]) -> Family:
@@ -65,6 +97,7 @@ __all__ = [
     "FAMILIES",
     "Bernoulli",
     "Categorical",
+    "Example",
     "Exponential",
     "Family",
     "Finite",
@@ -78,7 +111,10 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "NormalUnknownVariance",
+    "Parameter",
     "Poisson",
     "ProviderNormal",
     "from_dict",
+    "parameter",
+    "register",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln, gammaln
@@ -12,10 +12,13 @@ from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import MissingCapabilityError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
+from troth.models.example import Example
 from troth.models.family import Family, scalar_parameters
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
+from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,12 +46,22 @@ class Bernoulli(Family):
     array([3., 1.])
     """
 
-    alpha: float
-    beta: float
+    alpha: float = field(metadata=parameter("pseudo-count of ones", positive, 1.0))
+    beta: float = field(metadata=parameter("pseudo-count of zeros", positive, 1.0))
 
-    def __post_init__(self) -> None:
-        self._positive("alpha")
-        self._positive("beta")
+    description: ClassVar[str] = "yes or no, with an unknown rate"
+    example: ClassVar[Example] = Example("did the patient improve?", ("improved",), "clinic")
+    theta: ClassVar[tuple[str, ...]] = ("rate of {column}",)
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Zeros and ones."""
+        return not column.has_text and bool(np.isin(column.numbers, (0.0, 1.0)).all())
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take every rate for equally likely."""
+        return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
     @property
     def support(self) -> Support:
@@ -90,7 +103,7 @@ class Bernoulli(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows."""
+        """Extremes over every report of up to ``rows`` rows."""
         prior = np.array([self.alpha, self.beta])
         return Extremes(*dirichlet_extremes(prior, rows, self._peer_rows(peers)))
 
@@ -99,10 +112,10 @@ class Bernoulli(Family):
         return np.asarray(statistics, dtype=np.float64)
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Foretell peers' data: the number of ones is Beta-binomial given the own report."""
+        """Predict peers' data: the number of ones is Beta-binomial given the own report."""
         ((model, counts),) = peers
         if model != self:
-            raise MissingCapabilityError(f"{self!r} cannot foretell the data of {model!r}")
+            raise MissingCapabilityError(f"{self!r} cannot predict the data of {model!r}")
         rows = counts.sum(axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
@@ -119,7 +132,7 @@ class Bernoulli(Family):
         return Forecast(np.exp(log_chance), collision_probability[which.ravel()].reshape(rows.shape), log_outcomes)
 
     def _collision_probability(self, ones: float, zeros: float, rows: float, unordered: bool) -> float:
-        """Σ p² over all that peers with so many rows could report, given own ones and zeros.
+        """Σ p² over all that peers with ``rows`` rows could report, given own ones and zeros.
 
         Beyond some thousand rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
         over pieces that grow from both ends; the counts next to the ends are added one by one.
@@ -141,7 +154,7 @@ class Bernoulli(Family):
         return float(tails.sum() + (inner * weights).sum(axis=1) @ width - (slopes[1, 0] - slopes[0, 0]) / 24)
 
     def _squared_chance(self, k: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
-        """Return p² of k ones among so many rows, once per type or once per sequence of that type."""
+        """Return p² of k ones among ``rows`` rows, once per type or once per sequence of that type."""
         counts = np.stack([k, rows - k], axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         own = np.array([ones, zeros])

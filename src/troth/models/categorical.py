@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -14,10 +14,13 @@ from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.errors import ParameterError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
+from troth.models.example import Example
 from troth.models.family import Family
+from troth.models.first_guess import Column, FirstGuess
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
+from troth.models.parameter import parameter, pseudo_counts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,17 +46,33 @@ class Categorical(Family):
     array([1., 1., 2.])
     """
 
-    alpha: Vector
+    alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))
+
+    description: ClassVar[str] = "one of several labels"
+    example: ClassVar[Example] = Example(
+        "how annotators label pictures", ("label",), "annotator", labels=("cat", "dog", "other")
+    )
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Labels."""
+        return column.has_text
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take all probabilities for equally likely."""
+        return FirstGuess({"alpha": [1.0] * column.codes}, column.labels)
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the probability of each label."""
+        del columns
+        return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
 
     def __post_init__(self) -> None:
-        alpha = self._vector("alpha")
-        if len(alpha) < 2:
+        super().__post_init__()
+        if len(self.alpha) < 2:
             raise ParameterError(
                 "Categorical: alpha must have at least two entries, one per category", parameter="alpha"
-            )
-        if not (alpha > 0).all():
-            raise ParameterError(
-                f"Categorical: alpha[{int(np.argmin(alpha))}] must be above 0, not {alpha.min()}", parameter="alpha"
             )
 
     @property
@@ -91,7 +110,7 @@ class Categorical(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows."""
+        """Extremes over every report of up to ``rows`` rows."""
         return Extremes(*dirichlet_extremes(self._prior, rows, self._peer_rows(peers)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

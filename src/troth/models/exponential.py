@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.support import Support
+from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
+from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,13 +43,13 @@ class Gamma(Family):
     array([2., 2.])
     """
 
-    known_shape: float
-    shape: float
-    rate: float
+    known_shape: float = field(metadata=parameter("shape of one value", positive, 2.0, known=True))
+    shape: float = field(metadata=parameter("prior shape of the rate", positive, 3.0))
+    rate: float = field(metadata=parameter("prior rate of the rate: a pseudo-sum of values", positive, 8.0))
 
-    def __post_init__(self) -> None:
-        for name in ("known_shape", "shape", "rate"):
-            self._positive(name)
+    description: ClassVar[str] = "positive numbers of a known shape"
+    example: ClassVar[Example] = Example("millimetres of rain on a wet day", ("rain",), "station")
+    theta: ClassVar[tuple[str, ...]] = ("rate of {column}",)
 
     @property
     def support(self) -> Support:
@@ -72,7 +74,7 @@ class Gamma(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows within the declared values."""
+        """Extremes over every report of up to ``rows`` rows within the declared values."""
         own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
         return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
@@ -119,6 +121,11 @@ class Exponential(Gamma):
     """
 
     known_shape: float = field(default=1.0, init=False, repr=False)
+    shape: float = field(metadata=parameter("pseudo-count of events", positive, 3.0))
+    rate: float = field(metadata=parameter("pseudo-sum of waiting times", positive, 6.0))
+
+    description: ClassVar[str] = "waiting times"
+    example: ClassVar[Example] = Example("minutes between two calls", ("minutes",), "desk")
 
     @property
     def support(self) -> Support:

@@ -12,7 +12,9 @@ import numpy as np
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.information import check_generator as check_generator
 from troth.core.reductions import Moments
-from troth.core.support import Support, as_floats
+from troth.core.support import Support
+from troth.models.example import Example
+from troth.models.parameter import Parameter, declared_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
 
 
-LARGEST_PARAMETER = 1e100
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280
 """Draws of heavy-tailed priors stop here, so that sums of them are still statistics."""
@@ -35,10 +36,20 @@ LARGEST_DRAW = 1e280
 class Family:
     """A family whose rows are i.i.d. given θ and whose design is the number of rows.
 
-    A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``; hyper-parameters are numbers or
-    nested tuples of numbers, so that models print, compare, hash and serialise. Here is the rest: the summary is
-    the statistic itself, and the design is the count of rows that `rows` reads off a statistic.
+    A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``. Its fields are hyper-parameters, each
+    declared with `troth.models.parameter.parameter`: numbers or nested tuples of numbers, so that models print,
+    compare, hash and serialise. Here is the rest: the summary is the statistic itself, and the design is the count of
+    rows that `rows` reads off a statistic.
     """
+
+    description: ClassVar[str] = ""
+    """What data it is for, in a few words."""
+
+    example: ClassVar[Example] = Example()
+    """The campaign that shows it; the hyper-parameters say their example values themselves."""
+
+    theta: ClassVar[tuple[str, ...]] = ()
+    """What the entries of θ are, in words, such as ``"rate of {column}"``."""
 
     independent_rows: ClassVar[bool] = True
     """Whether rows are i.i.d. given θ, so that data of several providers are like one dataset of all their rows."""
@@ -48,6 +59,31 @@ class Family:
 
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
+
+    def __post_init__(self) -> None:
+        for parameter in declared_parameters(type(self)):
+            parameter.check(self)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Return the hyper-parameters that a campaign file and a form ask for."""
+        return tuple(parameter for parameter in declared_parameters(cls) if not parameter.hidden)
+
+    @classmethod
+    def example_parameters(cls) -> dict[str, Any]:
+        """Return the values of the hyper-parameters in the family's example."""
+        return {each.name: each.example for each in cls.parameters() if each.example is not None}
+
+    @classmethod
+    def example_model(cls) -> Self:
+        """Return the model of the family's example."""
+        return cls(**cls.example_parameters())
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the entries of θ, as `draw_parameters` draws them, for a campaign that reads these columns."""
+        del labels
+        column = next((name for name in columns if name is not None), "value")
+        return [name.format(column=column) for name in self.theta]
 
     @property
     def support(self) -> Support:
@@ -93,7 +129,7 @@ class Family:
         return self.rows(statistics)[..., None]
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the design of a report with so many rows."""
+        """Return the design of a report with ``rows`` rows."""
         count = np.asarray(rows, dtype=np.float64)
         if not (np.isfinite(count).all() and (count >= 0).all() and (count == np.floor(count)).all()):
             raise DataError(f"a number of rows must be a whole number of at least 0, not {rows!r}")
@@ -105,7 +141,7 @@ class Family:
         return self.to_dict()
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return this law with statistics in the space of ``reference``: impossible for most families."""
+        """Return this model with statistics in the space of ``reference``: impossible for most families."""
         theirs = reference.space if isinstance(reference, Family) else {"family": type(reference).__name__}
         for key, ours in self.space.items():
             if theirs.get(key) != ours:
@@ -116,7 +152,7 @@ class Family:
         return self
 
     def _peer_rows(self, peers: Sequence[tuple[Model, int]]) -> int:
-        """Add up the peers' rows, which must be rows of this very law."""
+        """Add up the peers' rows, which must be rows of this very model."""
         for other, _ in peers:
             if other != self:
                 raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
@@ -160,77 +196,6 @@ class Family:
             raise ParameterError(f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(sorted(names))}")
         return cls(**{key: value for key, value in plain.items() if key != "family"})
 
-    def _set(self, name: str, value: object) -> None:
-        """Store a checked hyper-parameter; only for ``__post_init__`` of a frozen family."""
-        object.__setattr__(self, name, value)
-
-    def _positive(self, name: str) -> None:
-        self._finite(name)
-        value = getattr(self, name)
-        if not value > 0:
-            raise ParameterError(f"{type(self).__name__}: {name} must be above 0, not {value!r}", parameter=name)
-        if not 1 / LARGEST_PARAMETER <= value <= LARGEST_PARAMETER:
-            raise ParameterError(
-                f"{type(self).__name__}: {name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, "
-                f"where arithmetic neither overflows nor vanishes, not {value!r}",
-                parameter=name,
-            )
-
-    def _finite(self, name: str) -> None:
-        value = getattr(self, name)
-        try:
-            number = float(value)
-        except OverflowError:
-            raise ParameterError(f"{type(self).__name__}: {name} is too large", parameter=name) from None
-        except (TypeError, ValueError):
-            raise ParameterError(
-                f"{type(self).__name__}: {name} must be a number, not {value!r}", parameter=name
-            ) from None
-        if not np.isfinite(number):
-            raise ParameterError(f"{type(self).__name__}: {name} must be finite, not {value!r}", parameter=name)
-        self._set(name, number)
-
-    def _vector(self, name: str, length: int | None = None) -> Array:
-        array = self._array(name, 1)
-        if length is not None and len(array) != length:
-            raise ParameterError(
-                f"{type(self).__name__}: {name} must have {length} entries, not {len(array)}", parameter=name
-            )
-        return array
-
-    def _array(self, name: str, dimensions: int) -> Array:
-        try:
-            array = as_floats(getattr(self, name), name)
-        except DataError as error:
-            raise ParameterError(f"{type(self).__name__}: {name}: {error}", parameter=name) from None
-        if array.ndim != dimensions or array.size == 0:
-            kind = {1: "a vector", 2: "a matrix"}[dimensions]
-            raise ParameterError(
-                f"{type(self).__name__}: {name} must be {kind}, not of shape {array.shape}", parameter=name
-            )
-        if not np.isfinite(array).all():
-            raise ParameterError(f"{type(self).__name__}: {name} must be finite", parameter=name)
-        self._set(name, _nested_tuple(array))
-        return array
-
-    def _covariance(self, name: str, size: int) -> Array:
-        """Check that a hyper-parameter is a symmetric positive definite matrix of the given size."""
-        matrix = self._array(name, 2)
-        if matrix.shape != (size, size):
-            raise ParameterError(
-                f"{type(self).__name__}: {name} must be {size} by {size}, not {matrix.shape}", parameter=name
-            )
-        scale = np.sqrt(np.maximum(np.diagonal(matrix), 0))
-        if not (np.abs(matrix - matrix.T) <= 1e-9 * np.outer(scale, scale)).all():
-            raise ParameterError(f"{type(self).__name__}: {name} must be symmetric", parameter=name)
-        matrix = (matrix + matrix.T) / 2
-        try:
-            np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
-            raise ParameterError(f"{type(self).__name__}: {name} must be positive definite", parameter=name) from None
-        self._set(name, _nested_tuple(matrix))
-        return matrix
-
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:
     """Return what ``compute`` makes of the data, or refuse values whose sums no statistic can hold."""
@@ -249,7 +214,3 @@ def scalar_parameters(parameters: Array, design: Array) -> tuple[Array, Array]:
 
 def _plain(value: Any) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def _nested_tuple(array: Array) -> tuple[Any, ...]:
-    return tuple(_nested_tuple(entry) if entry.ndim else float(entry) for entry in array)

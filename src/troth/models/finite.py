@@ -1,11 +1,11 @@
-"""Finitely many states of the world: the paper's discrete setting, and the way to any law whatsoever."""
+"""Finitely many states of the world: the paper's discrete setting, and the way to any likelihood whatsoever."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import nnls
@@ -16,12 +16,13 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError,
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
-from troth.models.family import Family
+from troth.models.example import Example
+from troth.models.finite_states import FiniteStates
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
-from troth.models.numerics.log_sum_exp import log_sum_exp
+from troth.models.parameter import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,8 +34,8 @@ _LARGEST_ENUMERATION = 200_000
 
 
 @dataclass(frozen=True)
-class Finite(Family):
-    """Rows that are symbols 0 … K−1, whose law depends on one of m states θ.
+class Finite(FiniteStates):
+    """Rows that are symbols 0 … K−1, whose distribution depends on one of m states θ.
 
     Statistic: Σ log p(d|θ), one entry per θ, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
 
@@ -55,34 +56,41 @@ class Finite(Family):
     array([-2.513, -3.442])
     """
 
-    prior: Vector
-    likelihood: Matrix
-    normalised: bool = True
+    prior: Vector = field(
+        metadata=parameter("probabilities of the states; likelihood has a row for each", probabilities, [0.5, 0.3, 0.2])
+    )
+    likelihood: Matrix = field(
+        metadata=parameter(
+            "one row per state, one column per symbol", matrix, [[0.95, 0.05], [0.85, 0.15], [0.6, 0.4]], known=True
+        )
+    )
+    normalised: bool = field(
+        default=True, metadata=parameter("false if it is known only up to a factor per symbol", flag, known=True)
+    )
+
+    description: ClassVar[str] = "symbols, and a few possible states of the world"
+    example: ClassVar[Example] = Example(
+        "a test whose accuracy is known, in a season that is calm, usual or epidemic",
+        ("result",),
+        "laboratory",
+        labels=("negative", "positive"),
+    )
 
     def __post_init__(self) -> None:
-        prior = self._vector("prior")
-        if not (prior > 0).all():
-            raise ParameterError(
-                f"Finite: prior[{int(np.argmin(prior))}] must be above 0; leave impossible states out",
-                parameter="prior",
-            )
-        if abs(prior.sum() - 1) > 1e-6:
-            raise ParameterError(f"Finite: prior must sum to 1, not {prior.sum():.9g}", parameter="prior")
-        table = self._array("likelihood", 2)
-        if len(table) != len(prior):
-            raise ParameterError(
-                f"Finite: likelihood must have {len(prior)} rows, one per state, not {len(table)}",
-                parameter="likelihood",
-            )
-        if (table < 0).any():
-            state, symbol = np.argwhere(table < 0)[0]
-            raise ParameterError(f"Finite: likelihood[{state}, {symbol}] is below 0", parameter="likelihood")
+        super().__post_init__()
+        table, states = np.array(self.likelihood), len(self.prior)
         sums = table.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1)))
-        if self.normalised and abs(sums[worst] - 1) > 1e-6:
-            raise ParameterError(
-                f"Finite: likelihood[{worst}] must sum to 1 over symbols, not {sums[worst]:.9g}", parameter="likelihood"
-            )
+        problem = ""
+        if len(table) != states:
+            problem = f" must have {states} rows, one per state, not {len(table)}"
+        elif (table < 0).any():
+            state, symbol = np.argwhere(table < 0)[0]
+            problem = f"[{state}, {symbol}] is below 0"
+        elif self.normalised and abs(sums[worst] - 1) > 1e-6:
+            problem = f"[{worst}] must sum to 1 over symbols, not {sums[worst]:.9g}"
+        if problem:
+            raise ParameterError(f"Finite: likelihood{problem}", parameter="likelihood")
 
     @classmethod
     def from_posteriors(cls, prior: Any, posteriors: Any) -> Finite:
@@ -128,10 +136,6 @@ class Finite(Family):
         return Support(0, len(self.likelihood[0]) - 1, integer=True)
 
     @cached_property
-    def _log_prior(self) -> Array:
-        return np.asarray(np.log(self.prior), dtype=np.float64)
-
-    @cached_property
     def _log_table(self) -> Array:
         """Log p(symbol|θ) as ``[symbol, θ]``."""
         with np.errstate(divide="ignore"):
@@ -171,10 +175,6 @@ class Finite(Family):
                     f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
                 )
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Logsumexp of log p(θ) + t, exact for −∞."""
-        return log_sum_exp(self._log_prior + statistics)
-
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
         """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""
         return recover_counts(self._log_table, statistics, rows)
@@ -186,7 +186,7 @@ class Finite(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows: in closed form for two states, else by a search of types.
+        """Extremes over every report of up to ``rows`` rows: in closed form for two states, else by a search of types.
 
         With two states log PMI depends on a report through its log-likelihood ratio alone and is monotone in it, so
         the most one-sided reports are extreme. Otherwise small reports are enumerated up to the order of their rows,
@@ -243,14 +243,13 @@ class Finite(Family):
         return float(positive.max() - positive.min())
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Foretell peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
-        log_posterior = self._log_prior + own
-        log_posterior = log_posterior - self.log_evidence(own)[..., None]
+        """Predict peers' data: Σ p² = qᵀKq with q = p(θ|own) and K the chance that two states yield the same data."""
+        log_posterior = self.log_posterior(own)
         log_chance, log_outcomes = log_posterior, np.zeros(())
         tables: list[Finite] = []
         for model, counts in peers:
             if not isinstance(model, Finite):
-                raise MissingCapabilityError(f"a Finite model cannot foretell the data of {type(model).__name__}")
+                raise MissingCapabilityError(f"a Finite model cannot predict the data of {type(model).__name__}")
             tables.append(model)
             rows, symbols = counts.sum(axis=-1), counts.shape[-1]
             log_chance = log_chance + model.from_summary(counts)
@@ -277,12 +276,6 @@ class Finite(Family):
         return rng.choice(len(self.prior), p=np.array(self.prior) / sum(self.prior), size=(*shape, 1)).astype(
             np.float64
         )
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a state given statistics."""
-        log_posterior = self._log_prior + np.asarray(statistics)
-        posterior = np.exp(log_posterior - self.log_evidence(statistics)[..., None])
-        return draw_codes(rng, posterior, 1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
@@ -323,7 +316,7 @@ class Finite(Family):
 
 
 def _one_sided(table: Array, rows: int) -> Array:
-    """Return the two reports of so many rows with the least and the greatest log-likelihood ratio of two states."""
+    """Return the two reports of ``rows`` rows with the least and the greatest log-likelihood ratio of two states."""
     ratios = table[:, 0] - table[:, 1]
     return rows * table[[int(ratios.argmin()), int(ratios.argmax())]]
 

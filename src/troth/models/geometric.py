@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.support import Support
+from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
+from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,13 +39,13 @@ class NegativeBinomial(Family):
     array([3., 4.])
     """
 
-    r: float
-    alpha: float
-    beta: float
+    r: float = field(metadata=parameter("number of successes that end a row", positive, 3.0, known=True))
+    alpha: float = field(metadata=parameter("pseudo-count of successes", positive, 3.0))
+    beta: float = field(metadata=parameter("pseudo-count of failures", positive, 2.0))
 
-    def __post_init__(self) -> None:
-        for name in ("r", "alpha", "beta"):
-            self._positive(name)
+    description: ClassVar[str] = "failures before the r-th success"
+    example: ClassVar[Example] = Example("failures before the third success", ("failures",), "site", values=(0, 200))
+    theta: ClassVar[tuple[str, ...]] = ("probability of success",)
 
     @property
     def support(self) -> Support:
@@ -68,7 +70,7 @@ class NegativeBinomial(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows with counts within the declared values."""
+        """Extremes over every report of up to ``rows`` rows with counts within the declared values."""
         own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
         return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
@@ -115,6 +117,11 @@ class Geometric(NegativeBinomial):
     """
 
     r: float = field(default=1.0, init=False, repr=False)
+
+    description: ClassVar[str] = "failures before the first success"
+    example: ClassVar[Example] = Example(
+        "failed attempts before the first success", ("failures",), "site", values=(0, 200)
+    )
 
 
 def count_and_sum(data: Array, origin: float = 0.0) -> Array:

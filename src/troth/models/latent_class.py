@@ -1,8 +1,8 @@
-"""Day types: finitely many kinds of days, and for each provider a law of its data on each of them."""
+"""Day types: finitely many kinds of days, and for each provider a distribution of its data on each of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,12 +15,14 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError,
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
-from troth.models.family import Family, moments, scalar_parameters
+from troth.models.example import Example
+from troth.models.family import moments, scalar_parameters
+from troth.models.finite_states import FiniteStates
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.dispersed import (
     LABELS,
-    LAWS,
+    OUTCOMES,
     as_probabilities,
     draw_effect,
     draw_rows,
@@ -30,8 +32,8 @@ from troth.models.numerics.dispersed import (
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.likelihood_gaps import widest_spread
-from troth.models.numerics.log_sum_exp import log_sum_exp
 from troth.models.numerics.row_orders import log_orders
+from troth.models.parameter import Word, non_negative, number, parameter, positive, probabilities, vector_or_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +45,8 @@ _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its
 
 
 @dataclass(frozen=True)
-class LatentClass(Family):
-    """Days of m types; given the type, a provider's rows share a law and an effect of that provider and day.
+class LatentClass(FiniteStates):
+    """Days of m types; given the type, a provider's rows share an effect of that provider and day.
 
     θ is the type k with prior p(k). Given k a dataset of n rows is
 
@@ -55,14 +57,14 @@ class LatentClass(Family):
 
     At dispersion 0 rows are i.i.d. given the type. Statistic: the log-likelihood of the dataset under each type, up to
     terms that do not depend on it; Λ(t) = logsumexp(log p + t). Summaries add over rows, statistics over providers,
-    whose laws may all differ as long as they share the prior. Statistics do not tell numbers of rows.
+    whose distributions may all differ as long as they share the prior. Statistics do not tell numbers of rows.
 
     Parameters
     ----------
     prior
         p(k), positive numbers that sum to 1.
-    law
-        One of ``"binary"``, ``"categorical"``, ``"count"``, ``"real"``.
+    outcome
+        What a row holds, one of ``"binary"``, ``"categorical"``, ``"count"``, ``"real"``.
     means
         One rate, vector of probabilities, mean count or mean value per type.
     dispersion
@@ -74,68 +76,75 @@ class LatentClass(Family):
 
     Examples
     --------
-    >>> model = LatentClass(prior=[0.5, 0.5], law="binary", means=[0.2, 0.6], dispersion=0.05)
+    >>> model = LatentClass(prior=[0.5, 0.5], outcome="binary", means=[0.2, 0.6], dispersion=0.05)
     >>> model.statistics([1, 0, 0]).round(3)
     array([-2.143, -2.371])
     """
 
-    prior: Vector
-    law: str
-    means: Vector | Matrix
-    dispersion: float = 0.0
-    spread: float | None = None
-    centre: float = 0.0
+    prior: Vector = field(
+        metadata=parameter("probabilities of the types; means have an entry for each", probabilities, [0.4, 0.4, 0.2])
+    )
+    outcome: str = field(
+        metadata=parameter(f"what a row holds: {', '.join(OUTCOMES)}", Word(*OUTCOMES), "binary", known=True)
+    )
+    means: Vector | Matrix = field(
+        metadata=parameter("mean, or row of probabilities, by type", vector_or_matrix, [0.05, 0.15, 0.45], known=True)
+    )
+    dispersion: float = field(
+        default=0.0,
+        metadata=parameter("how much the rows of a day move together", non_negative, 0.02, known=True),
+    )
+    spread: float | None = field(
+        default=None, metadata=parameter("standard deviation of a value, of real outcomes alone", positive, known=True)
+    )
+    centre: float = field(
+        default=0.0, metadata=parameter("what real values are counted from; providers share it", number, known=True)
+    )
 
+    description: ClassVar[str] = "a few possible types of days"
+    example: ClassVar[Example] = Example(
+        "parcels that arrive late, on quiet, usual and stormy days", ("late",), "depot"
+    )
     independent_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        prior = self._vector("prior")
-        if not (prior > 0).all():
-            raise ParameterError(f"LatentClass: prior[{int(np.argmin(prior))}] must be above 0; leave that type out")
-        if abs(prior.sum() - 1) > 1e-6:
-            raise ParameterError(f"LatentClass: prior must sum to 1, not {prior.sum():.9g}")
-        if self.law not in LAWS:
-            raise ParameterError(f"LatentClass: there is no law {self.law!r}; there are {', '.join(LAWS)}")
-        self._check_means(len(prior))
-        self._finite("dispersion")
-        if self.dispersion != 0:
-            self._positive("dispersion")
-        if self.law in LABELS and self.dispersion >= 1:
-            raise ParameterError(
-                f"LatentClass: dispersion is an intra-class correlation, so it must be below 1, not {self.dispersion!r}"
+        super().__post_init__()
+        self._check_means(len(self.prior))
+        if self.outcome in LABELS and self.dispersion >= 1:
+            raise self._wrong(
+                "dispersion", f" is an intra-class correlation, so it must be below 1, not {self.dispersion!r}"
             )
-        self._finite("centre")
-        if self.law == "real":
+        if self.outcome == "real":
             if self.spread is None:
-                raise ParameterError('LatentClass: spread is missing; the law "real" needs the spread of values')
-            self._positive("spread")
+                raise self._wrong("spread", " is missing; real outcomes need the spread of values")
         elif self.spread is not None or self.centre:
             name = "spread" if self.spread is not None else "centre"
-            raise ParameterError(f'LatentClass: {name} is for the law "real" alone, not for {self.law!r}')
+            raise self._wrong(name, f" is for real outcomes alone, not for {self.outcome!r}")
+
+    @staticmethod
+    def _wrong(name: str, problem: str) -> ParameterError:
+        return ParameterError(f"LatentClass: {name}{problem}", parameter=name)
 
     def _check_means(self, types: int) -> None:
-        if self.law == "categorical":
-            means = self._array("means", 2)
+        means = np.array(self.means)
+        if means.ndim != (2 if self.outcome == "categorical" else 1):
+            wanted = "a matrix" if self.outcome == "categorical" else "a vector"
+            raise self._wrong("means", f" must be {wanted}, not of shape {means.shape}")
+        if self.outcome == "categorical":
             if means.shape[1] < 2:
-                raise ParameterError("LatentClass: means must have at least two codes")
+                raise self._wrong("means", " must have at least two codes")
             sums = means.sum(axis=1)
             worst = int(np.argmax(np.abs(sums - 1)))
             if abs(sums[worst] - 1) > 1e-6:
-                raise ParameterError(f"LatentClass: means[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
-        else:
-            means = self._array("means", 1)
+                raise self._wrong("means", f"[{worst}] must sum to 1 over codes, not {sums[worst]:.9g}")
         if len(means) != types:
-            raise ParameterError(f"LatentClass: means must have {types} entries, one per type, not {len(means)}")
-        high = 1.0 if self.law in LABELS else np.inf
+            raise self._wrong("means", f" must have {types} entries, one per type, not {len(means)}")
+        high = 1.0 if self.outcome in LABELS else np.inf
         outside = np.argwhere(~((means > 0) & (means < high)))
-        if self.law != "real" and len(outside):
+        if self.outcome != "real" and len(outside):
             place = ", ".join(str(int(i)) for i in outside[0])
-            where = "above 0" if self.law == "count" else "between 0 and 1; for certainties use Finite"
-            raise ParameterError(f"LatentClass: means[{place}] must lie {where}, not {means[tuple(outside[0])]!r}")
-
-    @cached_property
-    def _log_prior(self) -> Array:
-        return np.asarray(np.log(self.prior), dtype=np.float64)
+            where = "above 0" if self.outcome == "count" else "between 0 and 1; for certainties use Finite"
+            raise self._wrong("means", f"[{place}] must lie {where}, not {means[tuple(outside[0])]!r}")
 
     @cached_property
     def _means(self) -> Array:
@@ -144,40 +153,36 @@ class LatentClass(Family):
 
     @property
     def _codes(self) -> int:
-        return len(self.means[0]) if self.law == "categorical" else 2  # type: ignore[arg-type]
+        return len(self.means[0]) if self.outcome == "categorical" else 2  # type: ignore[arg-type]
 
     @property
     def support(self) -> Support:
         """Codes, counts or numbers."""
-        if self.law in LABELS:
+        if self.outcome in LABELS:
             return Support(0, self._codes - 1, integer=True)
-        return Support(0, np.inf, integer=True) if self.law == "count" else Support()
+        return Support(0, np.inf, integer=True) if self.outcome == "count" else Support()
 
     @property
     def reduction(self) -> Reduction:
         """Labels are counted; of counts and values, the rows and their sum."""
-        return Counts(self._codes) if self.law in LABELS else Moments((self.centre,), support=self.support)
+        return Counts(self._codes) if self.outcome in LABELS else Moments((self.centre,), support=self.support)
 
     def summary(self, data: Any, /) -> Array:
         """Add up rows along the last axis: counts of codes, or the number of rows and their sum."""
-        what = {"count": "count", "real": "value"}.get(self.law, "code")
+        what = {"count": "count", "real": "value"}.get(self.outcome, "code")
         rows = self.support.check(data, what)
-        if self.law in LABELS:
+        if self.outcome in LABELS:
             return count_codes(rows, self._codes)
         return moments(count_and_sum, rows, self.centre)
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to log-likelihoods per type."""
         sums = np.asarray(summary, dtype=np.float64)
-        return log_likelihood(self.law, sums, self._means, self.dispersion, self.spread or 0.0)
+        return log_likelihood(self.outcome, sums, self._means, self.dispersion, self.spread or 0.0)
 
     def statistics(self, data: Any, /) -> Array:
         """Log-likelihoods per type of the rows along the last axis."""
         return self.from_summary(self.summary(data))
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Logsumexp of log p + t."""
-        return log_sum_exp(self._log_prior + statistics)
 
     def rows(self, statistics: Array, /) -> Array:
         """Tell empty reports; log-likelihoods do not tell how many rows others have."""
@@ -191,38 +196,39 @@ class LatentClass(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows: exact for few reports of labels, otherwise a bound.
+        """Extremes over every report of up to ``rows`` rows: exact for few reports of labels, otherwise a bound.
 
         PMI = Σ_k p(k|a)e^{b_k} / Σ_k p(k)e^{b_k} is the ratio of two averages of numbers between min e^b and max e^b,
         so |log PMI| ≤ max b − min b, and by symmetry ≤ max a − min a. Peers' log-likelihoods add, so their spread is
         at most the sum of each one's. And PMI = Σ_k p(k|a)p(k|b)/p(k) ≤ 1/min p. ∎
         """
-        everyone = [(self, rows), *self._laws(peers)]
+        everyone = [(self, rows), *self._sharing(peers)]
         highest = float(-self._log_prior.min())
         exact = self._enumerated(everyone)
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
-        bounds = {law: law._declared(values) for law, _ in everyone} if self.law not in LABELS else {}
+        bounds = {model: model._declared(values) for model, _ in everyone} if self.outcome not in LABELS else {}
         wide: dict[tuple[LatentClass, int], float] = {}
-        for law, limit in everyone:
-            if (law, limit) not in wide:
-                wide[law, limit] = law._widest(limit, bounds.get(law))
+        for model, limit in everyone:
+            if (model, limit) not in wide:
+                wide[model, limit] = model._widest(limit, bounds.get(model))
         reach = min(wide[self, rows], sum(wide[pair] for pair in everyone[1:]))
         return Extremes(-reach, min(reach, highest))
 
-    def _laws(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[LatentClass, int]]:
-        found = []
+    def _sharing(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[LatentClass, int]]:
+        """Return the peers, who must share the day types."""
+        sharing = []
         for other, rows in peers:
             if not isinstance(other, LatentClass) or other.space != self.space:
                 raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            found.append((other, rows))
-        return found
+            sharing.append((other, rows))
+        return sharing
 
     def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound how far apart a report's log-likelihoods can be."""
-        means = self._probabilities if self.law in LABELS else self._means
+        means = self._probabilities if self.outcome in LABELS else self._means
         moved = None if values is None else (values[0] - self.centre, values[1] - self.centre)
-        return widest_spread(self.law, rows, means, self.dispersion, self.spread or 0.0, moved)
+        return widest_spread(self.outcome, rows, means, self.dispersion, self.spread or 0.0, moved)
 
     def _enumerated(self, everyone: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
         """Return least and greatest log PMI over all full reports of labels, or None where they are too many.
@@ -231,23 +237,23 @@ class LatentClass(Family):
         distributions over rows, so some row does not lower it and some row does not raise it.
         """
         combinations = 1
-        for law, limit in everyone:
-            combinations *= comb(limit + law._codes - 1, limit)
-            if law.law not in LABELS or combinations > _ALL_REPORTS:
+        for model, limit in everyone:
+            combinations *= comb(limit + model._codes - 1, limit)
+            if model.outcome not in LABELS or combinations > _ALL_REPORTS:
                 return None
-        reports = [law.from_summary(datasets_by_type(limit, law._codes)) for law, limit in everyone]
+        reports = [model.from_summary(datasets_by_type(limit, model._codes)) for model, limit in everyone]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
-        """Log-likelihoods of what is foretold, ln K of each pair of types and the log number of possible reports.
+        """Log-likelihoods of what is predicted, ln K of each pair of types and the log number of possible reports.
 
-        K is the chance that reports of so many rows are the same under both types. Peers are independent given the
-        type, so all of these add over peers.
+        K is the chance that two reports with these numbers of rows are the same under both types. Peers are
+        independent given the type, so all of these add over peers.
         """
-        if self.law not in LABELS:
+        if self.outcome not in LABELS:
             raise MissingCapabilityError(
-                "Brier needs to know p(data|θ) over finitely many datasets, which LatentClass does not offer for the "
-                f'law "{self.law}"; MultiDay and SyntheticPeers need neither'
+                "Brier needs to know p(data|θ) over finitely many datasets, which LatentClass does not offer for "
+                f"{self.outcome} outcomes; MultiDay and SyntheticPeers need neither"
             )
         t = np.asarray(statistics, dtype=np.float64)
         n = np.broadcast_to(np.asarray(rows, dtype=np.float64), t.shape[:-1])
@@ -256,7 +262,7 @@ class LatentClass(Family):
         sizes, which = np.unique(n, return_inverse=True)
         if sizes.max(initial=0) > _MOST_ROWS:
             raise MissingCapabilityError(
-                f"Brier foretells reports of up to {_MOST_ROWS:,} rows under LatentClass, not of {sizes[-1]:,.0f}"
+                f"Brier predicts reports of up to {_MOST_ROWS:,} rows under LatentClass, not of {sizes[-1]:,.0f}"
             )
         flat, which = t.reshape(-1, t.shape[-1]), which.ravel()
         same = np.array([_log_same(self, int(size), unordered) for size in sizes])[which]
@@ -273,7 +279,7 @@ class LatentClass(Family):
 
     def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
         """Σ_k q_k Π_j p_j(c_j|k) and qᵀKq, with q = p(k|own)."""
-        log_posterior = self._log_prior + own - self.log_evidence(own)[..., None]
+        log_posterior = self.log_posterior(own)
         types = len(self.prior)
         one, two = np.triu_indices(types)
         log_pairs = log_posterior[..., one] + log_posterior[..., two] + terms[..., types:-1]
@@ -284,33 +290,28 @@ class LatentClass(Family):
     @property
     def _probabilities(self) -> Array:
         """Mean probabilities of labels, ``[type, code]``."""
-        return as_probabilities(self.law, self._means)
+        return as_probabilities(self.outcome, self._means)
 
     @property
     def space(self) -> Mapping[str, object]:
-        """Family and prior: providers may have different laws of the same day types."""
+        """Family and prior: providers may have different distributions on the same day types."""
         return {"family": "LatentClass", "prior": self.prior}
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw types from the prior, shape ``(*shape, 1)``."""
         return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
 
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a type given statistics."""
-        posterior = np.exp(self._log_prior + np.asarray(statistics) - self.log_evidence(statistics)[..., None])
-        return draw_codes(rng, posterior, 1)
-
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows for each type; the rows of a dataset share one effect."""
         means = np.array(self.means)[parameters[..., 0].astype(np.intp)]
-        effect = draw_effect(self.law, rng, means, self.dispersion)
-        return draw_rows(self.law, rng, effect, rows, self.spread or 0.0)
+        effect = draw_effect(self.outcome, rng, means, self.dispersion)
+        return draw_rows(self.outcome, rng, effect, rows, self.spread or 0.0)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh datasets for each type and number of rows, an effect for each dataset."""
         types, rows = scalar_parameters(parameters, design)
-        effect = draw_effect(self.law, rng, np.array(self.means)[types.astype(np.intp)], self.dispersion)
-        return self.from_summary(draw_sums(self.law, rng, effect, rows, self.spread or 0.0, self.centre))
+        effect = draw_effect(self.outcome, rng, np.array(self.means)[types.astype(np.intp)], self.dispersion)
+        return self.from_summary(draw_sums(self.outcome, rng, effect, rows, self.spread or 0.0, self.centre))
 
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
@@ -319,5 +320,5 @@ class LatentClass(Family):
 
 @lru_cache(maxsize=1 << 14)
 def _log_same(model: LatentClass, rows: int, unordered: bool) -> Array:
-    """Log chance that reports of so many rows are the same, for each pair of types."""
+    """Log chance that two reports of ``rows`` rows are the same, for each pair of types."""
     return log_same_dispersed(model._probabilities, model.dispersion, rows, unordered)

@@ -1,6 +1,6 @@
 """Features and an answer: linear regression with known noise, and with unknown noise.
 
-Features need no law of their own: they may even be correlated across providers, as long as they are independent of θ
+Features need no model of their own: they may even be correlated across providers, as long as they are independent of θ
 (the paper's Example on p(θ|(z, y))). Statistics are taken around the prior's prediction, r = y − z·mean, which is y
 itself for the usual prior mean of zero.
 """
@@ -8,18 +8,20 @@ itself for the usual prior mean of zero.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
+from troth.models.example import Example
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
+from troth.models.parameter import parameter, positive
 from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
     from troth.models.numerics.predictive import Exact
@@ -49,14 +51,13 @@ class LinearRegression(Regression):
     array([ 2.,  5.,  5., 13., 12., 31., 74.,  2.])
     """
 
-    noise: float
-    reference: float | None = None
+    noise: float = field(metadata=parameter("standard deviation of one answer", positive, 1.0, known=True))
+    reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._positive("noise")
-        if self.reference is not None:
-            self._positive("reference")
+    description: ClassVar[str] = "a number explained by others, known noise"
+    example: ClassVar[Example] = Example(
+        "what a dose and age do to a response", ("dose", "age"), "clinic", target="response"
+    )
 
     @property
     def _unit(self) -> float:
@@ -106,7 +107,7 @@ class LinearRegression(Regression):
         }
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return this law with its rows counted in units of the reference's noise."""
+        """Return this model with its rows counted in units of the reference's noise."""
         prior = (self.mean, self.precision)
         if isinstance(reference, LinearRegression) and prior == (reference.mean, reference.precision):
             return dataclasses.replace(self, reference=reference._unit)
@@ -123,7 +124,7 @@ class LinearRegression(Regression):
         return self._draw_coefficients(rng, t, np.ones(t.shape[:-1]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for so many standard normal ones."""
+        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
         return self._draw_answers(rng, parameters, self.noise, rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
@@ -157,13 +158,20 @@ class LinearRegressionUnknownNoise(Regression):
     array([ 5.,  8., 13.,  2.])
     """
 
-    shape: float
-    scale: float
+    shape: float = field(metadata=parameter("prior shape of the noise variance", positive, 3.0))
+    scale: float = field(metadata=parameter("prior scale of the noise variance", positive, 2.0))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._positive("shape")
-        self._positive("scale")
+    description: ClassVar[str] = "a number explained by others, unknown noise"
+    example: ClassVar[Example] = Example(
+        "what a dose and age do to a response that scatters we do not know how much",
+        ("dose", "age"),
+        "clinic",
+        target="response",
+    )
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the coefficients and the noise."""
+        return [*super().parameter_names(columns, labels), "variance of the noise"]
 
     def _fit(self, t: Array) -> tuple[Posterior, Array, Array]:
         """Factor the posterior; also shape A and rate B of the posterior noise variance."""
@@ -203,7 +211,7 @@ class LinearRegressionUnknownNoise(Regression):
         return np.concatenate([self._draw_coefficients(rng, t, variance), variance[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for so many standard normal ones."""
+        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
         return self._draw_answers(rng, parameters[..., :-1], np.sqrt(parameters[..., -1:]), rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:

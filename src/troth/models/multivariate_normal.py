@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,13 +12,15 @@ from scipy.special import multigammaln, psi
 
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
+from troth.models.example import Example
 from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
+from troth.models.parameter import number, parameter, positive, positive_definite, vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
@@ -52,19 +54,30 @@ class MultivariateNormal(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: Vector
-    covariance: Matrix
-    noise: Matrix
-    reference: Matrix | None = None
+    mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
+    covariance: Matrix = field(
+        metadata=parameter("prior covariance of the mean", positive_definite, [[25.0, 3.0], [3.0, 4.0]])
+    )
+    noise: Matrix = field(
+        metadata=parameter("covariance of a row", positive_definite, [[9.0, 1.0], [1.0, 1.0]], known=True)
+    )
+    reference: Matrix | None = field(
+        default=None, metadata=parameter("noise of one row", positive_definite, hidden=True)
+    )
 
+    description: ClassVar[str] = "several numbers, known noise"
+    example: ClassVar[Example] = Example("height and weight of a species", ("height", "weight"), "station")
     row_axes: ClassVar[int] = 1
 
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the mean of each column."""
+        del labels
+        return [f"mean of {column}" for column in columns]
+
     def __post_init__(self) -> None:
-        size = len(self._vector("mean"))
-        self._covariance("covariance", size)
-        noise = self._covariance("noise", size)
-        if self.reference is not None and _multiple(noise, self._covariance("reference", size)) is None:
-            raise ParameterError("MultivariateNormal: reference must be a multiple of noise")
+        super().__post_init__()
+        if self.reference is not None and _multiple(np.array(self.noise), np.array(self.reference)) is None:
+            raise ParameterError("MultivariateNormal: reference must be a multiple of noise", parameter="reference")
 
     @cached_property
     def _weight(self) -> float:
@@ -140,7 +153,7 @@ class MultivariateNormal(Family):
         }
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return this law with its rows counted in units of the reference's noise, if that is a multiple of its own."""
+        """Return this model with rows counted in units of the reference's noise, if that is a multiple of its own."""
         if isinstance(reference, MultivariateNormal):
             unit = reference.reference or reference.noise
             same_prior = (self.mean, self.covariance) == (reference.mean, reference.covariance)
@@ -198,22 +211,31 @@ class MultivariateNormalUnknownCovariance(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: Vector
-    strength: float
-    dof: float
-    scale: Matrix
+    mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
+    strength: float = field(metadata=parameter("number of rows that the prior mean is worth", positive, 0.5))
+    dof: float = field(metadata=parameter("prior degrees of freedom of the covariance", number, 6.0))
+    scale: Matrix = field(
+        metadata=parameter("prior scale of the covariance", positive_definite, [[27.0, 3.0], [3.0, 3.0]])
+    )
 
+    description: ClassVar[str] = "several numbers, unknown noise"
+    example: ClassVar[Example] = Example(
+        "height and weight, whose spread is unknown too", ("height", "weight"), "station"
+    )
     row_axes: ClassVar[int] = 1
 
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the mean of each column."""
+        del labels
+        return [f"mean of {column}" for column in columns]
+
     def __post_init__(self) -> None:
-        size = len(self._vector("mean"))
-        self._positive("strength")
-        self._finite("dof")
-        if not self.dof > size - 1:
+        super().__post_init__()
+        least = len(self.mean) - 1
+        if not self.dof > least:
             raise ParameterError(
-                f"{type(self).__name__}: dof must be above {size - 1}, one less than the dimension", parameter="dof"
+                f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
             )
-        self._covariance("scale", size)
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""

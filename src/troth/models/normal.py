@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from math import floor, log10
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -12,11 +13,14 @@ from scipy.special import gammaln
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
+from troth.models.parameter import number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,17 +55,33 @@ class Normal(Family):
     array([2., 5.])
     """
 
-    mean: float
-    scale: float
-    noise: float
-    reference: float | None = None
+    mean: float = field(metadata=parameter("prior mean", number, 20.0))
+    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
+    noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
+    reference: float | None = field(default=None, metadata=parameter("noise of one row", positive, hidden=True))
 
-    def __post_init__(self) -> None:
-        self._finite("mean")
-        self._positive("scale")
-        self._positive("noise")
-        if self.reference is not None:
-            self._positive("reference")
+    description: ClassVar[str] = "numbers with known noise"
+    example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Numbers."""
+        return not column.has_text
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take centre and spread from the data, and the noise from the spread within reports."""
+        x = column.numbers
+        reports: dict[Any, list[float]] = {}
+        for report, value in zip(column.reports, x, strict=True):
+            reports.setdefault(report, []).append(value)
+        within = [float(np.std(values)) for values in reports.values() if len(values) > 1]
+        spread = rough(float(x.std())) or 1.0
+        noise = (rough(float(np.mean(within))) if within else 0.0) or spread
+        unit = 10.0 ** floor(log10(spread))
+        mean = round(float(np.median(x)) / unit) * unit
+        return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)
 
     @property
     def _unit(self) -> float:
@@ -119,7 +139,7 @@ class Normal(Family):
         return {"family": "Normal", "mean": self.mean, "scale": self.scale, "reference noise": self._unit}
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return this law with its rows counted in units of the reference's noise."""
+        """Return this model with its rows counted in units of the reference's noise."""
         if isinstance(reference, Normal) and (self.mean, self.scale) == (reference.mean, reference.scale):
             return dataclasses.replace(self, reference=reference._unit)
         return super().in_space_of(reference)
@@ -127,7 +147,7 @@ class Normal(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows within the declared values."""
+        """Extremes over every report of up to ``rows`` rows within the declared values."""
         low, high = (value - self.mean for value in self._declared(values))
         own, peer = ((_effective_counts(part), low, high) for part in ([(self._weight, rows)], self._weights(peers)))
         return Extremes(*ray_extremes(self.log_pmi, own, peer))
@@ -202,15 +222,14 @@ class NormalUnknownVariance(Family):
     array([ 2., -1.,  5.])
     """
 
-    mean: float
-    strength: float
-    shape: float
-    scale: float
+    mean: float = field(metadata=parameter("prior mean", number, 10.0))
+    strength: float = field(metadata=parameter("number of rows that the prior mean is worth", positive, 0.5))
+    shape: float = field(metadata=parameter("prior shape of the variance", positive, 3.0))
+    scale: float = field(metadata=parameter("prior scale of the variance", positive, 4.0))
 
-    def __post_init__(self) -> None:
-        self._finite("mean")
-        for name in ("strength", "shape", "scale"):
-            self._positive(name)
+    description: ClassVar[str] = "numbers with unknown noise"
+    example: ClassVar[Example] = Example("a length whose spread is unknown too", ("length",), "bench")
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "variance of {column}")
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
@@ -317,7 +336,7 @@ def _effective_counts(weights: Sequence[tuple[float, int]]) -> Array:
 def normal_log_pmi(
     prior: Array, rows: tuple[Array, Array, Array], mean: Array, gaps: tuple[Array, Array], unit: float
 ) -> Array:
-    """Log PMI of a normal mean whose prior, centred on 0, is worth so many rows; rows of own, peers and both.
+    """Log PMI of a normal mean whose prior, centred on 0, is worth ``prior`` rows; rows of own, peers and both.
 
     ½ log1p(n₁n₂/(λ_Tλ₀)) − W with W = ½(r₁²/λ₁ + r₂²/λ₂ − λ₀m²)/noise², r = Σ(x − m) − λ₀m and m = μ_T: minus half
     the second difference of λμ². W is stationary in m, so a rounded m costs nothing where r is exact.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -11,11 +11,14 @@ from scipy.stats import nbinom
 
 from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.support import Support
+from troth.models.example import Example
 from troth.models.family import Family, moments, scalar_parameters
+from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
+from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,12 +43,23 @@ class Poisson(Family):
     array([3., 4.])
     """
 
-    shape: float
-    rate: float
+    shape: float = field(metadata=parameter("pseudo-count of events", positive, 4.0))
+    rate: float = field(metadata=parameter("pseudo-count of rows; the prior mean is shape/rate", positive, 0.5))
 
-    def __post_init__(self) -> None:
-        self._positive("shape")
-        self._positive("rate")
+    description: ClassVar[str] = "counts"
+    example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Whole numbers from 0."""
+        return not column.has_text and bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all())
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take the size of the mean from the data, as one row's worth of knowledge."""
+        size = max(rough(float(column.numbers.mean())), 1e-9)
+        return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
     @property
     def support(self) -> Support:
@@ -70,7 +84,7 @@ class Poisson(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows with counts within the declared values."""
+        """Extremes over every report of up to ``rows`` rows with counts within the declared values."""
         own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
         return Extremes(*ray_extremes(self.log_pmi, own, peer))
 

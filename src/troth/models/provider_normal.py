@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.models.example import Example
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.extremes import ray_extremes
 from troth.models.numerics.second_difference import minus_product
+from troth.models.parameter import non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,22 +55,26 @@ class ProviderNormal(Family):
     array([0.33333333, 0.66666667])
     """
 
-    mean: float
-    scale: float
-    noise: float
-    offset: float = 0.0
-    dispersion: float = 0.0
+    mean: float = field(metadata=parameter("prior mean", number, 15.0))
+    scale: float = field(metadata=parameter("prior standard deviation of the mean", positive, 5.0))
+    noise: float = field(metadata=parameter("standard deviation of a value around its day", positive, 1.0, known=True))
+    offset: float = field(
+        default=0.0, metadata=parameter("how far the provider's values lie above the others'", number, 0.0, known=True)
+    )
+    dispersion: float = field(
+        default=0.0,
+        metadata=parameter("standard deviation of what a day's values share", non_negative, 0.5, known=True),
+    )
 
+    description: ClassVar[str] = "numbers, each provider with an offset of its own"
+    example: ClassVar[Example] = Example(
+        "a temperature that stations read with an offset and a daily error of their own",
+        ("temperature",),
+        "station",
+        values=(0, 200),
+    )
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
     independent_rows: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        self._finite("mean")
-        self._positive("scale")
-        self._positive("noise")
-        self._finite("offset")
-        self._finite("dispersion")
-        if self.dispersion != 0:
-            self._positive("dispersion")
 
     def _weight(self, rows: Array) -> Array:
         return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
@@ -118,7 +124,7 @@ class ProviderNormal(Family):
         return np.asarray(statistics, dtype=np.float64)[..., :1]
 
     def plan(self, rows: Any, /) -> Array:
-        """Return the precision of the mean of so many rows."""
+        """Return the precision of the mean of ``rows`` rows."""
         return self._weight(super().plan(rows))
 
     @property
@@ -129,26 +135,27 @@ class ProviderNormal(Family):
     def log_pmi_extremes(
         self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
     ) -> Extremes:
-        """Extremes over every report of up to so many rows within the declared values.
+        """Extremes over every report of up to ``rows`` rows within the declared values.
 
         A side has some precision up to that of all its rows, and a weighted mean of deviations between the least and
         the greatest of its providers. All such pairs are searched, whether or not whole numbers of rows make them.
         """
         low, high = (value - self.mean for value in self._declared(values))
         sides = []
-        for part in ([(self, rows)], self._laws(peers)):
-            total = sum(float(law._weight(np.asarray(float(limit)))) for law, limit in part)
-            offsets = [law.offset for law, limit in part if limit] or [0.0]
+        for part in ([(self, rows)], self._sharing(peers)):
+            total = sum(float(model._weight(np.asarray(float(limit)))) for model, limit in part)
+            offsets = [model.offset for model, limit in part if limit] or [0.0]
             sides.append((np.linspace(0.0, total, _GRID), low - max(offsets), high - min(offsets)))
         return Extremes(*ray_extremes(self.log_pmi, *sides))
 
-    def _laws(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[ProviderNormal, int]]:
-        found = []
+    def _sharing(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[ProviderNormal, int]]:
+        """Return the peers, who must share the prior."""
+        sharing = []
         for other, rows in peers:
             if not isinstance(other, ProviderNormal) or other.space != self.space:
                 raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            found.append((other, rows))
-        return found
+            sharing.append((other, rows))
+        return sharing
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, 1)``."""

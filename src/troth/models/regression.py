@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,9 +14,10 @@ from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
+from troth.models.parameter import parameter, positive_definite, vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -50,13 +51,17 @@ class Information(NamedTuple):
 class Regression(Family):
     """What both regressions share: rows (z, y), and statistics (ZᵀZ by rows, Zᵀr, rᵀr, n)."""
 
-    mean: Vector
-    precision: Matrix
+    mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
+    precision: Matrix = field(
+        metadata=parameter("prior precision of the coefficients, a matrix", positive_definite, [[1.0, 0.0], [0.0, 1.0]])
+    )
 
     explains_target: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        self._covariance("precision", len(self._vector("mean")))
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+        """Name the coefficient of each column but the last, the target."""
+        del labels
+        return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
 
     def statistics(self, data: Any, /) -> Array:
         """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
@@ -222,7 +227,7 @@ class Regression(Family):
         return np.asarray(self.mean + np.linalg.solve(np.swapaxes(root, -1, -2), whitened[..., None])[..., 0])
 
     def _features(self, rng: Generator, parameters: Array, rows: Any) -> Array:
-        """Features as given, or so many rows of standard normal ones."""
+        """Features as given, or ``rows`` rows of standard normal ones."""
         if np.ndim(rows) == 0:
             return rng.standard_normal((*parameters.shape[:-1], int(rows), len(self.mean)))
         return np.asarray(rows, dtype=np.float64)

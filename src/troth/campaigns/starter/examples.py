@@ -1,4 +1,4 @@
-"""Example campaigns: one for every family, and the dozen clinics of the demonstration, two of which lie."""
+"""A campaign to start from: an example of a family with drawn data, or one for data that are there."""
 
 from __future__ import annotations
 
@@ -7,126 +7,25 @@ import io
 import json
 import os
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth import models
 from troth.campaigns.commit import commit
 from troth.campaigns.ledger import write_whole
-from troth.campaigns.seed import Secret, save_secret, secret_path
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.mechanisms import DEFAULT_DAILY_RULE, DEFAULT_RULE, RULES, offered_rules
+from troth.models import FAMILIES, Example, Family
 
-CLINICS = ("Ashgrove", "Birchwood", "Cedar Hill", "Dogwood", "Eastgate", "Fairview", "Glenside", "Harbour", "Ivybridge",
-           "Juniper", "Kingsway", "Lakeside")  # fmt: skip
-INVENTS, EMBELLISHES = "Juniper", "Glenside"
-DEMO_SECRET = Secret(sha256(b"the demonstration's secret is no secret").hexdigest(), 1)
-
-
-@dataclass(frozen=True)
-class Example:
-    """A family's example: its parameters as TOML has them, the columns it reads, and a story."""
-
-    story: str
-    columns: tuple[str, ...]
-    prior: dict[str, Any]
-    others: dict[str, Any] = field(default_factory=dict)
-    target: str | None = None
-    labels: tuple[str, ...] | None = None
-    providers: str = "clinic"
-
-
-EXAMPLES: dict[str, Example] = {
-    "Bernoulli": Example("did the patient improve?", ("improved",), {"alpha": 1.0, "beta": 1.0}),
-    "Categorical": Example(
-        "how annotators label pictures",
-        ("label",),
-        {"alpha": [1.0, 1.0, 1.0]},
-        labels=("cat", "dog", "other"),
-        providers="annotator",
-    ),
-    "Finite": Example(
-        "a test whose accuracy is known, in a season that is calm, usual or epidemic",
-        ("result",),
-        {"prior": [0.5, 0.3, 0.2]},
-        {"likelihood": [[0.95, 0.05], [0.85, 0.15], [0.6, 0.4]]},
-        labels=("negative", "positive"),
-        providers="laboratory",
-    ),
-    "Geometric": Example(
-        "failed attempts before the first success", ("failures",), {"alpha": 3.0, "beta": 2.0}, providers="site"
-    ),
-    "NegativeBinomial": Example(
-        "failures before the third success", ("failures",), {"alpha": 3.0, "beta": 2.0}, {"r": 3.0}, providers="site"
-    ),
-    "Poisson": Example("cars counted in a minute", ("cars",), {"shape": 4.0, "rate": 0.5}, providers="sensor"),
-    "Exponential": Example("minutes between two calls", ("minutes",), {"shape": 3.0, "rate": 6.0}, providers="desk"),
-    "Gamma": Example(
-        "millimetres of rain on a wet day",
-        ("rain",),
-        {"shape": 3.0, "rate": 8.0},
-        {"known_shape": 2.0},
-        providers="station",
-    ),
-    "Normal": Example(
-        "a price that shops report", ("price",), {"mean": 20.0, "scale": 5.0}, {"noise": 2.0}, providers="shop"
-    ),
-    "NormalUnknownVariance": Example(
-        "a length whose spread is unknown too",
-        ("length",),
-        {"mean": 10.0, "strength": 0.5, "shape": 3.0, "scale": 4.0},
-        providers="bench",
-    ),
-    "MultivariateNormal": Example(
-        "height and weight of a species",
-        ("height", "weight"),
-        {"mean": [50.0, 8.0], "covariance": [[25.0, 3.0], [3.0, 4.0]]},
-        {"noise": [[9.0, 1.0], [1.0, 1.0]]},
-        providers="station",
-    ),
-    "MultivariateNormalUnknownCovariance": Example(
-        "height and weight, whose spread is unknown too",
-        ("height", "weight"),
-        {"mean": [50.0, 8.0], "strength": 0.5, "dof": 6.0, "scale": [[27.0, 3.0], [3.0, 3.0]]},
-        providers="station",
-    ),
-    "LinearRegression": Example(
-        "what a dose and age do to a response",
-        ("dose", "age"),
-        {"mean": [0.0, 0.0], "precision": [[1.0, 0.0], [0.0, 1.0]]},
-        {"noise": 1.0},
-        target="response",
-    ),
-    "LinearRegressionUnknownNoise": Example(
-        "what a dose and age do to a response that scatters we do not know how much",
-        ("dose", "age"),
-        {"mean": [0.0, 0.0], "precision": [[1.0, 0.0], [0.0, 1.0]], "shape": 3.0, "scale": 2.0},
-        target="response",
-    ),
-    "LatentClass": Example(
-        "parcels that arrive late, on quiet, usual and stormy days",
-        ("late",),
-        {"prior": [0.4, 0.4, 0.2]},
-        {"law": "binary", "means": [0.05, 0.15, 0.45], "dispersion": 0.02},
-        providers="depot",
-    ),
-    "ProviderNormal": Example(
-        "a temperature that stations read with an offset and a daily error of their own",
-        ("temperature",),
-        {"mean": 15.0, "scale": 5.0},
-        {"noise": 1.0, "offset": 0.0, "dispersion": 0.5},
-        providers="station",
-    ),
-}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def init(
@@ -148,7 +47,7 @@ def init(
     directory
         A new or empty folder.
     family
-        Any of `troth.models`; `Bernoulli` by default, or what given data look like.
+        Any of `troth.models`; the first by default, or the first that given data look like.
     rule
         The name of the payment rule; the default one if none is given, that of days for daily examples.
     daily
@@ -162,24 +61,24 @@ def init(
         What may be spent.
     """
     if data is not None:
-        found = guess(Path(data), family, provider=provider, column=column, day=day)
-        return init_for(Path(directory), Path(data), found, rule, budget)
+        guessed = guess(Path(data), family, provider=provider, column=column, day=day)
+        return init_for(Path(directory), Path(data), guessed, rule, budget)
     if provider is not None or column is not None or day is not None:
         raise ParameterError("provider, column and day are of given data: name these too")
-    chosen = closest(family or "Bernoulli", tuple(EXAMPLES))
+    chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
     if chosen is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(EXAMPLES)}")
+        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
     rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
     daily = daily or RULES[rule].days > 1
     folder = _new(Path(directory))
-    example = EXAMPLES[chosen]
-    names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
-    text = campaign_text(chosen, example, rule, Terms(budget=budget, days=5 if daily else 0))
+    shown = FAMILIES[chosen]
+    names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
+    terms = Terms(budget=budget, days=5 if daily else 0)
+    text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
     checked = _payable(text, names)
-    drawn = _draw(chosen, example, names, days=5 if daily else 0)
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    for name, rows in drawn.items():
-        _write_csv(folder / "data" / f"{name}.csv", rows)
+    for name, rows in _draw(shown, names, terms.days).items():
+        write_csv(folder / "data" / f"{name}.csv", rows)
     path = folder / "campaign.toml"
     write_whole(path, text.encode())
     if checked.draws:
@@ -193,28 +92,31 @@ def _new(folder: Path) -> Path:
     return folder
 
 
-def init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
+def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budget: str) -> Path:
     """Write a campaign for given data, which stay where they are."""
     chosen = _rule_named(rule, DEFAULT_RULE)
-    if RULES[chosen].days > 1 and found.day is None:
+    if RULES[chosen].days > 1 and guessed.day is None:
         raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
     folder = _new(directory)
-    story = f"what {data.name} holds"
     example = Example(
-        story, (found.column,), found.prior, found.others, None, found.labels, found.provider or "provider"
+        f"what {data.name} holds",
+        (guessed.column,),
+        guessed.provider or "provider",
+        labels=guessed.labels,
+        values=FAMILIES[guessed.family].example.values,
     )
     terms = Terms(
         name=data.stem,
         budget=budget,
-        days=found.days,
+        days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
-        provider=found.provider,
-        day=found.day or "day",
-        rows=10 ** len(str(found.most_rows)),
+        provider=guessed.provider,
+        day=guessed.day or "day",
+        rows=10 ** len(str(guessed.most_rows)),
         limited=bool(RULES[chosen]().needs_rows),
-        seen=found.seen,
+        seen=guessed.seen,
     )
-    text = campaign_text(found.family, example, chosen, terms)
+    text = campaign_text(guessed.family, example, guessed.parameters, chosen, terms)
     checked = _payable(text, ["one", "another"])
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "campaign.toml"
@@ -255,7 +157,7 @@ class Terms:
     seen: bool = False
 
 
-def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str:
+def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
     """Return a commented campaign file."""
     daily = terms.days > 0
     options = "".join(
@@ -267,43 +169,17 @@ def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str
     shared = f"days = {terms.days}".ljust(25)
     last = "; the last is paid by its own rule" if RULES[rule].days > 1 else ""
     days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
-    columns = ", ".join(map(_quoted, example.columns))
-    model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]
-    if example.target is not None:
-        model += [
-            f'target = "{example.target}"       # what it explains',
-            "# intercept = true       # put a constant 1 before the columns",
-        ]
-    if example.labels is not None:
-        model.append("categories = [" + ", ".join(map(_quoted, example.labels)) + "]   # labels of the codes 0, 1, …")
-    guessed_too = "             # guessed, like the prior" if terms.seen else ""
-    model += [f"{key} = {json.dumps(value)}{guessed_too}" for key, value in example.others.items()]
-    if "prior" in example.prior:
-        each = "likelihood has a row" if family == "Finite" else "means have an entry"
-        model.append(f"prior = {example.prior['prior']}     # chances of the states; {each} for each")
-        prior = ""
-    else:
-        guessed = (
-            "# Guessed from these very data. Replace it by what you knew before anybody reported, or learn it from past\n"
-            "# days with `troth fit`: a prior that depends on the reports makes lies pay.\n"
-        )
-        prior = (
-            "\n[model.prior]             # what is known before anybody reports\n"
-            + guessed * terms.seen
-            + "".join(f"{key} = {value}\n" for key, value in example.prior.items())
-        )
-    nl = "\n"
     limit = f"rows = {terms.rows}".ljust(25) + " # the most rows that a report may have"
     if not terms.limited:
         limit = "# " + limit
     provider = f"provider = {_quoted(terms.provider)}".ljust(25) + " # the column of providers"
     if terms.provider is None:
-        provider = f'# provider = "{example.providers}"     # the column of providers; without it each file is a provider\'s and bears its name'
+        provider = f'# provider = "{example.provider}"     # the column of providers; without it each file is a provider\'s and bears its name'
     named = terms.name or f"Example: {example.story}"
     source = f"source = {_quoted(terms.source)}".ljust(25)
-    values = "# values = [0, 100]       # the least and the greatest value of a row"
-    if RULES[rule]().needs_rows and family in ("Poisson", "Geometric", "NegativeBinomial", "Normal", "ProviderNormal"):
-        values = "values = [0, 200]         # the least and the greatest value of a row"
+    values = f"values = {list(example.values or (0, 100))}"
+    if not RULES[rule]().needs_rows or example.values is None:
+        values = "# " + values
     ended = example.story if example.story.endswith("?") else example.story + "."
     return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
 
@@ -313,11 +189,9 @@ name = {_quoted(named)}
 {days if daily else ""}currency = "EUR"
 decimals = 2
 
-[model]
-{nl.join(model)}
-{prior}
+{_model_tables(family, example, parameters, terms.seen)}
 # Providers that differ share the prior, not the rest:
-# [model.providers."{example.providers} B"]
+# [model.providers."{example.provider} B"]
 
 [mechanism]
 rule = "{rule}"
@@ -331,21 +205,57 @@ rule = "{rule}"
 
 [limits]
 {limit}
-{values}
+{_commented(values, "the least and the greatest value of a row")}
 
 # [groups]                # related accounts: never each other's peers, one cap between them
-# "one owner" = ["{example.providers} A", "{example.providers} B"]
+# "one owner" = ["{example.provider} A", "{example.provider} B"]
 """
+
+
+def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], seen: bool) -> str:
+    """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
+    columns = ", ".join(map(_quoted, example.columns))
+    lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "what the model reads of a row")]
+    if example.target is not None:
+        lines += [
+            _commented(f"target = {_quoted(example.target)}", "what it explains"),
+            "# intercept = true       # put a constant 1 before the columns",
+        ]
+    if example.labels is not None:
+        labels = ", ".join(map(_quoted, example.labels))
+        lines.append(_commented(f"categories = [{labels}]", "labels of the codes 0, 1, …"))
+    prior: list[str] = []
+    for parameter in FAMILIES[family].parameters():
+        if parameter.name in parameters:
+            setting = f"{parameter.name} = {json.dumps(parameters[parameter.name])}"
+            known = parameter.known or "prior" in parameters
+            guessed = "; guessed, like the prior" if seen and known else ""
+            (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
+    if prior:
+        lines += ["", "[model.prior]             # what is known before anybody reports", *_GUESSED * seen, *prior]
+    return "\n".join(["[model]", *lines, ""])
+
+
+_GUESSED = (
+    "# Guessed from these very data. Replace it by what you knew before anybody reported, or learn it from past",
+    "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
+)
+
+
+def _commented(setting: str, comment: str) -> str:
+    return f"{setting:<25} # {comment}" if comment else setting
 
 
 def _quoted(text: str | None) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _draw(family: str, example: Example, names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
+def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
     """Draw everybody's rows: the same θ for all, and a fresh one each day."""
     rng = np.random.default_rng(20201206)
-    model: Any = models.from_dict({"family": family, **example.prior, **example.others})
+    model: Any = family.example_model()
+    example = family.example
+    columns = [*example.columns, *([] if example.target is None else [example.target])]
     data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     start = date(2026, 5, 4)
     for day in range(max(1, days)):
@@ -353,7 +263,6 @@ def _draw(family: str, example: Example, names: list[str], days: int) -> dict[st
         for name in names:
             rows = model.draw_data(rng, theta, 24)
             table = np.column_stack([rows[0], rows[1]]) if isinstance(rows, tuple) else np.reshape(rows, (24, -1))
-            columns = [*example.columns, *([example.target] if example.target is not None else [])]
             for row in table:
                 stamp = {"day": (start + timedelta(days=day)).isoformat()} if days else {}
                 data[name].append(
@@ -368,63 +277,10 @@ def _entry(value: float, labels: tuple[str, ...] | None, model: Any) -> Any:
     return int(value) if model.support.integer else round(float(value), 6)
 
 
-def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows with the same keys."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     write_whole(path, text.getvalue().encode())
-
-
-def write_demo(directory: str | Path) -> tuple[Path, Path]:
-    """Write the demonstration: twelve clinics of which two lie, and the same with everybody honest; return both files."""
-    rng = np.random.default_rng(7)
-    folder = Path(directory)
-    other = folder / "campaign.toml"
-    if other.exists() and other.read_text(encoding="utf-8", errors="replace") != _DEMO:
-        raise DataError(f"{other}: is another campaign; name a new folder")
-    honest = {
-        name: (rng.random(int(size)) < 0.72).astype(int)
-        for name, size in zip(CLINICS, rng.integers(45, 90, 12), strict=True)
-    }
-    told = dict(honest)
-    told[INVENTS] = (rng.random(len(honest[INVENTS])) < 0.45).astype(int)
-    told[EMBELLISHES] = np.where(rng.random(len(honest[EMBELLISHES])) < 0.85, 1, honest[EMBELLISHES])
-    paths = []
-    for place, data in ((folder, told), (folder / "honest", honest)):
-        (place / "data").mkdir(parents=True, exist_ok=True)
-        for name, rows in data.items():
-            _write_csv(
-                place / "data" / f"{name}.csv", [{"patient": i + 1, "improved": int(x)} for i, x in enumerate(rows)]
-            )
-        path = place / "campaign.toml"
-        write_whole(path, _DEMO.encode())
-        if not secret_path(path).exists():
-            save_secret(DEMO_SECRET, secret_path(path))
-        paths.append(path)
-    return paths[0], paths[1]
-
-
-_DEMO = f"""# Twelve clinics report which patients improved under a treatment. Nobody knows the true rate.
-
-[campaign]
-name = "Twelve clinics"
-budget = "6000.00"
-currency = "EUR"
-
-[model]
-family = "Bernoulli"
-columns = ["improved"]
-
-[model.prior]
-alpha = 1
-beta = 1
-
-[mechanism]
-rule = "SyntheticPeers"
-draws = 256
-commitment = "{DEMO_SECRET.commitment}"
-
-[data]
-source = "data"           # one CSV file per clinic
-"""

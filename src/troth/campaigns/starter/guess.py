@@ -5,22 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
 from troth.data.request import parse_day
+from troth.models import FAMILIES
+from troth.models.first_guess import Column, GuessesFromColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-GUESSED = ("Bernoulli", "Categorical", "Poisson", "Normal")
-_MOST_LABELS = 50
 _WRITTEN_NUMBER = re.compile(r"[-+]?[0-9][0-9.,'\u00a0 ]*")
 
 
@@ -30,7 +28,7 @@ class Guess:
 
     Attributes
     ----------
-    prior, others, labels
+    parameters, labels
         The family's parameters as a campaign file has them, and labels of its codes.
     seen
         Whether the prior was read off the data, where it should come from elsewhere.
@@ -42,8 +40,7 @@ class Guess:
     column: str
     provider: str | None
     day: str | None
-    prior: dict[str, Any]
-    others: dict[str, Any]
+    parameters: Mapping[str, Any]
     labels: tuple[str, ...] | None
     seen: bool
     days: int
@@ -60,15 +57,15 @@ def guess(
 ) -> Guess:
     """Look at the first rows of a file or folder and say which campaign they could be.
 
-    Zeros and ones are taken for `Bernoulli` with a uniform prior, labels for `Categorical` with a uniform prior, whole
-    numbers for `Poisson`, other numbers for `Normal`. The last two need a prior of some size. It is read off the data
-    themselves, roughly, and must be replaced by what was known beforehand: a prior that depends on the reports of the
-    round makes lies pay.
+    The first of `troth.models.FAMILIES` that suits the column is taken, unless one is named. A family that needs a
+    prior of some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a
+    prior that depends on the reports of the round makes lies pay.
     """
-    chosen = family if family is None else closest(family, GUESSED)
+    families: dict[str, Any] = {name: each for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn)}
+    chosen = None if family is None else closest(family, tuple(families))
     if family is not None and chosen is None:
         raise ParameterError(
-            f"a campaign for given data can be written for {', '.join(GUESSED)}, not for {family!r}; for others write "
+            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
             f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
         )
     have = column_names(data)
@@ -96,18 +93,21 @@ def guess(
         )
     if day is not None:
         _refuse_other_dates(data, day, [when for _, _, when in rows])
-    values = [value for value, _, _ in rows]
-    chosen = chosen or _family(data, column, values)
-    prior, others, labels = _parameters(chosen, column, values, [(who, when) for _, who, when in rows])
+    values = Column(column, [value for value, _, _ in rows], [(who, when) for _, who, when in rows])
+    try:
+        if chosen is None:
+            chosen = _suitable(values, families)
+        first = families[chosen].first_guess(values)
+    except DataError as error:
+        raise DataError(f"{data}: {error}") from None
     return Guess(
         chosen,
         column,
         provider,
         day,
-        prior,
-        others,
-        labels,
-        seen=chosen in ("Poisson", "Normal"),
+        first.parameters,
+        first.labels,
+        seen=first.from_data,
         days=0 if day is None else len({when for _, _, when in rows}),
         most_rows=max(Counter((who, when) for _, who, when in rows).values()),
     )
@@ -135,60 +135,19 @@ def _refuse_other_dates(data: Path, day: str, days: list[Any]) -> None:
             ) from None
 
 
-def _family(data: Path, column: str, values: list[Any]) -> str:
-    if any(isinstance(value, str) for value in values):
-        written = [str(value).strip() for value in values]
-        with_commas = [text for text in written if "," in text and _WRITTEN_NUMBER.fullmatch(text)]
-        if with_commas and all(_WRITTEN_NUMBER.fullmatch(text) for text in written):
-            raise DataError(
-                f"{data}: column {column!r} has numbers with commas, such as {with_commas[0]!r}; write them with a "
-                "decimal point and nothing between thousands, or say --family Categorical if they are labels"
-            )
-        return "Categorical"
-    numbers = np.asarray(values, dtype=np.float64)
-    if np.isin(numbers, (0.0, 1.0)).all():
-        return "Bernoulli"
-    return "Poisson" if (numbers >= 0).all() and (numbers == np.floor(numbers)).all() else "Normal"
-
-
-def _parameters(
-    family: str, column: str, values: list[Any], whose: list[Any]
-) -> tuple[dict[str, Any], dict[str, Any], tuple[str, ...] | None]:
-    if family in ("Bernoulli", "Categorical"):
-        labels = None
-        if any(isinstance(value, str) for value in values):
-            labels = tuple(sorted({str(value).strip() for value in values}))
-        size = len(labels) if labels is not None else 2 if family == "Bernoulli" else int(max(values)) + 1
-        if size > _MOST_LABELS:
-            raise DataError(f"column {column!r} has {size} different labels; is it the column that is paid for?")
-        if family == "Bernoulli":
-            return {"alpha": 1.0, "beta": 1.0}, {}, labels
-        return {"alpha": [1.0] * max(size, 2)}, {}, labels
-    if any(isinstance(value, str) for value in values):
-        raise DataError(f"column {column!r}: {family} reads numbers, and there is text")
-    x = np.asarray(values, dtype=np.float64)
-    if family == "Poisson":
-        return {"shape": 1.0, "rate": float(f"{1 / max(rough(x.mean()), 1e-9):.3g}")}, {}, None
-    parts = [x[[i for i, name in enumerate(whose) if name == one]] for one in dict.fromkeys(whose)]
-    within = [part.std() for part in parts if len(part) > 1]
-    spread = rough(float(x.std())) or 1.0
-    noise = (rough(float(np.mean(within))) if within else 0.0) or spread
-    unit = 10.0 ** floor(log10(spread))
-    return {"mean": round(float(np.median(x)) / unit) * unit, "scale": spread}, {"noise": noise}, None
-
-
-def rough(x: float) -> float:
-    """Return a number of one digit, not below ``x``.
-
-    Examples
-    --------
-    >>> rough(0.0432), rough(17.0), rough(0.0)
-    (0.05, 20.0, 0.0)
-    """
-    if x <= 0:
-        return 0.0
-    power = floor(log10(x))
-    return float(f"{ceil(x / 10.0**power) * 10.0**power:.1g}")
+def _suitable(column: Column, families: Mapping[str, GuessesFromColumn]) -> str:
+    """Return the first family that a column could be data of; refuse numbers that are not written as such."""
+    chosen = next((name for name, family in families.items() if family.suits(column)), None)
+    if chosen is None:
+        raise DataError(f"column {column.name!r} looks like data of no family; name one with --family")
+    texts = [str(value).strip() for value in column.values] if column.has_text else []
+    with_commas = [text for text in texts if "," in text]
+    if with_commas and all(_WRITTEN_NUMBER.fullmatch(text) for text in texts):
+        raise DataError(
+            f"column {column.name!r} has numbers with commas, such as {with_commas[0]!r}; write them with a decimal "
+            f"point and nothing between thousands, or say --family {chosen} if they are labels"
+        )
+    return chosen
 
 
 def _listed(names: list[str]) -> str:

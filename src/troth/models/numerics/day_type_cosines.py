@@ -1,4 +1,4 @@
-"""How alike a provider's data are under two day types: cosines between the laws of all that it could report."""
+"""How alike a provider's data are under two day types: cosines between distributions of its reports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _MOST_REPORTS = 200_000
 
 
 def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
-    """Return cosines ``[type, type]`` between the laws of a report of so many rows, and the logs of their lengths.
+    """Return cosines ``[type, type]`` between the distributions of a report, and the logs of their lengths.
 
-    The law of any function of the report, and any part of its values, will do for a proof that laws are linearly
-    independent: labels are all listed, or those of a smaller report are if they are too many; counts are cut off.
+    The distribution of any function of the report, and any part of its values, will do for a proof that they are
+    linearly independent: labels are all listed, or those of a smaller report are if they are too many; counts are cut
+    off.
 
     Examples
     --------
@@ -32,11 +33,11 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
            [0.3679, 1.    ]])
     """
     means = np.array(model.means, dtype=np.float64) - model.centre
-    if model.law == "real":
+    if model.outcome == "real":
         weight = float(real_weight(np.asarray(float(rows)), np.asarray(model.dispersion), np.asarray(model.spread)))
         return np.exp(-0.25 * weight * (means[:, None] - means[None]) ** 2), np.zeros(len(means))
-    if model.law in LABELS:
-        codes = as_probabilities(model.law, means).shape[1]
+    if model.outcome in LABELS:
+        codes = as_probabilities(model.outcome, means).shape[1]
         while comb(rows + codes - 1, rows) > _MOST_REPORTS:
             rows //= 2
         counts = datasets_by_type(rows, codes)
@@ -50,7 +51,7 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
             log = log + log_rising(np.asarray(1 / model.dispersion), totals)[:, None]
         log = log + totals[:, None] * np.log(rows)
     peak = log.max(axis=0)
-    law = np.exp(log - peak)
-    lengths = np.linalg.norm(law, axis=0)
-    law /= lengths
-    return np.clip(law.T @ law, 0.0, 1.0), peak + np.log(lengths)
+    chances = np.exp(log - peak)
+    lengths = np.linalg.norm(chances, axis=0)
+    chances /= lengths
+    return np.clip(chances.T @ chances, 0.0, 1.0), peak + np.log(lengths)

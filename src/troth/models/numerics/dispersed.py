@@ -1,7 +1,7 @@
-"""Laws of a provider's data on one day: rows are alike given the day's type and an effect of that provider and day.
+"""A provider's data on one day: rows are alike given the day's type and an effect of that provider and day.
 
-Each law has a mean per type and a dispersion, how much the effect moves all of a provider's rows together; at zero the
-rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
+Each kind of outcome has a mean per type and a dispersion, how much the effect moves all of a provider's rows together;
+at zero the rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
 
 - sums ``(..., sum)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading axes
   broadcast, give log-likelihoods ``(..., type)``;
@@ -21,7 +21,7 @@ from troth.models.numerics.second_difference import binet_remainder
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
 
-LAWS = ("binary", "categorical", "count", "real")
+OUTCOMES = ("binary", "categorical", "count", "real")
 LABELS = ("binary", "categorical")
 
 _LARGEST_RATE = 1e15  # a Poisson draw beyond does not fit an integer
@@ -80,7 +80,7 @@ def count_log_likelihood(sums: Array, means: Array, dispersion: Array, whole: bo
 
 
 def real_weight(rows: Array, dispersion: Array, spread: Array) -> Array:
-    """Precision of the mean of so many rows: 1/(τ² + σ²/n), and 0 without rows."""
+    """Precision of the mean of ``rows`` rows: 1/(τ² + σ²/n), and 0 without rows."""
     return np.asarray(rows / (rows * dispersion**2 + spread**2))
 
 
@@ -101,46 +101,46 @@ def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Ar
     return np.asarray(found)
 
 
-def log_likelihood(law: str, sums: Array, means: Array, dispersion: Any, spread: Any, whole: bool = False) -> Array:
+def log_likelihood(outcome: str, sums: Array, means: Array, dispersion: Any, spread: Any, whole: bool = False) -> Array:
     """Log-likelihoods per type of a provider's sums, ``(..., type)``; means of binary rows are rates of 1."""
-    if law == "real":
+    if outcome == "real":
         return real_log_likelihood(sums, means, dispersion, spread, whole)
-    if law == "count":
+    if outcome == "count":
         return count_log_likelihood(sums, means, dispersion, whole)
-    return labels_log_likelihood(sums, as_probabilities(law, means), dispersion)
+    return labels_log_likelihood(sums, as_probabilities(outcome, means), dispersion)
 
 
-def as_probabilities(law: str, means: Array) -> Array:
+def as_probabilities(outcome: str, means: Array) -> Array:
     """Probabilities of all codes: a rate is that of code 1."""
-    return np.stack([1 - means, means], axis=-1) if law == "binary" else means
+    return np.stack([1 - means, means], axis=-1) if outcome == "binary" else means
 
 
-def draw_effect(law: str, rng: Generator, means: Array, dispersion: float) -> Array:
+def draw_effect(outcome: str, rng: Generator, means: Array, dispersion: float) -> Array:
     """Draw what a provider's rows have in common on a day: probabilities, a rate or a mean for each given mean."""
-    if law in LABELS:
-        p = as_probabilities(law, means)
+    if outcome in LABELS:
+        p = as_probabilities(outcome, means)
         return p if dispersion == 0 else _draw_dirichlet(rng, pseudo_counts(p, np.asarray(dispersion)))
-    if law == "count":
+    if outcome == "count":
         if dispersion == 0:
             return means
         return np.minimum(means * dispersion * rng.standard_gamma(1 / dispersion, size=means.shape), _LARGEST_RATE)
     return np.asarray(means + dispersion * rng.standard_normal(means.shape))
 
 
-def draw_rows(law: str, rng: Generator, effect: Array, rows: int, spread: float) -> Array:
+def draw_rows(outcome: str, rng: Generator, effect: Array, rows: int, spread: float) -> Array:
     """Draw rows given the effect, shape ``(..., rows)``."""
-    if law in LABELS:
+    if outcome in LABELS:
         return draw_codes(rng, effect, rows)
-    if law == "count":
+    if outcome == "count":
         return rng.poisson(effect[..., None], size=(*effect.shape, rows)).astype(np.float64)
     return np.asarray(effect[..., None] + spread * rng.standard_normal((*effect.shape, rows)))
 
 
-def draw_sums(law: str, rng: Generator, effect: Array, rows: Array, spread: float, centre: float) -> Array:
+def draw_sums(outcome: str, rng: Generator, effect: Array, rows: Array, spread: float, centre: float) -> Array:
     """Draw sums over rows given the effect; the leading axes of effects and rows are those of the result."""
-    if law in LABELS:
+    if outcome in LABELS:
         return draw_counts(rng, effect, rows)
-    if law == "count":
+    if outcome == "count":
         return np.stack([rows, rng.poisson(np.minimum(effect * rows, _LARGEST_RATE)).astype(np.float64)], axis=-1)
     noise = spread * np.sqrt(rows) * rng.standard_normal(rows.shape)
     return np.stack([rows, rows * (effect - centre) + noise], axis=-1)

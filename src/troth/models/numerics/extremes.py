@@ -159,7 +159,7 @@ def _around(counts: Array, best: Array) -> Array:
 
 
 def datasets_by_type(rows: int, symbols: int) -> Array:
-    """All datasets of so many rows up to their order, as counts of shape ``(types, symbols)``.
+    """All datasets of ``rows`` rows up to their order, as counts of shape ``(types, symbols)``.
 
     Examples
     --------

@@ -15,7 +15,7 @@ _ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by
 
 
 def widest_spread(
-    law: str, rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float] | None
+    outcome: str, rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float] | None
 ) -> float:
     """Return the largest difference of two types' log-likelihoods over reports of up to ``rows`` rows, or a bound.
 
@@ -28,10 +28,10 @@ def widest_spread(
     """
     if rows == 0 or len(means) == 1:
         return 0.0
-    if law in LABELS:
+    if outcome in LABELS:
         return max(_labels(rows, one, two, dispersion) for one in means for two in means)
     assert values is not None  # noqa: S101 (declared by the caller)
-    if law == "count":
+    if outcome == "count":
         return _counts(rows, means, dispersion, max(values[1], 0.0))
     return _reals(rows, means, dispersion, spread, values)
 
@@ -39,9 +39,9 @@ def widest_spread(
 def _labels(rows: int, one: Array, two: Array, dispersion: float) -> float:
     """Return the most that a report favours one type over another.
 
-    The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive just if p_c > p′_c, and then falling
-    in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort, all codes
-    that are worth it are taken to have all rows.
+    The i-th row of code c adds ln((p_c + iγ)/(p′_c + iγ)), γ = ρ/(1 − ρ): positive if and only if p_c > p′_c, and then
+    falling in i. So the best report takes the ``rows`` largest of these increments. Where they are too many to sort,
+    all codes that are worth it are taken to have all rows.
     """
     better = one > two
     p, q = one[better], two[better]

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from troth.core.errors import TrothError
 from troth.mechanisms import offered_rules
+from troth.models import FAMILIES
 from troth.service import campaigns
 from troth.service.access import SignedIn
 from troth.service.accounts import User
@@ -40,11 +41,12 @@ def _form(
     as_file = bool(typed["toml"])
     context = {
         "typed": typed,
-        "families": terms_form.WORDS,
+        "families": {name: family.description for name, family in FAMILIES.items()},
         "rules": {name: rule.purpose for name, rule in offered_rules().items()},
         "options": terms_form.options_of(typed["rule"]),
-        "parameters": terms_form.parameters_of(typed["family"]),
-        "regression": terms_form.is_regression(typed["family"]),
+        "parameters": FAMILIES[typed["family"]].parameters(),
+        "regression": FAMILIES[typed["family"]].explains_target,
+        "labels": terms_form.reads_labels(typed["family"]),
         "fault": None if error is None or as_file else terms_form.field_of(error, typed),
         "message": message,
         "as_file": as_file,

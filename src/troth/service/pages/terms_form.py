@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES
@@ -15,95 +14,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.options import Option
     from troth.service.pages.forms import Fields
 
-WORDS = {
-    "Bernoulli": "yes or no, with an unknown rate",
-    "Categorical": "one of several labels",
-    "Geometric": "failures before the first success",
-    "NegativeBinomial": "failures before the r-th success",
-    "Poisson": "counts",
-    "Exponential": "waiting times",
-    "Gamma": "positive numbers of a known shape",
-    "Normal": "numbers with known noise",
-    "NormalUnknownVariance": "numbers with unknown noise",
-    "MultivariateNormal": "several numbers, known noise",
-    "MultivariateNormalUnknownCovariance": "several numbers, unknown noise",
-    "LinearRegression": "a number explained by others, known noise",
-    "LinearRegressionUnknownNoise": "a number explained by others, unknown noise",
-    "Finite": "symbols, and a few possible states of the world",
-    "LatentClass": "a few possible classes of days",
-    "ProviderNormal": "numbers, each provider with an own offset",
-}
-"""The families, in the order in which they are offered, and what data they are for."""
 
-_EXAMPLES: dict[str, dict[str, str]] = {
-    "Bernoulli": {"alpha": "1", "beta": "1"},
-    "Categorical": {"alpha": "1, 1, 1"},
-    "Geometric": {"alpha": "2", "beta": "2"},
-    "NegativeBinomial": {"r": "3", "alpha": "2", "beta": "2"},
-    "Poisson": {"shape": "2", "rate": "1"},
-    "Exponential": {"shape": "3", "rate": "2"},
-    "Gamma": {"known_shape": "2", "shape": "3", "rate": "2"},
-    "Normal": {"mean": "0", "scale": "1", "noise": "1"},
-    "NormalUnknownVariance": {"mean": "0", "strength": "1", "shape": "3", "scale": "2"},
-    "MultivariateNormal": {"mean": "0, 0", "covariance": "1, 0; 0, 1", "noise": "1, 0; 0, 1"},
-    "MultivariateNormalUnknownCovariance": {"mean": "0, 0", "strength": "1", "dof": "4", "scale": "1, 0; 0, 1"},
-    "LinearRegression": {"mean": "0, 0", "precision": "1, 0; 0, 1", "noise": "1"},
-    "LinearRegressionUnknownNoise": {"mean": "0, 0", "precision": "1, 0; 0, 1", "shape": "3", "scale": "2"},
-    "Finite": {"prior": "0.5, 0.5", "likelihood": "0.8, 0.2; 0.3, 0.7"},
-    "LatentClass": {"prior": "0.5, 0.5", "law": "real", "means": "0, 3", "dispersion": "0", "spread": "1"},
-    "ProviderNormal": {"mean": "0", "scale": "1", "noise": "1", "dispersion": "0.5"},
-}
-_MEANING = {
-    "alpha": "pseudo-count of successes",
-    "beta": "pseudo-count of failures",
-    "noise": "standard deviation of a row",
-    "strength": "how many rows the prior is worth",
-    "rate": "pseudo-exposure",
-    "dof": "degrees of freedom",
-    "precision": "of the coefficients, a matrix",
-    "likelihood": "one row per state, one column per symbol",
-}
-_COLUMNS = {"LinearRegression": "x", "LinearRegressionUnknownNoise": "x"} | {
-    family: "x, y" for family in WORDS if family.startswith("Multivariate")
-}
-_ONE_COLUMN = "value"
-
-
-class Parameter(NamedTuple):
-    """A parameter of a prior as the form asks for it."""
-
-    name: str
-    kind: str
-    needed: bool
-    meaning: str
-
-
-def parameters_of(family: str) -> list[Parameter]:
-    """Return the parameters of a family."""
-    found = []
-    for field in dataclasses.fields(FAMILIES[family]):
-        if not field.init or field.name in ("reference", "normalised"):
-            continue
-        kind = str(field.type)
-        shape = (
-            "matrix" if "Matrix" in kind else "vector" if "Vector" in kind else "word" if kind == "str" else "number"
-        )
-        needed = field.default is dataclasses.MISSING
-        found.append(Parameter(field.name, shape, needed, _meaning(family, field.name)))
-    return found
-
-
-def _meaning(family: str, name: str) -> str:
-    if family == "Categorical" and name == "alpha":
-        return "pseudo-counts of the labels"
-    if family.startswith("Multivariate") and name == "noise":
-        return "covariance of a row"
-    return _MEANING.get(name, "")
-
-
-def is_regression(family: str) -> bool:
-    """Tell whether a family explains a target."""
-    return family.startswith("LinearRegression")
+DEFAULT_FAMILY = next(iter(FAMILIES))
 
 
 def options_of(rule: str) -> dict[str, Option]:
@@ -111,33 +23,40 @@ def options_of(rule: str) -> dict[str, Option]:
     return {f"option_{key}": option for key, option in RULES[rule].settings().items() if option.in_form}
 
 
-def blank(family: str = "Bernoulli", rule: str = DEFAULT_RULE) -> dict[str, str]:
+def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says."""
     typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
     typed |= {"daily": "yes" if RULES[rule].days > 1 else "", "family": family, "rule": rule}
-    regression = is_regression(family)
-    typed |= {"columns": _COLUMNS.get(family, _ONE_COLUMN), "categories": ""}
-    typed |= {"target": "y" if regression else "", "intercept": "yes" if regression else ""}
+    typed |= {**_columns_of(family), "intercept": ""}
     typed |= {name: option.text for name, option in options_of(rule).items()}
     typed |= {"bonded": "", "rows": "", "values_low": "", "values_high": ""}
     typed |= {"publish_at_once": "", "share_ledger": "", "providers": "5", "expected": "50", "toml": ""}
-    return typed | _priors(family)
+    return typed | {f"prior_{parameter.name}": parameter.text for parameter in FAMILIES[family].parameters()}
 
 
-def _priors(family: str) -> dict[str, str]:
-    return {f"prior_{p.name}": _EXAMPLES[family].get(p.name, "") for p in parameters_of(family)}
+def _columns_of(family: str) -> dict[str, str]:
+    """Return the columns of a family's example."""
+    example = FAMILIES[family].example
+    labels = ", ".join(example.labels or ())
+    return {"columns": ", ".join(example.columns), "target": example.target or "", "categories": labels}
+
+
+def reads_labels(family: str) -> bool:
+    """Tell whether data of a family may be labels instead of numbers."""
+    return FAMILIES[family].example_model().reduction.labels is not None
 
 
 def typed_in(form: Fields) -> dict[str, str]:
     """Return what a form says; a family or rule that was just chosen brings its examples."""
-    family = form.text("family") if form.text("family") in WORDS else "Bernoulli"
+    family = form.text("family") if form.text("family") in FAMILIES else DEFAULT_FAMILY
     rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
     examples = {"family", "rule"}
-    if form.text("shown") != family:
-        examples |= {name for name in typed if name.startswith("prior_")} | {"target", "intercept"}
-        if form.text("columns") in ("", _ONE_COLUMN, *_COLUMNS.values()):
-            examples.add("columns")
+    shown = form.text("shown")
+    if shown != family:
+        examples |= {name for name in typed if name.startswith("prior_")}
+        before = _columns_of(shown) if shown in FAMILIES else {}
+        examples |= {name for name in _columns_of(family) if form.text(name) in ("", before.get(name))}
     if form.text("shown_rule") != rule:
         examples |= {name for name in options_of(rule) if not form.has(name)}
     for name in typed:
@@ -176,7 +95,7 @@ def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
     columns = _words(typed["columns"])
     if columns:
         model["columns"] = columns
-    if is_regression(family):
+    if FAMILIES[family].explains_target:
         if typed["target"]:
             model["target"] = typed["target"]
         if typed["intercept"]:
@@ -184,10 +103,13 @@ def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
     if typed["categories"]:
         model["categories"] = _words(typed["categories"])
     prior = {}
-    for parameter in parameters_of(family):
+    for parameter in FAMILIES[family].parameters():
         text = typed.get(f"prior_{parameter.name}", "")
-        if text:
-            prior[parameter.name] = _value(parameter, text)
+        try:
+            if text:
+                prior[parameter.name] = parameter.kind.parse(text)
+        except ValueError as error:
+            raise InvalidError(f"[model.prior] {parameter.name}: {error}") from None
     return {**model, "prior": prior}
 
 
@@ -227,25 +149,6 @@ def _number(section: str, key: str, text: str) -> int | float:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
         raise _wrong(section, key, f"{text!r} is no number") from None
-
-
-def _value(parameter: Parameter, text: str) -> Any:
-    """Read a number, numbers with commas between them, or rows of numbers with semicolons between those."""
-    if parameter.kind == "word":
-        return text
-    lines = [line for line in re.split(r"[;\n]", text) if line.strip()]
-    table = [
-        [_number("model.prior", parameter.name, cell) for cell in re.split(r"[,\s]+", line.strip())] for line in lines
-    ]
-    if parameter.kind == "matrix" and (len(table) > 1 or parameter.name not in ("means",)):
-        return table
-    if len(table) != 1:
-        raise _wrong("model.prior", parameter.name, "must be one line of numbers")
-    if parameter.kind == "number":
-        if len(table[0]) != 1:
-            raise _wrong("model.prior", parameter.name, "must be one number")
-        return table[0][0]
-    return table[0]
 
 
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}

@@ -1,0 +1,55 @@
+"""What families with finitely many states of the world share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.models.categorical import draw_codes
+from troth.models.family import Family
+from troth.models.numerics.log_sum_exp import log_sum_exp
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+    from troth.models.family import Vector
+
+
+@dataclass(frozen=True)
+class FiniteStates(Family):
+    """A family whose θ is one of m states with prior p(θ).
+
+    Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
+    """
+
+    prior: Vector
+
+    @cached_property
+    def _log_prior(self) -> Array:
+        return np.asarray(np.log(self.prior), dtype=np.float64)
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Logsumexp of log p(θ) + t, exact for −∞."""
+        return log_sum_exp(self._log_prior + statistics)
+
+    def log_posterior(self, statistics: Array, /) -> Array:
+        """Ln p(θ | statistics), shape ``(..., state)``."""
+        return np.asarray(self._log_prior + statistics - self.log_evidence(statistics)[..., None])
+
+    def posterior_probabilities(self, statistics: Array, /) -> Array:
+        """Return p(θ | statistics), shape ``(..., state)``.
+
+        Examples
+        --------
+        >>> from troth.models import Finite
+        >>> model = Finite(prior=[0.5, 0.5], likelihood=[[0.9, 0.1], [0.2, 0.8]])
+        >>> model.posterior_probabilities(model.statistics([0, 0, 1])).round(3)
+        array([0.717, 0.283])
+        """
+        return np.exp(self.log_posterior(statistics))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw a state given statistics."""
+        return draw_codes(rng, self.posterior_probabilities(np.asarray(statistics, dtype=np.float64)), 1)

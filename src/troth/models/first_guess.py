@@ -1,0 +1,106 @@
+"""A first guess of a family's hyper-parameters from a column of data, to start a campaign file from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array
+
+_MOST_LABELS = 50
+
+
+@dataclass(frozen=True)
+class Column:
+    """The values of a column, texts or numbers, and for each value the report that it is from."""
+
+    name: str
+    values: Sequence[Any]
+    reports: Sequence[Any]
+
+    @cached_property
+    def has_text(self) -> bool:
+        """Whether any value is a text."""
+        return any(isinstance(value, str) for value in self.values)
+
+    @cached_property
+    def numbers(self) -> Array:
+        """The values as numbers."""
+        if self.has_text:
+            raise DataError(f"column {self.name!r} has text, where numbers are needed")
+        return np.asarray(self.values, dtype=np.float64)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...] | None:
+        """The different texts, in order; None if the values are codes 0, 1, …."""
+        if not self.has_text:
+            return None
+        labels = tuple(sorted({str(value).strip() for value in self.values}))
+        self._refuse_many(len(labels))
+        return labels
+
+    @cached_property
+    def codes(self) -> int:
+        """How many labels or codes there are, at least 2."""
+        if self.labels is not None:
+            return max(2, len(self.labels))
+        codes = int(self.numbers.max()) + 1
+        self._refuse_many(codes)
+        return max(2, codes)
+
+    def _refuse_many(self, codes: int) -> None:
+        if codes > _MOST_LABELS:
+            raise DataError(f"column {self.name!r} has {codes} different labels; is it the column that is paid for?")
+
+
+@dataclass(frozen=True)
+class FirstGuess:
+    """Hyper-parameters that a column suggests.
+
+    Attributes
+    ----------
+    labels
+        Of the codes 0, 1, …, if the column has texts.
+    from_data
+        Whether the prior was read off the data, where it should come from elsewhere.
+    """
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[str, ...] | None = None
+    from_data: bool = False
+
+
+@runtime_checkable
+class GuessesFromColumn(Protocol):
+    """A family that can be guessed from a column of data; the first in the registry that suits is taken."""
+
+    def suits(self, column: Column, /) -> bool:
+        """Tell whether a column looks like data of this family."""
+        ...
+
+    def first_guess(self, column: Column, /) -> FirstGuess:
+        """Return hyper-parameters for a column that is said to be data of this family."""
+        ...
+
+
+def rough(x: float) -> float:
+    """Return a number of one digit, not below ``x``.
+
+    Examples
+    --------
+    >>> rough(0.0432), rough(17.0), rough(0.0)
+    (0.05, 20.0, 0.0)
+    """
+    if x <= 0:
+        return 0.0
+    power = floor(log10(x))
+    return float(f"{ceil(x / 10.0**power) * 10.0**power:.1g}")

@@ -1,0 +1,366 @@
+"""How a family declares its hyper-parameters: what each may be, what it means, and an example.
+
+A family declares a hyper-parameter where it declares the field, and everything that asks for one (the constructor, a
+campaign file, a form) reads it there::
+
+    noise: float = field(metadata=parameter("standard deviation of one value", positive, 2.0, known=True))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.errors import DataError, ParameterError
+from troth.core.support import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from troth.core.contract import Array
+
+LARGEST_PARAMETER = 1e100
+
+
+class Kind:
+    """What a hyper-parameter may be."""
+
+    numeric: ClassVar[bool] = True
+    """Whether a campaign file gives it as a number or a list of numbers."""
+
+    choices: Mapping[str, str] = {}
+    """What a form offers, if there is nothing else to choose, and what it calls each."""
+
+    @property
+    def hint(self) -> str:
+        """How a form says that it is written."""
+        return ""
+
+    @property
+    def wide(self) -> bool:
+        """Whether it takes the whole width of a form."""
+        return False
+
+    def checked(self, name: str, value: Any, owner: object) -> Any:
+        """Return the value as ``owner`` stores it, or raise `ValueError` with what is wrong."""
+        raise NotImplementedError
+
+    def parse(self, text: str) -> Any:
+        """Return what somebody typed as a campaign file has it, or raise `ValueError` with what is wrong."""
+        return text
+
+    def text(self, value: Any) -> str:
+        """Return a value as somebody would type it."""
+        return str(value)
+
+
+class Number(Kind):
+    """A finite number."""
+
+    def checked(self, name: str, value: Any, owner: object) -> float:
+        """Return a float."""
+        del owner
+        try:
+            x = float(value)
+        except OverflowError:
+            raise ValueError(f"{name} is too large") from None
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be a number, not {value!r}") from None
+        if not np.isfinite(x):
+            raise ValueError(f"{name} must be finite, not {value!r}")
+        return x
+
+    def parse(self, text: str) -> int | float:
+        """Read one number."""
+        line = _one_line(text)
+        if len(line) != 1:
+            raise ValueError("must be one number")
+        return line[0]
+
+    def text(self, value: Any) -> str:
+        """Write a number with the digits that it has."""
+        return format(value, ".12g")
+
+
+class Positive(Number):
+    """A number above 0 that arithmetic can square and invert."""
+
+    def checked(self, name: str, value: Any, owner: object) -> float:
+        """Return a float within what neither overflows nor vanishes."""
+        x = super().checked(name, value, owner)
+        if not x > 0:
+            raise ValueError(f"{name} must be above 0, not {x!r}")
+        if not 1 / LARGEST_PARAMETER <= x <= LARGEST_PARAMETER:
+            raise ValueError(
+                f"{name} must lie between {1 / LARGEST_PARAMETER:g} and {LARGEST_PARAMETER:g}, where arithmetic "
+                f"neither overflows nor vanishes, not {x!r}"
+            )
+        return x
+
+
+class NonNegative(Positive):
+    """Zero, or a positive number."""
+
+    def checked(self, name: str, value: Any, owner: object) -> float:
+        """Return a float."""
+        x = Number.checked(self, name, value, owner)
+        if x < 0:
+            raise ValueError(f"{name} must be 0 or above, not {x!r}")
+        return x if x == 0 else super().checked(name, x, owner)
+
+
+@dataclass(frozen=True)
+class Numbers(Kind):
+    """Finite numbers as a vector or a matrix, stored as nested tuples.
+
+    Attributes
+    ----------
+    axes
+        How many axes there may be: 1 for a vector, 2 for a matrix.
+    above_zero
+        Whether every entry must be above 0.
+    """
+
+    axes: tuple[int, ...] = (1,)
+    above_zero: bool = False
+
+    @property
+    def hint(self) -> str:
+        """How a form says that they are written."""
+        return "rows with semicolons" if self.wide else "numbers with commas"
+
+    @property
+    def wide(self) -> bool:
+        """Whether there may be several rows."""
+        return 2 in self.axes
+
+    def checked(self, name: str, value: Any, owner: object) -> Any:
+        """Return nested tuples of floats."""
+        return nested_tuple(self.array(name, value, owner))
+
+    def array(self, name: str, value: Any, owner: object) -> Array:
+        """Return the numbers as an array."""
+        del owner
+        try:
+            array = as_floats(value, name)
+        except DataError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if array.ndim not in self.axes or array.size == 0:
+            wanted = " or ".join({1: "a vector", 2: "a matrix"}[axes] for axes in self.axes)
+            raise ValueError(f"{name} must be {wanted}, not of shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite")
+        if self.above_zero and not (array > 0).all():
+            least = np.unravel_index(int(np.argmin(array)), array.shape)
+            raise ValueError(f"{name}[{', '.join(map(str, least))}] must be above 0, not {array.min()}")
+        return array
+
+    def parse(self, text: str) -> list[Any]:
+        """Read one line of numbers, or lines with semicolons between them."""
+        lines = _lines(text)
+        return lines if 2 in self.axes and (len(lines) > 1 or 1 not in self.axes) else _one_line(text)
+
+    def text(self, value: Any) -> str:
+        """Write commas between numbers and semicolons between rows."""
+        if np.ndim(value) == 2:
+            return "; ".join(map(self.text, value))
+        return ", ".join(map(number.text, value))
+
+
+@dataclass(frozen=True)
+class Probabilities(Numbers):
+    """Positive numbers that sum to 1."""
+
+    def array(self, name: str, value: Any, owner: object) -> Array:
+        """Return the probabilities as an array."""
+        p = super().array(name, value, owner)
+        if not (p > 0).all():
+            raise ValueError(f"{name}[{int(np.argmin(p))}] must be above 0; leave out what is impossible")
+        if abs(p.sum() - 1) > 1e-6:
+            raise ValueError(f"{name} must sum to 1, not {p.sum():.9g}")
+        return p
+
+
+@dataclass(frozen=True)
+class PositiveDefinite(Numbers):
+    """A symmetric positive definite matrix, as large as the vector ``beside`` of the same family is long."""
+
+    axes: tuple[int, ...] = (2,)
+    beside: str = "mean"
+
+    def array(self, name: str, value: Any, owner: object) -> Array:
+        """Return the matrix, symmetric to the last bit."""
+        entries = super().array(name, value, owner)
+        size = len(getattr(owner, self.beside))
+        if entries.shape != (size, size):
+            raise ValueError(f"{name} must be {size} by {size}, not {entries.shape}")
+        scale = np.sqrt(np.maximum(np.diagonal(entries), 0))
+        if not (np.abs(entries - entries.T) <= 1e-9 * np.outer(scale, scale)).all():
+            raise ValueError(f"{name} must be symmetric")
+        entries = (entries + entries.T) / 2
+        try:
+            np.linalg.cholesky(entries)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"{name} must be positive definite") from None
+        return entries
+
+
+class Word(Kind):
+    """One of several words."""
+
+    numeric = False
+
+    def __init__(self, *choices: str) -> None:
+        self.choices = {word: word for word in choices}
+
+    def checked(self, name: str, value: Any, owner: object) -> Any:
+        """Return the word."""
+        del owner
+        if value not in self.choices:
+            raise ValueError(f"there is no {name} {value!r}; there are {', '.join(self.choices)}")
+        return str(value)
+
+
+class Flag(Word):
+    """True or false."""
+
+    def __init__(self) -> None:
+        super().__init__("true", "false")
+
+    def checked(self, name: str, value: Any, owner: object) -> bool:
+        """Return the flag."""
+        del owner
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{name} must be true or false, not {value!r}")
+        return bool(value)
+
+    def parse(self, text: str) -> bool:
+        """Read true or false."""
+        return text == "true"
+
+    def text(self, value: Any) -> str:
+        """Write true or false."""
+        return "true" if value else "false"
+
+
+number, positive, non_negative, flag = Number(), Positive(), NonNegative(), Flag()
+vector, matrix, vector_or_matrix = Numbers((1,)), Numbers((2,)), Numbers((1, 2))
+pseudo_counts, probabilities, positive_definite = Numbers((1,), above_zero=True), Probabilities(), PositiveDefinite()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter as the constructor checks it and as a campaign file and a form ask for it.
+
+    Attributes
+    ----------
+    meaning
+        What it is, in words.
+    kind
+        What it may be.
+    example
+        Its value in the family's example.
+    known
+        Whether it belongs to the likelihood, which may differ between providers, and not to the prior.
+    hidden
+        Whether nobody is asked for it, because the library sets it.
+    name, required, default
+        As the field is declared.
+    """
+
+    meaning: str
+    kind: Kind
+    example: Any = None
+    known: bool = False
+    hidden: bool = False
+    name: str = ""
+    required: bool = True
+    default: Any = None
+
+    @property
+    def label(self) -> str:
+        """What a form calls it."""
+        return self.name.replace("_", " ")
+
+    @property
+    def hint(self) -> str:
+        """What a form says beside it: the meaning, and how it is written."""
+        optional = "" if self.required or self.kind.choices else "may be empty"
+        return "; ".join(filter(None, (self.meaning, self.kind.hint, optional)))
+
+    @property
+    def text(self) -> str:
+        """What an untouched form says: the example, or else the default."""
+        value = self.default if self.example is None else self.example
+        return "" if value is None else self.kind.text(value)
+
+    def check(self, owner: object) -> None:
+        """Replace what a constructor was given by what it stores, or refuse it."""
+        value = getattr(owner, self.name)
+        if value is None and not self.required:
+            return
+        try:
+            object.__setattr__(owner, self.name, self.kind.checked(self.name, value, owner))
+        except ValueError as error:
+            raise ParameterError(f"{type(owner).__name__}: {error}", parameter=self.name) from None
+
+
+def parameter(meaning: str, kind: Kind, example: Any = None, *, known: bool = False, hidden: bool = False) -> Any:
+    """Return the metadata of a dataclass field that is a hyper-parameter; see `Parameter`.
+
+    Examples
+    --------
+    >>> from dataclasses import field
+    >>> @dataclass(frozen=True)
+    ... class Prior:
+    ...     strength: float = field(metadata=parameter("how many rows it is worth", positive, 2.0))
+    >>> [(each.name, each.meaning, each.text) for each in declared_parameters(Prior)]
+    [('strength', 'how many rows it is worth', '2')]
+    """
+    return {"parameter": Parameter(meaning, kind, example, known, hidden)}
+
+
+def _declared_parameters(owner: Any) -> tuple[Parameter, ...]:
+    """Return the hyper-parameters that the fields of a dataclass declare, in their order."""
+    return tuple(
+        dataclasses.replace(
+            field.metadata["parameter"],
+            name=field.name,
+            required=field.default is dataclasses.MISSING,
+            default=None if field.default is dataclasses.MISSING else field.default,
+        )
+        for field in dataclasses.fields(owner)
+        if field.init and "parameter" in field.metadata
+    )
+
+
+declared_parameters: Callable[[type], tuple[Parameter, ...]] = cache(_declared_parameters)
+
+
+def nested_tuple(array: Array) -> tuple[Any, ...]:
+    """Return an array as nested tuples of floats, which print, compare and hash."""
+    return tuple(nested_tuple(entry) if entry.ndim else float(entry) for entry in array)
+
+
+def _lines(text: str) -> list[list[int | float]]:
+    lines = [line.strip() for line in re.split(r"[;\n]", text) if line.strip()]
+    return [[_number(cell) for cell in re.split(r"[,\s]+", line)] for line in lines]
+
+
+def _one_line(text: str) -> list[int | float]:
+    lines = _lines(text)
+    if len(lines) != 1:
+        raise ValueError("must be one line of numbers")
+    return lines[0]
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None

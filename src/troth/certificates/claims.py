@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth import models
-from troth.certificates.sensitivity import (
-    Sensitivity,
-    Verdict,
-    exact_linear_price,
-    kruskal_condition,
-    sensitivity,
-    squared_singular_value,
-)
 from troth.core.errors import UnboundedRangeError
+from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, Verdict, unproved
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.brier import Brier
 from troth.mechanisms.log_pmi_rule import LogPmiRule
@@ -117,14 +109,15 @@ def certify(
     """
     rule = SyntheticPeers() if rule is None else rule
     cases = situations(model, rows)
-    weakest = _weakest([sensitivity(own, limit, peers) for own, limit, peers in cases])
+    weakest = _weakest([_sensitivity(own, limit, peers) for own, limit, peers in cases])
     truthful = _truthful(rule, model, rows, values)
     exactly = truthful.verdict == "proved" and not truthful.margin
     claims = [truthful, *_feasible(rule), _symmetric(model, rule), _sensitive(rule, weakest, exactly)]
     claims += _price(_inner(rule), cases, exactly)
     claims.append(Claim("right model", "undecided", _RIGHT_MODEL, "check_fit and backtest"))
-    if all(isinstance(own, models.Finite) for own, _, _ in cases):
-        met = all(kruskal_condition(peers, len(own.prior)) for own, _, peers in cases)  # type: ignore[attr-defined]
+    conditions = [own.k_rank_condition(peers) if isinstance(own, HasSensitivity) else None for own, _, peers in cases]
+    if None not in conditions:
+        met = all(conditions)
         text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")
         claims.append(Claim("k-rank condition", "proved" if met else "undecided", text, "the paper's Corollary"))
     return Certificate(tuple(claims))
@@ -219,6 +212,17 @@ def _symmetric(model: Any, rule: Rule) -> Claim:
     return Claim("symmetric", "proved", f"permuting {whom} permutes payments, to the bit", "E13, exact sums", 0.0)
 
 
+def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
+    return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+
+
+def _prices(cases: list[Any], low: float) -> list[Price] | None:
+    """Return what a lie of each provider costs at least, or None where it is not known of all."""
+    prices = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    known = [price for price in prices if price is not None]
+    return known if len(known) == len(cases) else None
+
+
 def _weakest(found: list[Sensitivity]) -> Sensitivity:
     order = {"refuted": 0, "undecided": 1, "proved": 2}
     return min(found, key=lambda s: (order[s.verdict], s.margin or 0.0))
@@ -250,22 +254,22 @@ def _sensitive(rule: Rule, found: Sensitivity, exactly: bool) -> Claim:
 
 
 def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
-    """Say what a lie costs at least, for finite models: in nats of log score, or under OneTime in shares of the cap."""
-    finite = all(isinstance(own, models.Finite) and own.normalised for own, _, _ in cases)
-    if not finite:
-        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
-    squared = min(squared_singular_value(peers, len(own.prior)) for own, _, peers in cases)
+    """Say what a lie costs at least: in nats of log score, or under OneTime in shares of the cap."""
     low, width, unit = -np.inf, 1.0, "nats of log score"
     if isinstance(rule, OneTime) and exactly:
         low, width, unit = rule.score_range.low, rule.score_range.high - rule.score_range.low, "the cap"
-    elif isinstance(rule, OneTime):
+    prices = _prices(cases, low)
+    if prices is None:
+        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
+    if isinstance(rule, OneTime) and not exactly:
         return [Claim("price of lying", "undecided", "what lies cost under this range is measured by audit", "none")]
+    squared = min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / width:.3g}·‖Δ‖² of {unit}"
     claims = [Claim("price of lying", verdict, text, "E4", squared / width)]
-    linear = [exact_linear_price(own, limit, peers, low=low) for own, limit, peers in cases]
-    if all(price is not None for price in linear):
-        least = min(price for price in linear if price is not None) / width
+    linear = [price.linear for price in prices if price.linear is not None]
+    if len(linear) == len(prices):
+        least = min(linear) / width
         text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {unit}"
         claims.append(
             Claim("linear price of lying", "proved" if least > 0 else "undecided", text, "E4, enumeration", least)

@@ -14,12 +14,14 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family, scalar_parameters
 from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
@@ -170,3 +172,7 @@ class Bernoulli(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """E[Λ] over the Beta-binomial counts of that many rows, up to a linear part."""
         return expected_log_evidence_of_counts(np.array([self.alpha, self.beta]), design)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Two peer rows suffice, as for the categorical with two labels; at one row ratios may collide (erratum E3)."""
+        return dirichlet_sensitivity(self, np.array([self.alpha, self.beta]), rows, peers)

@@ -16,12 +16,14 @@ from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family
 from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Vector
     from troth.models.numerics.predictive import Exact
 
@@ -110,6 +112,16 @@ class Categorical(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """E[Λ], up to a linear part: Λ is a sum over categories, and each count is Beta-binomial."""
         return expected_log_evidence_of_counts(self._prior, design)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Two peer rows suffice.
+
+        Proof. With posterior counts x and N = Σx, one row has the predictive x_k/N. Two rows both in category k have
+        x_k(x_k + 1)/(N(N + 1)); divided by the former, (x_k + 1)/(N + 1). From r = x_k/N and s = (x_k + 1)/(N + 1)
+        follows N = (1 − s)/(s − r), where s > r because N > x_k, and then x. With one row only the ratios x_k/N show,
+        so reports with proportional counts collide (erratum E3). ∎
+        """
+        return dirichlet_sensitivity(self, self._prior, rows, peers)
 
 
 def count_codes(codes: Array, categories: int) -> Array:

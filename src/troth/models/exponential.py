@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
@@ -19,6 +20,7 @@ from troth.models.numerics.second_difference import gamma_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 
@@ -99,6 +101,14 @@ class Gamma(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
         return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. With posterior (A, B) the predictive density is x^{k−1}(B + x)^{−(A+k)} up to a constant; its logarithm,
+        less the known (k − 1) ln x, has derivative −(A + k)/(B + x), whose values at two points give A and B. ∎
+        """
+        return one_row_suffices(peers, "the predictive density determines the posterior")
 
 
 @dataclass(frozen=True)

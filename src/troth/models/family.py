@@ -12,6 +12,7 @@ import numpy as np
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.information import check_generator as check_generator
 from troth.core.reductions import Moments
+from troth.core.sensitivity import unproved
 from troth.core.support import Support, as_floats
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+    from troth.core.sensitivity import Peers, Price, Sensitivity
 
 
 LARGEST_PARAMETER = 1e100
@@ -215,6 +217,21 @@ class Family:
             raise ParameterError(f"{type(self).__name__}: {name} must be positive definite") from None
         self._set(name, _nested_tuple(matrix))
         return matrix
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """Decide whether a provider with up to ``rows`` rows has a free lie, given its peers' models and rows.
+
+        A family proves it here; without a proof it is undecided.
+        """
+        return unproved(self)
+
+    def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:  # noqa: ARG002
+        """Return what a lie costs at least, in nats of a log score that is never below ``low``; None if not known."""
+        return None
+
+    def k_rank_condition(self, peers: Peers, /) -> bool | None:  # noqa: ARG002
+        """Return whether the paper's k-rank condition holds, which is about finitely many states; None for others."""
+        return None
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

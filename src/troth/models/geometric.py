@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import betaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.numerics.extremes import count_ladder, ray_extremes
@@ -16,6 +17,8 @@ from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from troth.core.sensitivity import Peers
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,16 @@ class NegativeBinomial(Family):
         theta = np.maximum(theta, 1 / LARGEST_DRAW)
         mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
         return draw_poisson(rng, mean)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. With posterior (A, B) and S = A + B + r the predictive has p(1)/p(0) = r·B/S and p(2)/p(1) =
+        (r+1)/2·(B+1)/(S+1). From u = B/S and v = (B+1)/(S+1), v > u, follow S = (1 − v)/(v − u), B and A. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "the predictive at 0, 1 and 2 determines the posterior"
+        )
 
 
 @dataclass(frozen=True)

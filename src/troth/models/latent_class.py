@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import comb
@@ -13,11 +14,13 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.reductions import Counts, Moments, Reduction
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.day_type_cosines import day_type_cosines
 from troth.models.numerics.dispersed import (
     LABELS,
     LAWS,
@@ -29,12 +32,15 @@ from troth.models.numerics.dispersed import (
 )
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
+from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.likelihood_gaps import widest_spread
+from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
@@ -316,6 +322,37 @@ class LatentClass(Family):
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
         return
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Peers whose data have linearly independent distributions under the day types suffice.
+
+        Proof. As for finite models a lie is free only if P₋ᵢΔ = 0, and P₋ᵢ has full rank if and only if the matrix of
+        cosines between its columns has: for independent peers the entrywise product of theirs, over any part of what
+        they could report. One peer with at least one row of values or counts suffices if its means differ from type to
+        type: the densities of normals with one variance and different means are linearly independent, and so are those
+        of (negative binomial) sums, whose tails fall as powers of different numbers. ∎
+        """
+        nobody = refuted_without_data(peers)
+        if nobody is not None:
+            return nobody
+        types = len(self.prior)
+        unbounded = (other for other, n in peers if n and other.law not in LABELS)
+        if any(len(set(other.means)) == types for other in unbounded):
+            return Sensitivity("proved", "a peer's data have a different mean under each day type, and densities tell")
+        cosines, log_lengths = np.ones((types, types)), np.zeros(types)
+        for (other, n), times in Counter(pair for pair in peers if pair[1]).items():
+            part, lengths = day_type_cosines(other, n)
+            cosines, log_lengths = cosines * part**times, log_lengths + times * lengths
+        np.fill_diagonal(cosines, 1.0)
+        least = float(np.linalg.eigvalsh(cosines)[0])
+        if least > FULL_RANK:
+            return Sensitivity(
+                "proved", "peers' data have linearly independent distributions under the day types", least
+            )
+        if self.law not in LABELS:
+            reason = "peers' distributions may be linearly dependent, and reports cannot be listed"
+            return Sensitivity("undecided", reason, least)
+        return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator, Model
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 
@@ -135,6 +136,15 @@ class LinearRegression(Regression):
         added = self._gram(design) / self.noise**2
         return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + added)[1])
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """As many peer rows as coefficients suffice, for features in general position.
+
+        Proof. Given peers' features Z the answers are normal with mean Zμ and covariance ZΣZᵀ + σ²: if Z has full
+        column rank this determines μ and Σ. With fewer than d rows some direction of the coefficients is never seen:
+        reports that differ in that direction alone collide. ∎
+        """
+        return self._sensitivity(rows, peers, len(self.mean))
+
 
 @dataclass(frozen=True)
 class LinearRegressionUnknownNoise(Regression):
@@ -214,3 +224,13 @@ class LinearRegressionUnknownNoise(Regression):
         """S(A) − ½ ln det(P + ZᵀZ): scale/B is Beta(shape, n/2), whatever the features."""
         log_determinant = np.linalg.slogdet(self._prior_precision + self._gram(design))[1]
         return np.asarray(log_gamma_excess(self.shape + design[..., -1] / 2) - 0.5 * log_determinant)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """One peer row more than there are coefficients suffices, for features in general position.
+
+        Proof. Given peers' features Z the answers are multivariate t: degrees of freedom give n, and the scale s(1 +
+        ZΛ⁻¹Zᵀ) gives s on the orthogonal complement of Z, which is there from d + 1 rows on, then Λ and, as with known
+        noise, the mean. With fewer than d rows some direction of the coefficients is never seen: reports that differ in
+        that direction alone collide. ∎
+        """
+        return self._sensitivity(rows, peers, len(self.mean) + 1)

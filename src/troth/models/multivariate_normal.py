@@ -12,6 +12,7 @@ from scipy.special import multigammaln, psi
 
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
     from troth.models.numerics.predictive import Exact
 
@@ -173,6 +175,15 @@ class MultivariateNormal(Family):
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "the predictive's mean and covariance determine the posterior"
+        )
+
 
 @dataclass(frozen=True)
 class MultivariateNormalUnknownCovariance(Family):
@@ -280,6 +291,16 @@ class MultivariateNormalUnknownCovariance(Family):
         A = (self.dof + design - steps) / 2
         grown = log_gamma_excess(A) - steps / 2 * psi(A) - 0.5 * np.log1p(design / self.strength)
         return np.asarray(grown.sum(axis=-1))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
+        posterior mean and its scale matrix a known multiple of Ψ. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "degrees of freedom, location and scale of one row determine it"
+        )
 
 
 def _moments(data: Array, mean: Array) -> Array:

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.extremes import count_ladder, ray_extremes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
     from troth.models.numerics.predictive import Exact
 
 
@@ -179,6 +181,16 @@ class Normal(Family):
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices, against the paper's appendix (erratum E1).
+
+        Proof. The predictive is normal with the posterior mean, and with the posterior variance plus the known noise:
+        it determines both. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "the predictive's mean and variance determine the posterior (E1)"
+        )
+
 
 @dataclass(frozen=True)
 class NormalUnknownVariance(Family):
@@ -291,6 +303,16 @@ class NormalUnknownVariance(Family):
         """S(A) − ½ ln(λ/λ₀): scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
+        its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "degrees of freedom, location and scale of one row determine it"
+        )
 
 
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:

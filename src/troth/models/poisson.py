@@ -10,6 +10,7 @@ from scipy.special import gammaln
 from scipy.stats import nbinom
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
@@ -20,6 +21,7 @@ from troth.models.numerics.second_difference import gamma_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.sensitivity import Peers
     from troth.models.numerics.predictive import Exact
 
 
@@ -102,3 +104,13 @@ class Poisson(Family):
         sums = np.arange(last + 1)
         weights = nbinom.pmf(sums, self.shape, success)
         return np.asarray(weights @ log_gamma_excess(self.shape + sums) / weights.sum())
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. With posterior (a, b) the predictive has p(1)/p(0) = a/(b + 1) and 2p(2)/p(1) = (a + 1)/(b + 1); their
+        difference is 1/(b + 1), which gives b and then a. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "the predictive at 0, 1 and 2 determines the posterior"
+        )

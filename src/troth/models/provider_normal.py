@@ -10,6 +10,7 @@ import numpy as np
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
     from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
@@ -174,3 +176,13 @@ class ProviderNormal(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices, against the paper's appendix (erratum E1).
+
+        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
+        plus a known noise and dispersion: it determines both. ∎
+        """
+        return refuted_without_data(peers) or Sensitivity(
+            "proved", "the predictive's mean and variance determine the posterior (E1)"
+        )

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+import troth
 from history.worlds import past_of
 from registry import EXAMPLES, generator
 from troth import models
@@ -170,6 +171,67 @@ def test_a_regression_has_the_likelihood_of_its_answers() -> None:
     covariance = 0.49 * np.eye(5) + z @ np.linalg.inv(np.array(model.precision)) @ z.T
     expected = stats.multivariate_normal(z @ np.array(model.mean), covariance).logpdf(y)
     assert log_marginal(model, past)[0] == pytest.approx(expected, abs=1e-9)
+
+
+class Renamed(models.Normal):
+    """An empty subclass."""
+
+
+class WithoutBaseMeasure:
+    """A custom model that says only what log PMI needs, and how rows become its summary."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.reduction = model, model.reduction
+
+    def statistics(self, data: Any) -> Any:
+        return self.model.statistics(data)
+
+    def summary(self, data: Any) -> Any:
+        return self.model.summary(data)
+
+    def from_summary(self, summary: Any) -> Any:
+        return self.model.from_summary(summary)
+
+    def log_evidence(self, statistics: Any) -> Any:
+        return self.model.log_evidence(statistics)
+
+
+def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
+    """A subclass has its parent's log score; one that leaves out unknown terms has none, not a high one."""
+    model = models.Normal(3, 2, 1.5)
+    past = past_of(model, 4, days=30)
+    custom = WithoutBaseMeasure(model)
+    candidates = {"normal": model, "renamed": Renamed(3, 2, 1.5), "custom": custom, "poor": models.Normal(0, 1, 1)}
+    comparison = troth.compare_models(past, candidates, troth.MultiDay(), folds=2)
+    normal, renamed, unknown = (comparison[name] for name in ("normal", "renamed", "custom"))
+    assert renamed.log_score == normal.log_score == pytest.approx(log_marginal(model, past).mean())
+    assert renamed.measure == normal.measure
+    assert np.isnan(unknown.log_score)
+    assert np.isnan(unknown.scores).all()
+    assert comparison.to_dict()["models"]["custom"]["log_score"] is None
+    assert "not comparable" in str(unknown)
+    assert "not comparable" in str(comparison)
+    assert not comparison.outdone("custom")
+    assert comparison.outdone("poor")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "comparable"),
+    [
+        (models.Poisson(1, 1), models.LatentClass([1.0], "count", [2.0]), True),
+        (models.Poisson(1, 1), models.Geometric(1, 1), False),
+        (models.Geometric(1, 1), models.NegativeBinomial(1, 2, 2), True),
+        (models.NegativeBinomial(2, 1, 1), models.NegativeBinomial(1, 1, 1), False),
+        (models.Exponential(1, 1), models.Gamma(1, 2, 2), True),
+        (models.Exponential(1, 1), models.Gamma(2, 1, 1), False),
+        (models.Exponential(1, 1), models.Normal(1, 1, 1), True),
+        (models.Bernoulli(1, 1), models.LatentClass([1.0], "binary", [0.5]), True),
+    ],
+)
+def test_log_scores_compare_where_the_same_is_left_out(one: Any, two: Any, comparable: bool) -> None:
+    assert (one.score_measure == two.score_measure) == comparable
+    open_table = models.Finite([0.5, 0.5], [[0.9, 0.2], [0.2, 0.9]], normalised=False)
+    assert open_table.score_measure is None
 
 
 def test_missing_reports_are_left_out() -> None:

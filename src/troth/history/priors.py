@@ -21,7 +21,6 @@ from scipy.optimize import minimize
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.history.convert import statistics_of
-from troth.history.likelihood import left_out
 from troth.models import (
     Bernoulli,
     Categorical,
@@ -241,7 +240,7 @@ class _Problem:
         model: Any = self.model(free)
         total = statistics_of(model, self.totals, self.reduction)  # statistics of these families add over rows
         evidence = model.log_evidence(total) - model.log_evidence(np.zeros(total.shape[-1]))
-        return float(evidence.sum() + left_out(model, self.summaries, self.reduction).sum())
+        return float(evidence.sum() + model.base_measure(self.summaries, self.reduction).sum())
 
     def solve(self) -> FittedPrior:
         """Climb from several starts, and measure the curvature at the top."""

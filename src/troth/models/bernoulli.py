@@ -176,3 +176,7 @@ class Bernoulli(Family):
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Two peer rows suffice, as for the categorical with two labels; at one row ratios may collide (erratum E3)."""
         return dirichlet_sensitivity(self, np.array([self.alpha, self.beta]), rows, peers)
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of rows of 0 and 1 is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])

@@ -123,6 +123,10 @@ class Categorical(Family):
         """
         return dirichlet_sensitivity(self, self._prior, rows, peers)
 
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of codes is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])
+
 
 def count_codes(codes: Array, categories: int) -> Array:
     """Count each code along the last axis, shape ``(..., categories)``."""

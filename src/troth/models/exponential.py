@@ -20,6 +20,7 @@ from troth.models.numerics.second_difference import gamma_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
@@ -109,6 +110,15 @@ class Gamma(Family):
         less the known (k − 1) ln x, has derivative −(A + k)/(B + x), whose values at two points give A and B. ∎
         """
         return one_row_suffices(peers, "the predictive density determines the posterior")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what the values add, (k − 1) ln x − ln Γ(k), does not depend on the prior."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The product of the values, which the summary does not tell, unless their exponent k − 1 is 0."""
+        return "nothing" if self.known_shape == 1 else f"(k − 1) ln x with k = {self.known_shape:g}"
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,11 @@ class Family:
         """Return whether the paper's k-rank condition holds, which is about finitely many states; None for others."""
         return None
 
+    @property
+    def score_measure(self) -> str | None:
+        """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
+        return "nothing"
+
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:
     """Return what ``compute`` makes of the data, or refuse values whose sums no statistic can hold."""

@@ -359,6 +359,15 @@ class Finite(Family):
             total += (kruskal_rank((joint / joint.sum(axis=0)).T) - 1) * rows
         return bool(total >= len(self.prior))
 
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of symbols is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """Nothing is left out, unless the table is known only up to a factor per symbol."""
+        return "nothing" if self.normalised else None
+
 
 def _one_sided(table: Array, rows: int) -> Array:
     """Return the two reports of so many rows with the least and the greatest log-likelihood ratio of two states."""

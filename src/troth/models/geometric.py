@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.numerics.extremes import count_ladder, ray_extremes
@@ -18,7 +18,8 @@ from troth.models.numerics.second_difference import dirichlet_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.sensitivity import Peers
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,16 @@ class NegativeBinomial(Family):
         Proof. With posterior (A, B) and S = A + B + r the predictive has p(1)/p(0) = r·B/S and p(2)/p(1) =
         (r+1)/2·(B+1)/(S+1). From u = B/S and v = (B+1)/(S+1), v > u, follow S = (1 − v)/(v − u), B and A. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "the predictive at 0, 1 and 2 determines the posterior"
-        )
+        return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what the counts add, ln C(x + r − 1, x), does not depend on the prior."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The binomial coefficient of each count, which the summary does not tell."""
+        return f"ln C(x + r − 1, x) with r = {self.r:g}"
 
 
 @dataclass(frozen=True)

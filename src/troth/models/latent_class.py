@@ -30,6 +30,7 @@ from troth.models.numerics.dispersed import (
     draw_sums,
     log_likelihood,
 )
+from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
@@ -353,6 +354,21 @@ class LatentClass(Family):
             reason = "peers' distributions may be linearly dependent, and reports cannot be listed"
             return Sensitivity("undecided", reason, least)
         return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Of values, the density under type 0, from which statistics differ; of counts, what the dispersion adds."""
+        if self.law == "real":
+            s = moments_around(summaries, reduction, float(np.array(self.means)[0]))
+            return dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0)
+        if self.law == "count" and self.dispersion:
+            total, shape = reduction.convert(summaries, self.reduction)[..., 1], 1 / self.dispersion
+            return np.asarray(gammaln(shape + total) - gammaln(shape) - total * np.log(shape))
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """Of counts, the factorial of each, which the summary does not tell; of labels and values nothing."""
+        return "ln x!" if self.law == "count" else "nothing"
 
 
 @lru_cache(maxsize=1 << 14)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
@@ -145,6 +146,11 @@ class LinearRegression(Regression):
         """
         return self._sensitivity(rows, peers, len(self.mean))
 
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln(2πσ²) − r²/2σ² for each row."""
+        s, unit = reduction.convert(summaries, self.reduction), self.noise**2
+        return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * unit) - s[..., -1] / (2 * unit))
+
 
 @dataclass(frozen=True)
 class LinearRegressionUnknownNoise(Regression):
@@ -234,3 +240,7 @@ class LinearRegressionUnknownNoise(Regression):
         that direction alone collide. ∎
         """
         return self._sensitivity(rows, peers, len(self.mean) + 1)
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −½ ln 2π for each row."""
+        return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))

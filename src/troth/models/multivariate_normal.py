@@ -12,7 +12,7 @@ from scipy.special import multigammaln, psi
 
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import one_row_suffices
 from troth.models.family import Family, moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Matrix, Vector
     from troth.models.numerics.predictive import Exact
 
@@ -180,9 +180,15 @@ class MultivariateNormal(Family):
 
         Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "the predictive's mean and covariance determine the posterior"
-        )
+        return one_row_suffices(peers, "the predictive's mean and covariance determine the posterior")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln det(2π·noise) − ½ (x − mean)ᵀ noise⁻¹ (x − mean) for each row."""
+        s, d = reduction.convert(summaries, self.reduction), len(self.mean)
+        noise = np.array(self.noise)
+        scatter = s[..., d + 1 :].reshape(*s.shape[:-1], d, d)
+        spread = np.einsum("ij,...ji->...", np.linalg.inv(noise), scatter)
+        return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
 
 
 @dataclass(frozen=True)
@@ -298,9 +304,11 @@ class MultivariateNormalUnknownCovariance(Family):
         Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
         posterior mean and its scale matrix a known multiple of Ψ. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "degrees of freedom, location and scale of one row determine it"
-        )
+        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −(d/2) ln π for each row."""
+        return np.asarray(-summaries[..., 0] * len(self.mean) / 2 * np.log(np.pi))
 
 
 def _moments(data: Array, mean: Array) -> Array:

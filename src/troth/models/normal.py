@@ -12,9 +12,10 @@ from scipy.special import gammaln
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import one_row_suffices
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
+from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 
@@ -187,9 +188,16 @@ class Normal(Family):
         Proof. The predictive is normal with the posterior mean, and with the posterior variance plus the known noise:
         it determines both. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "the predictive's mean and variance determine the posterior (E1)"
-        )
+        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
+        s = moments_around(summaries, reduction, self.mean)
+        n, unit = s[..., 0], self.noise**2
+        if s.shape[-1] == 3:
+            return np.asarray(-n / 2 * np.log(2 * np.pi * unit) - s[..., 2] / (2 * unit))
+        rows = np.maximum(n, 1.0)
+        return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
 
 
 @dataclass(frozen=True)
@@ -310,9 +318,11 @@ class NormalUnknownVariance(Family):
         Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
         its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "degrees of freedom, location and scale of one row determine it"
-        )
+        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −½ ln 2π for each row."""
+        return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
 
 
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from scipy.stats import nbinom
 
 from troth.core.contract import Array, Extremes, Generator, Model
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum, draw_poisson
@@ -21,7 +21,8 @@ from troth.models.numerics.second_difference import gamma_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.sensitivity import Peers
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 
@@ -111,6 +112,13 @@ class Poisson(Family):
         Proof. With posterior (a, b) the predictive has p(1)/p(0) = a/(b + 1) and 2p(2)/p(1) = (a + 1)/(b + 1); their
         difference is 1/(b + 1), which gives b and then a. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "the predictive at 0, 1 and 2 determines the posterior"
-        )
+        return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what the counts add, −ln x!, depends on no parameter."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which the summary does not tell."""
+        return "ln x!"

@@ -10,11 +10,12 @@ import numpy as np
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
-from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.sensitivity import one_row_suffices
 from troth.models.family import Family, moments, scalar_parameters
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.dispersed import real_weight
+from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import ray_extremes
 from troth.models.numerics.second_difference import minus_product
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
@@ -183,6 +184,9 @@ class ProviderNormal(Family):
         Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
         plus a known noise and dispersion: it determines both. ∎
         """
-        return refuted_without_data(peers) or Sensitivity(
-            "proved", "the predictive's mean and variance determine the posterior (E1)"
-        )
+        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the log-density of a report at θ = mean."""
+        s = moments_around(summaries, reduction, self.mean + self.offset)
+        return dispersed_mean_log_density(s, self.dispersion, self.noise)

@@ -13,14 +13,9 @@ import troth
 from mechanisms.exact import World, finite_world, one_model
 from registry import EXAMPLES, SOAK, generator
 from troth import models
-from troth.certificates.sensitivity import (
-    exact_linear_price,
-    kruskal_condition,
-    sensitivity,
-    squared_singular_value,
-)
 from troth.mechanisms.score_range import situations
 from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.rank import exact_linear_price, squared_singular_value
 
 WORLDS = 1500 if SOAK else 300
 
@@ -67,10 +62,10 @@ def test_sensitivity_agrees_with_brute_force(capsys: pytest.CaptureFixture[str])
     proved = kruskal = refuted = 0
     for seed in range(WORLDS):
         world = coarse_world(seed)
-        model = one_model(world.models)
-        verdicts = [sensitivity(own, limit, peers).verdict for own, limit, peers in situations(model, world.rows)]
+        cases: Any = situations(one_model(world.models), world.rows)
+        verdicts = [own.sensitivity(limit, peers).verdict for own, limit, peers in cases]
         free = any(free_lie(world, provider) for provider in range(len(world.models)))
-        by_rank = all(kruskal_condition(p, len(own.prior)) for own, _, p in situations(model, world.rows))  # type: ignore[attr-defined]
+        by_rank = all(own.k_rank_condition(peers) for own, _, peers in cases)
         sure = all(verdict == "proved" for verdict in verdicts)
         assert not (sure and free), (seed, world)
         assert not (by_rank and not sure), (seed, world)
@@ -153,7 +148,7 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
     model: Any = EXAMPLES[name]
     rng = generator(7)
     for peer_rows in (1, 2, 3):
-        verdict = sensitivity(model, 6, [(model, peer_rows)]).verdict
+        verdict = model.sensitivity(6, [(model, peer_rows)]).verdict
         theta = model.draw_parameters(rng, (400,))
         peers = model.statistics(model.draw_data(rng, theta, peer_rows))
         for _ in range(60):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.certificates.reports import enumerate_reports
 from troth.core.contract import Array, Model, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
+from troth.models.numerics.reports import enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,8 @@ def best_response(
     shares = _expected_shares(rule, model, provider, report_t, reports.sum(axis=1), peers, marginal, rows)
     honest = _expected_shares(rule, model, provider, truth_t, truths.sum(axis=1), peers, marginal, rows)
     gains = conditional @ shares.T - (conditional * honest).sum(axis=1)[:, None]
-    i, j = np.unravel_index(int(gains.argmax()), gains.shape)
+    best = gains >= gains.max() - 1e-12  # the first of equals, however sums were rounded
+    i, j = np.unravel_index(int(best.argmax()), gains.shape)
     return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
 
 

@@ -12,24 +12,24 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions import Moments
 from troth.core.settings import closest, plain_copy
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
-from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
-from troth.models import FAMILIES, LatentClass
-from troth.models.numerics.dispersed import LABELS
+from troth.history.learn import candidates_for, default_family, fit
+from troth.models import FAMILIES, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from troth.core.reductions import Reduction
     from troth.mechanisms import Rule
+    from troth.models.fitting.fitted import Fitted
 
 AS_DECLARED = "as declared"
 """What a backtest calls the model that is written in the campaign file."""
 
-_COLUMNS = ("columns", "column", "target", "intercept", "categories")
+_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -90,38 +90,31 @@ def history_digest(history: History) -> str:
     return "sha256:" + sha256(canonical(plain)).hexdigest()
 
 
-def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Learned:
+def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Fitted:
     """Learn the campaign's model from past days.
 
     Parameters
     ----------
     family
-        By default day types with a law and a dispersion per provider, where the data have one column; for several
-        columns the prior of the campaign's own family.
+        By default the first that suits the data and learns each provider by itself, such as day types with a dispersion
+        per provider; where there is none, the prior of the campaign's own family.
     options
         As for `troth.fit`.
     """
-    name = _family(campaign, family)
-    labels = name == "LatentClass" and law_for(history_sums(campaign)) in LABELS
-    if campaign.rule.needs_finite_data and name in ("LatentClass", "ProviderNormal") and not labels:
+    chosen = _family(campaign, family)
+    if campaign.rule.needs_finite_data and history.reduction.labels is None:
         raise ParameterError(
-            f"{campaign.rule.name} cannot pay {name} of counts or values, which could be infinitely many: choose "
-            "another rule, or a column of labels"
+            f"{campaign.rule.name} cannot pay {chosen.__name__} of counts or values, which could be infinitely many: "
+            "choose another rule, or a column of labels"
         )
-    if name in ("LatentClass", "ProviderNormal"):
-        return fit(history, name, **options)
-    model: Any = campaign.model
-    fixed = {}
-    for needed in ("r", "known_shape", "likelihood", "normalised"):
-        if type(model).__name__ == name and hasattr(model, needed) and needed in _fields(name):
-            fixed[needed] = getattr(model, needed)
-    fixed.pop("normalised", None)
-    return fit(history, name, **fixed, **options)
+    model = campaign.model
+    given = {name: getattr(model, name) for name in chosen.given_parameters if type(model) is chosen}
+    return fit(history, chosen, **given, **options)
 
 
 def fitted_text(
     campaign: Campaign,
-    learned: Learned,
+    learned: Fitted,
     history: History,
     source: str | None = None,
     *,
@@ -130,12 +123,11 @@ def fitted_text(
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
     plain = plain_copy(campaign.plain)
-    columns = {key: plain.get("model", {})[key] for key in _COLUMNS if key in plain.get("model", {})}
-    table = model_table(learned)
+    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
+    table = learned.model_table()
     providers = table.pop("providers", {})
-    plain["model"] = {"family": table.pop("family"), **columns, **table}
-    if providers:
-        plain["model"]["providers"] = providers
+    family = {"family": table.pop("family")}
+    plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
     named = {"source": source, "provider": provider, "day": day}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
@@ -162,19 +154,16 @@ def backtest_campaign(
     Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
     not learnt from a history is a candidate as it stands.
     """
-    reduction = history.reduction
     candidates: dict[str, Any] = {}
     if campaign.history is None:
         candidates[AS_DECLARED] = _fixed(campaign, history)
-    settings: dict[str, Any] = {"seed": seed}
-    if types is None and isinstance(campaign.model, LatentClass) and campaign.history is not None:
-        types = len(campaign.model.prior)
-    if types is not None:
-        settings["types"] = types
-    candidates |= candidates_for(reduction, spread=spread, **settings)
-    own = type(campaign.model).__name__
-    if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in candidates:
-        candidates[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
+    own = type(campaign.model)
+    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
+    if types is None and campaign.history is not None and isinstance(campaign.model, Family):
+        settings |= campaign.model.refit_options
+    candidates |= candidates_for(history.reduction, **settings)
+    if issubclass(own, Family) and not own.suits_reduction(history.reduction):
+        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own.__name__)
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
     return compare_models(history, candidates, _payer(campaign, history), folds=folds, seed=seed, **options)
@@ -207,18 +196,16 @@ def _fixed(campaign: Campaign, history: History) -> Any:
     return combine([campaign.model, *(campaign.model_of(name) for name in history.providers)])[1:]
 
 
-def _family(campaign: Campaign, family: str | None) -> str:
+def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if family is None:
-        reduction = history_sums(campaign)
-        single = isinstance(reduction, Counts) or reduction.columns == 1
-        return "LatentClass" if single else type(campaign.model).__name__
-    chosen = closest(family, tuple(FAMILIES))
-    if chosen is None:
+        return default_family(history_sums(campaign)) or _own_family(campaign)
+    name = closest(family, tuple(FAMILIES))
+    if name is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    if chosen == "LatentClass":
-        law_for(history_sums(campaign))
-    return chosen
+    return FAMILIES[name]
 
 
-def _fields(family: str) -> Mapping[str, Any]:
-    return {f.name: f for f in dataclasses.fields(FAMILIES[family]) if f.init}
+def _own_family(campaign: Campaign) -> type[Family]:
+    if not isinstance(campaign.model, Family):
+        raise ParameterError(f"{type(campaign.model).__name__} does not say how it is fitted to past days")
+    return type(campaign.model)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from troth import models
-from troth.certificates.sensitivity import (
-    Sensitivity,
-    exact_linear_price,
-    kruskal_condition,
-    sensitivity,
-    squared_singular_value,
-)
 from troth.core.claims import STRENGTH, Claim, Verdict
+from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
 from troth.mechanisms.score_range import situations
 
@@ -80,14 +74,15 @@ def certify(
     """
     rule = (default_rule() if rule is None else rule).prepared(model, rows, values)
     cases = situations(model, rows)
-    weakest = _weakest([sensitivity(own, limit, peers) for own, limit, peers in cases])
+    weakest = _weakest([_sensitivity(own, limit, peers) for own, limit, peers in cases])
     claims = rule.claims(model, rows, values)
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
     claims.append(_sensitive(rule, weakest, exactly))
     claims += _price(rule, cases, exactly)
     claims.append(Claim("right model", "undecided", _RIGHT_MODEL, "check_fit and backtest"))
-    if all(isinstance(own, models.Finite) for own, _, _ in cases):
-        met = all(kruskal_condition(peers, len(own.prior)) for own, _, peers in cases)  # type: ignore[attr-defined]
+    conditions = [own.k_rank_condition(peers) if isinstance(own, HasSensitivity) else None for own, _, peers in cases]
+    if None not in conditions:
+        met = all(conditions)
         text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")
         claims.append(Claim("k-rank condition", "proved" if met else "undecided", text, "the paper's Corollary"))
     return Certificate(tuple(claims))
@@ -95,6 +90,17 @@ def certify(
 
 def _weakest(cases: list[Sensitivity]) -> Sensitivity:
     return min(cases, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
+
+
+def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
+    return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+
+
+def _prices(cases: list[Any], low: float) -> list[Price] | None:
+    """Return what a lie of each provider costs at least, or None where it is not known of all."""
+    prices = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
+    known = [price for price in prices if price is not None]
+    return known if len(known) == len(cases) else None
 
 
 def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
@@ -114,20 +120,20 @@ def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
 
 
 def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
-    """Say what a lie costs at least, for finite models: in nats of log score, or in shares of the cap."""
-    finite = all(isinstance(own, models.Finite) and own.normalised for own, _, _ in cases)
-    if not finite:
-        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
+    """Say what a lie costs at least: in nats of log score, or in shares of the cap."""
     scale = rule.price_scale(exactly)
+    prices = _prices(cases, -inf if scale is None else scale.low)
+    if prices is None:
+        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
     if scale is None:
         return [Claim("price of lying", "undecided", "what lies cost under this range is measured by audit", "none")]
-    squared = min(squared_singular_value(peers, len(own.prior)) for own, _, peers in cases)
+    squared = min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"
     claims = [Claim("price of lying", verdict, text, "E4", squared / scale.width)]
-    linear = [exact_linear_price(own, limit, peers, low=scale.low) for own, limit, peers in cases]
-    if all(price is not None for price in linear):
-        least = min(price for price in linear if price is not None) / scale.width
+    linear = [price.linear for price in prices if price.linear is not None]
+    if len(linear) == len(prices):
+        least = min(linear) / scale.width
         text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {scale.unit}"
         claims.append(
             Claim("linear price of lying", "proved" if least > 0 else "undecided", text, "E4, enumeration", least)

@@ -41,7 +41,6 @@ def fit(
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
     from troth.campaigns.terms import Campaign
-    from troth.history.learn import model_table
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
@@ -58,7 +57,7 @@ def fit(
 
         plot_fit(learned, past, plot)
     if as_json:
-        print_json({"campaign": str(target), "model": model_table(learned), "days": len(past.days)})
+        print_json({"campaign": str(target), "model": learned.model_table(), "days": len(past.days)})
         return
     if getattr(learned, "types", None) == 1:
         warn(

@@ -68,6 +68,27 @@ class HasReduction(HasSummary, Protocol):
 
 
 @runtime_checkable
+class HasBaseMeasure(HasReduction, Protocol):
+    """A model that knows the whole probability of a report, not only what log PMI needs.
+
+    Λ leaves out what does not depend on θ. To compare models by the probability of past days, or to fit parameters
+    that such terms depend on (the noise of a normal), they are needed.
+    """
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the part of a report's log-likelihood that depends on the model's parameters but not on θ.
+
+        ``summaries`` are what ``reduction`` made of the rows, which may hold more than the model's own reduction.
+        """
+        ...
+
+    @property
+    def score_measure(self) -> str | None:
+        """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
+        ...
+
+
+@runtime_checkable
 class SamplesData(Model, Protocol):
     """A model that can draw parameters from the prior and data given parameters."""
 

@@ -15,10 +15,9 @@ import numpy as np
 from troth.audits.strategies import Knowledge, Strategy, SummaryLie, lies_for_reduction
 from troth.core.contract import Array, HasReduction, Model, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.history.convert import statistics_of
+from troth.core.past import History, statistics_of
 from troth.history.findings import Backtest, findings_of
-from troth.history.likelihood import log_marginal
-from troth.history.record import History
+from troth.history.likelihood import log_marginal, score_measure
 from troth.mechanisms import Round, Rule
 
 if TYPE_CHECKING:
@@ -115,6 +114,7 @@ def backtest(
         if watch is not None:
             watch(fold + 1, len(blocks))
     names = tuple(lie.name for lie in tried)
+    reported = np.asarray(history.present).any(axis=1)
     overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
     assert used is not None  # noqa: S101 (there is at least one fold)
     return Backtest(
@@ -127,25 +127,21 @@ def backtest(
         false_alarm=false_alarm,
         negligible=negligible,
         truth=overall[0].truth,
-        log_score=float(np.mean(scores[np.asarray(history.present).any(axis=1)])),
+        log_score=float(np.mean(scores[reported])),
         overall=overall,
         findings=by_provider,
         gains=gains,
-        scores=np.where(np.asarray(history.present).any(axis=1), scores, np.nan),
+        scores=np.where(reported, scores, np.nan),
         measure=_measure(fitted),
         family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
     )
 
 
-def _measure(model: Any) -> str:
-    """Say what a model's log scores leave out: terms that the sums do not hold."""
-    one: Any = model if isinstance(model, Model) else next(iter(model))
-    name = type(one).__name__
-    if name == "Poisson" or (name == "LatentClass" and one.outcome == "count"):
-        return "without ln x!"
-    if name == "NegativeBinomial" or name == "Gamma":
-        return repr({key: value for key, value in vars(one).items() if key in ("r", "known_shape")})
-    return name if name == "Geometric" else "whole"
+def _measure(model: Any) -> str | None:
+    """Say what log scores leave out, or None if a provider's model does not tell or providers' models differ in it."""
+    models = [model] if isinstance(model, Model) else model
+    measures = {score_measure(each) for each in models}
+    return measures.pop() if len(measures) == 1 else None
 
 
 class _Replay:

@@ -14,7 +14,7 @@ from troth.history.intervals import over_days
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from troth.history.record import History
+    from troth.core.past import History
 
 
 _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
@@ -40,7 +40,8 @@ class ModelComparison:
         def order(name: str) -> tuple[float, bool, float, float]:
             replayed = self.backtests[name]
             worst = max((f.gain for f in replayed.gaining()), default=0.0)
-            return (-worst, not self.outdone(name), round(replayed.incentive, 3), replayed.log_score)
+            score = float("-inf") if replayed.measure is None else replayed.log_score
+            return (-worst, not self.outdone(name), round(replayed.incentive, 3), score)
 
         return max(self.backtests, key=order)
 
@@ -49,7 +50,7 @@ class ModelComparison:
         own = self.backtests[name]
         every = list(self.backtests.values())
         sound = [replayed for replayed in every if not replayed.gaining()] or every
-        alike = [other for other in sound if other.measure == own.measure]
+        alike = [other for other in sound if other.measure == own.measure and own.measure is not None]
         return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
 
     @property
@@ -96,10 +97,10 @@ class ModelComparison:
             lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
         lines.append(f"{'a lie costs':<32}" + self._row(width, lambda b: f"{100 * b.incentive:.1f}"))
         lines.append(f"{'honest payoff':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
-        lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: f"{b.log_score:.3f}"))
+        lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: b.log_score_text(3)))
         lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
         if len({replayed.measure for replayed in self.backtests.values()}) > 1:
-            lines.append("log scores of different families of counts or waits are not to be compared with each other")
+            lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
 

@@ -81,14 +81,14 @@ class Backtest:
     negligible
         Gains up to this share of the cap are not counted as gains.
     log_score
-        Mean log probability of a held-out day under the fitted model, up to a constant that models of the same sums
-        share.
+        Mean log probability of a held-out day under the fitted model, up to what ``measure`` says; NaN if the model
+        knows it only up to terms that depend on its parameters.
     gains
         Daily gains ``(day, provider, lie)``, NaN where there was no report.
     scores
         Log probability of each held-out day, ``(day,)``.
     measure
-        What log scores leave out: only those with the same are to be compared.
+        What log scores leave out: only those that leave out the same are comparable, and none where it is None.
     family
         The family of the model, as `troth.fit` takes it.
     """
@@ -107,7 +107,7 @@ class Backtest:
     findings: tuple[PastFinding, ...]
     gains: Array = field(repr=False)
     scores: Array = field(repr=False)
-    measure: str = ""
+    measure: str | None = None
     family: str = ""
 
     def worst(self, lie: str | None = None) -> PastFinding:
@@ -125,6 +125,10 @@ class Backtest:
     def gaining(self) -> list[PastFinding]:
         """Return what gains significantly: lies on average over providers, and of single providers."""
         return [f for f in (*self.overall, *self.findings) if f.verdict == "GAINS"]
+
+    def log_score_text(self, digits: int) -> str:
+        """Return the log score for a table, or that it is not comparable with others."""
+        return "not comparable" if self.measure is None else f"{self.log_score:.{digits}f}"
 
     @property
     def incentive(self) -> float:
@@ -156,7 +160,7 @@ class Backtest:
         lines = [
             f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {self.folds} blocks, "
             f"{len(self.providers)} providers; percent of the cap",
-            f"honest payoff {100 * self.truth:.1f}, log score {self.log_score:.4f} per day; a gain of up to "
+            f"honest payoff {100 * self.truth:.1f}, log score {self.log_score_text(4)} per day; a gain of up to "
             f"{100 * self.negligible:g} is not counted",
             head,
             "-" * len(head),
@@ -182,7 +186,7 @@ class Backtest:
             "false_alarm": self.false_alarm,
             "negligible": self.negligible,
             "truth": self.truth,
-            "log_score": self.log_score,
+            "log_score": None if self.measure is None else self.log_score,
             "incentive": self.incentive,
             "verdict": self.verdict,
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],

@@ -17,15 +17,21 @@ from troth.core.support import Support
 from troth.models.example import Example
 from troth.models.family import Family
 from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import dirichlet_moments
 from troth.models.numerics.extremes import dirichlet_extremes
+from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameter import parameter, pseudo_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Vector
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -133,6 +139,32 @@ class Categorical(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """E[Λ], up to a linear part: Λ is a sum over categories, and each count is Beta-binomial."""
         return expected_log_evidence_of_counts(self._prior, design)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Two peer rows suffice.
+
+        Proof. With posterior counts x and N = Σx, one row has the predictive x_k/N. Two rows both in category k have
+        x_k(x_k + 1)/(N(N + 1)); divided by the former, (x_k + 1)/(N + 1). From r = x_k/N and s = (x_k + 1)/(N + 1)
+        follows N = (1 − s)/(s − r), where s > r because N > x_k, and then x. With one row only the ratios x_k/N show,
+        so reports with proportional counts collide (erratum E3). ∎
+        """
+        return dirichlet_sensitivity(self, self._prior, rows, peers)
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of codes is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """Codes, of which there are not just two."""
+        return reduction.labels not in (None, 2)
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' shares of each code vary."""
+        return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}
 
 
 def count_codes(codes: Array, categories: int) -> Array:

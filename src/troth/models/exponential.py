@@ -9,9 +9,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import day_moments, gamma_moments
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
@@ -19,8 +22,11 @@ from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -102,6 +108,35 @@ class Gamma(Family):
         """S(a + k·n): b / (b + Σx) is Beta(a, k·n), so E ln(b + Σx) = ln b + ψ(a + k·n) − ψ(a)."""
         return log_gamma_excess(self.shape + self.known_shape * design[..., 0])
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. With posterior (A, B) the predictive density is x^{k−1}(B + x)^{−(A+k)} up to a constant; its logarithm,
+        less the known (k − 1) ln x, has derivative −(A + k)/(B + x), whose values at two points give A and B. ∎
+        """
+        return one_row_suffices(peers, "the predictive density determines the posterior")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what the values add, (k − 1) ln x − ln Γ(k), does not depend on the prior."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The product of the values, which the summary does not tell, unless their exponent k − 1 is 0."""
+        return "nothing" if self.known_shape == 1 else f"(k − 1) ln x with k = {self.known_shape:g}"
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' rates vary."""
+        k = float(fixed.get("known_shape", 1.0))
+        days = day_moments(cls.__name__, summaries, reduction)
+        shape, rate = gamma_moments(k / np.maximum(days.means[:, 0], 1e-300))
+        return {"shape": Positive(shape), "rate": Positive(rate)}
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("known_shape",)
+
 
 @dataclass(frozen=True)
 class Exponential(Gamma):
@@ -131,3 +166,5 @@ class Exponential(Gamma):
     def support(self) -> Support:
         """Zero and above: a clock that rounds may show no wait at all."""
         return Support(0)
+
+    given_parameters: ClassVar[tuple[str, ...]] = ()

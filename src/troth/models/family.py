@@ -12,8 +12,10 @@ import numpy as np
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.information import check_generator as check_generator
 from troth.core.reductions import Moments
+from troth.core.sensitivity import unproved
 from troth.core.support import Support
 from troth.models.example import Example
+from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.parameter import Parameter, declared_parameters
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+    from troth.core.past import History
+    from troth.core.sensitivity import Peers, Price, Sensitivity
+    from troth.models.fitting.fitted import Fitted
+    from troth.models.fitting.free_parameters import FreeParameter
 
 
 LARGEST_STATISTIC = 1e290
@@ -195,6 +201,91 @@ class Family:
         if unknown:
             raise ParameterError(f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(sorted(names))}")
         return cls(**{key: value for key, value in plain.items() if key != "family"})
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """Decide whether a provider with up to ``rows`` rows has a free lie, given its peers' models and rows.
+
+        A family proves it here; without a proof it is undecided.
+        """
+        return unproved(self)
+
+    def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:  # noqa: ARG002
+        """Return what a lie costs at least, in nats of a log score that is never below ``low``; None if not known."""
+        return None
+
+    def k_rank_condition(self, peers: Peers, /) -> bool | None:  # noqa: ARG002
+        """Return whether the paper's k-rank condition holds, which is about finitely many states; None for others."""
+        return None
+
+    @property
+    def score_measure(self) -> str | None:
+        """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
+        return "nothing"
+
+    given_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a history does not tell: a fit must be given them."""
+
+    provider_effects: ClassVar[str] = ""
+    """What a fit learns of each provider by itself, such as ``"offsets"``; empty where all share one model."""
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:  # noqa: ARG003
+        """Tell whether people would try this family first on a history of such summaries."""
+        return False
+
+    @classmethod
+    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:  # noqa: ARG003
+        """Name the options of `fit` for a history of such summaries, beside parameters to keep."""
+        return ()
+
+    @property
+    def refit_options(self) -> Mapping[str, Any]:
+        """Options of `fit` by which a model that was learnt is learnt again in the same size."""
+        return {}
+
+    @classmethod
+    def initial_parameters(
+        cls,
+        summaries: Array,  # noqa: ARG003
+        reduction: Reduction,  # noqa: ARG003
+        fixed: Mapping[str, Any],  # noqa: ARG003
+        /,
+    ) -> dict[str, FreeParameter]:
+        """Return the parameters that are fitted, each written as free numbers around a first guess by moments.
+
+        Parameters
+        ----------
+        summaries
+            Summaries of days with reports, ``(day, provider, entry)``, as ``reduction`` made them.
+        fixed
+            Parameters that are given.
+        """
+        raise ParameterError(f"{cls.__name__} does not say how its prior is fitted: it has no initial_parameters")
+
+    @classmethod
+    def fit(cls, history: History, **options: Any) -> Fitted:
+        """Fit the prior to past days, by maximum marginal likelihood.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        options
+            Parameters to keep as they are given. Some must be given: ``given_parameters``.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.core.reductions import Counts
+        >>> rng = np.random.default_rng(1)
+        >>> ones = rng.binomial(20, rng.beta(2, 6, size=(400, 1)), size=(400, 3))
+        >>> past = troth.history.from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
+        >>> print(troth.models.Bernoulli.fit(past))
+        Bernoulli from 400 days, log-likelihood -12286.824
+          alpha = 1.9959 ± 0.16
+          beta = 6.3735 ± 0.54
+        """
+        return fit_prior(cls, history, options)
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

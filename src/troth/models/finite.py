@@ -14,23 +14,37 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.reductions import Counts, Reduction
+from troth.core.sensitivity import Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.example import Example
 from troth.models.finite_states import FiniteStates
+from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
+from troth.models.numerics.identification import compare_predictions
+from troth.models.numerics.rank import (
+    FULL_RANK,
+    exact_linear_price,
+    kruskal_rank,
+    peer_cosines,
+    squared_singular_value,
+)
 from troth.models.parameter import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.past import History
+    from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.fitted import FittedPrior
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
+_MOST_STATES = 12  # whose k-rank is quick to find
 
 
 @dataclass(frozen=True)
@@ -313,6 +327,54 @@ class Finite(FiniteStates):
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = np.where(posterior > 0, posterior * (np.log(posterior) - self._log_prior), 0.0).sum(axis=-1)
         return np.asarray(-(chance @ gain) / chance.sum())
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Full rank of Q₋ᵢ suffices; short of it all admissible reports are compared, if there are not too many.
+
+        Proof. rank(Q₋ᵢ) is that of its Gram matrix, the entrywise product over peers of powers of small Gram matrices
+        (erratum E15), here scaled to cosines. If it is short, P₋ᵢΔ = 0 has solutions, and a lie is free if and only if
+        the difference Δ of the posteriors of two admissible reports is one. ∎
+        """
+        cosines, lengths = peer_cosines(peers, len(self.prior))
+        least = float(np.linalg.eigvalsh(cosines)[0])
+        if least > FULL_RANK:
+            return Sensitivity("proved", "Q of the peers has full rank (E15)", least)
+        if len(self.prior) <= _MOST_STATES and self.k_rank_condition(peers):
+            return Sensitivity("proved", "the k-rank condition holds (the paper's Corollary)", least)
+        return compare_predictions(self, rows, cosines, lengths, least)
+
+    def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:
+        """Return e² and a linear price: a lie loses at least e²‖Δ‖², e the least singular value of P₋ᵢ (erratum E4)."""
+        if not self.normalised:
+            return None
+        quadratic = squared_singular_value(peers, len(self.prior))
+        return Price(quadratic, exact_linear_price(self, rows, peers, low))
+
+    def k_rank_condition(self, peers: Peers, /) -> bool:
+        """Return whether the paper's Corollary applies: Σ_j (k-rank(G_j) − 1)·N_j + 1 ≥ |Θ|."""
+        total = 1
+        for model, rows in peers:
+            table = np.array(model.likelihood)
+            table = table[:, table.any(axis=0)]
+            joint = np.array(model.prior)[:, None] * table
+            total += (kruskal_rank((joint / joint.sum(axis=0)).T) - 1) * rows
+        return bool(total >= len(self.prior))
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of symbols is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """Nothing is left out, unless the table is known only up to a factor per symbol."""
+        return "nothing" if self.normalised else None
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
+
+    @classmethod
+    def fit(cls, history: History, *, likelihood: Any = None) -> FittedPrior:  # type: ignore[override]
+        """Fit the weights of the states to past days; the table of p(symbol|state) is given."""
+        return fit_state_weights(cls, history, likelihood)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

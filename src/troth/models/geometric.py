@@ -9,15 +9,22 @@ import numpy as np
 from scipy.special import betaln
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import beta_moments, day_moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameter import parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,35 @@ class NegativeBinomial(Family):
         mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
         return draw_poisson(rng, mean)
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. With posterior (A, B) and S = A + B + r the predictive has p(1)/p(0) = r·B/S and p(2)/p(1) =
+        (r+1)/2·(B+1)/(S+1). From u = B/S and v = (B+1)/(S+1), v > u, follow S = (1 − v)/(v − u), B and A. ∎
+        """
+        return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what the counts add, ln C(x + r − 1, x), does not depend on the prior."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The binomial coefficient of each count, which the summary does not tell."""
+        return f"ln C(x + r − 1, x) with r = {self.r:g}"
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' success probabilities vary."""
+        r = float(fixed.get("r", 1.0))
+        days = day_moments(cls.__name__, summaries, reduction)
+        alpha, beta = beta_moments(r / (r + days.means[:, 0]))
+        return {"alpha": Positive(alpha), "beta": Positive(beta)}
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("r",)
+
 
 @dataclass(frozen=True)
 class Geometric(NegativeBinomial):
@@ -122,6 +158,7 @@ class Geometric(NegativeBinomial):
     example: ClassVar[Example] = Example(
         "failed attempts before the first success", ("failures",), "site", values=(0, 200)
     )
+    given_parameters: ClassVar[tuple[str, ...]] = ()
 
 
 def count_and_sum(data: Array, origin: float = 0.0) -> Array:

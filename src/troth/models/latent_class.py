@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import comb
@@ -13,13 +14,17 @@ from scipy.special import gammaln
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.reductions import Counts, Moments, Reduction
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.example import Example
 from troth.models.family import moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
+from troth.models.fitting.day_types.fit import fit_day_types
+from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.collisions import log_same_dispersed
+from troth.models.numerics.day_type_cosines import day_type_cosines
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
@@ -29,16 +34,23 @@ from troth.models.numerics.dispersed import (
     draw_sums,
     log_likelihood,
 )
+from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
+from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.likelihood_gaps import widest_spread
+from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
 from troth.models.parameter import Word, non_negative, number, parameter, positive, probabilities, vector_or_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.past import History
+    from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.day_types.fit import Watch
+    from troth.models.fitting.day_types.fitted import FittedDayTypes
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
 _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
@@ -316,6 +328,123 @@ class LatentClass(FiniteStates):
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""
         return
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Peers whose data have linearly independent distributions under the day types suffice.
+
+        Proof. As for finite models a lie is free only if P₋ᵢΔ = 0, and P₋ᵢ has full rank if and only if the matrix of
+        cosines between its columns has: for independent peers the entrywise product of theirs, over any part of what
+        they could report. One peer with at least one row of values or counts suffices if its means differ from type to
+        type: the densities of normals with one variance and different means are linearly independent, and so are those
+        of (negative binomial) sums, whose tails fall as powers of different numbers. ∎
+        """
+        nobody = refuted_without_data(peers)
+        if nobody is not None:
+            return nobody
+        types = len(self.prior)
+        unbounded = (other for other, n in peers if n and other.outcome not in LABELS)
+        if any(len(set(other.means)) == types for other in unbounded):
+            return Sensitivity("proved", "a peer's data have a different mean under each day type, and densities tell")
+        cosines, log_lengths = np.ones((types, types)), np.zeros(types)
+        for (other, n), times in Counter(pair for pair in peers if pair[1]).items():
+            part, lengths = day_type_cosines(other, n)
+            cosines, log_lengths = cosines * part**times, log_lengths + times * lengths
+        np.fill_diagonal(cosines, 1.0)
+        least = float(np.linalg.eigvalsh(cosines)[0])
+        if least > FULL_RANK:
+            return Sensitivity(
+                "proved", "peers' data have linearly independent distributions under the day types", least
+            )
+        if self.outcome not in LABELS:
+            reason = "peers' distributions may be linearly dependent, and reports cannot be listed"
+            return Sensitivity("undecided", reason, least)
+        return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Of values, the density under type 0, from which statistics differ; of counts, what the dispersion adds."""
+        if self.outcome == "real":
+            s = moments_around(summaries, reduction, float(np.array(self.means)[0]))
+            return dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0)
+        if self.outcome == "count" and self.dispersion:
+            total, shape = reduction.convert(summaries, self.reduction)[..., 1], 1 / self.dispersion
+            return np.asarray(gammaln(shape + total) - gammaln(shape) - total * np.log(shape))
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """Of counts, the factorial of each, which the summary does not tell; of labels and values nothing."""
+        return "ln x!" if self.outcome == "count" else "nothing"
+
+    provider_effects: ClassVar[str] = "day types"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of labels or numbers."""
+        return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
+
+    @classmethod
+    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:
+        """Name the options of `fit`; the spread is for values that need not be whole."""
+        options = ("outcome", "types", "max_types", "starts", "seed", "watch")
+        return (*options, "spread") if outcome_of(reduction) == "real" else options
+
+    @property
+    def refit_options(self) -> Mapping[str, Any]:
+        """As many day types as there are."""
+        return {"types": len(self.prior)}
+
+    @classmethod
+    def fit(  # type: ignore[override]
+        cls,
+        history: History,
+        outcome: str | None = None,
+        *,
+        types: int | None = None,
+        max_types: int = 8,
+        starts: int = 4,
+        seed: int = 0,
+        spread: float | None = None,
+        watch: Watch | None = None,
+    ) -> FittedDayTypes:
+        """Learn day types, what each provider reports on each of them and how much its rows move together.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        outcome
+            ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``; what suits the history by default.
+        types
+            How many day types there are; chosen among 1 … ``max_types`` if it is not given.
+        starts
+            How many starts to climb from.
+        seed
+            Of the starts: the same seed gives the same fit.
+        spread
+            Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
+        watch
+            Called with the share of the work that is done, and with words.
+
+        Examples
+        --------
+        >>> import troth
+        >>> counts = {"a": (4, 13), "b": (6, 14)}
+        >>> days = [(d, name, [20 - k[d % 2], k[d % 2]]) for d in range(40) for name, k in counts.items()]
+        >>> learned = LatentClass.fit(troth.History.from_reports(days, Counts(2)), types=2)
+        >>> [round(p, 1) for p in learned.population.prior], [round(p, 2) for p in learned.models["a"].means]
+        ([0.5, 0.5], [0.21, 0.65])
+        """
+        return fit_day_types(
+            cls,
+            history,
+            outcome,
+            types=types,
+            max_types=max_types,
+            starts=starts,
+            seed=seed,
+            spread=spread,
+            watch=watch,
+        )
 
 
 @lru_cache(maxsize=1 << 14)

@@ -15,6 +15,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.models.example import Example
+from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.moments import regression_moments
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameter import parameter, positive
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -136,6 +141,32 @@ class LinearRegression(Regression):
         added = self._gram(design) / self.noise**2
         return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + added)[1])
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """As many peer rows as coefficients suffice, for features in general position.
+
+        Proof. Given peers' features Z the answers are normal with mean Zμ and covariance ZΣZᵀ + σ²: if Z has full
+        column rank this determines μ and Σ. With fewer than d rows some direction of the coefficients is never seen:
+        reports that differ in that direction alone collide. ∎
+        """
+        return self._sensitivity(rows, peers, len(self.mean))
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln(2πσ²) − r²/2σ² for each row."""
+        s, unit = reduction.convert(summaries, self.reduction), self.noise**2
+        return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * unit) - s[..., -1] / (2 * unit))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(1 / start.scale),
+            "noise": Positive(start.noise),
+        }
+
 
 @dataclass(frozen=True)
 class LinearRegressionUnknownNoise(Regression):
@@ -222,3 +253,30 @@ class LinearRegressionUnknownNoise(Regression):
         """S(A) − ½ ln det(P + ZᵀZ): scale/B is Beta(shape, n/2), whatever the features."""
         log_determinant = np.linalg.slogdet(self._prior_precision + self._gram(design))[1]
         return np.asarray(log_gamma_excess(self.shape + design[..., -1] / 2) - 0.5 * log_determinant)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """One peer row more than there are coefficients suffices, for features in general position.
+
+        Proof. Given peers' features Z the answers are multivariate t: degrees of freedom give n, and the scale s(1 +
+        ZΛ⁻¹Zᵀ) gives s on the orthogonal complement of Z, which is there from d + 1 rows on, then Λ and, as with known
+        noise, the mean. With fewer than d rows some direction of the coefficients is never seen: reports that differ in
+        that direction alone collide. ∎
+        """
+        return self._sensitivity(rows, peers, len(self.mean) + 1)
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −½ ln 2π for each row."""
+        return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(start.noise / start.scale),
+            "shape": Positive(3.0),
+            "scale": Positive(2 * start.noise**2),
+        }

@@ -12,8 +12,11 @@ from scipy.special import multigammaln, psi
 
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import Family, moments
+from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.moments import day_moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
@@ -188,6 +193,33 @@ class MultivariateNormal(Family):
         """−½ ln(λ/λ₀), summed over independent coordinates."""
         return np.asarray(-0.5 * np.log1p(self._weight * design[..., :1] / self._coordinates[1]).sum(axis=-1))
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive's mean, and its covariance less the known noise, are the posterior's. ∎
+        """
+        return one_row_suffices(peers, "the predictive's mean and covariance determine the posterior")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln det(2π·noise) − ½ (x − mean)ᵀ noise⁻¹ (x − mean) for each row."""
+        s, d = reduction.convert(summaries, self.reduction), len(self.mean)
+        noise = np.array(self.noise)
+        scatter = s[..., d + 1 :].reshape(*s.shape[:-1], d, d)
+        spread = np.einsum("ij,...ji->...", np.linalg.inv(noise), scatter)
+        return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre, np.sqrt(days.between)),
+            "covariance": PositiveDefinite(days.scale),
+            "noise": PositiveDefinite(days.noise),
+        }
+
 
 @dataclass(frozen=True)
 class MultivariateNormalUnknownCovariance(Family):
@@ -308,6 +340,31 @@ class MultivariateNormalUnknownCovariance(Family):
         A = (self.dof + design - steps) / 2
         grown = log_gamma_excess(A) - steps / 2 * psi(A) - 0.5 * np.log1p(design / self.strength)
         return np.asarray(grown.sum(axis=-1))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive is a multivariate t whose degrees of freedom give n, so the strength; its location is the
+        posterior mean and its scale matrix a known multiple of Ψ. ∎
+        """
+        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −(d/2) ln π for each row."""
+        return np.asarray(-summaries[..., 0] * len(self.mean) / 2 * np.log(np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre, np.sqrt(days.between)),
+            "strength": Positive(float(days.strength.mean())),
+            "dof": Positive(4.0, above=len(days.centre) - 1),
+            "scale": PositiveDefinite(2 * days.noise),
+        }
 
 
 def _moments(data: Array, mean: Array) -> Array:

@@ -13,10 +13,14 @@ from scipy.special import gammaln
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.moments import day_moments
 from troth.models.geometric import count_and_sum
+from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -199,6 +205,40 @@ class Normal(Family):
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices, against the paper's appendix (erratum E1).
+
+        Proof. The predictive is normal with the posterior mean, and with the posterior variance plus the known noise:
+        it determines both. ∎
+        """
+        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
+        s = moments_around(summaries, reduction, self.mean)
+        n, unit = s[..., 0], self.noise**2
+        if s.shape[-1] == 3:
+            return np.asarray(-n / 2 * np.log(2 * np.pi * unit) - s[..., 2] / (2 * unit))
+        rows = np.maximum(n, 1.0)
+        return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers that need not be whole."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+            "scale": Positive(days.scale[0]),
+            "noise": Positive(days.noise[0]),
+        }
+
 
 @dataclass(frozen=True)
 class NormalUnknownVariance(Family):
@@ -310,6 +350,31 @@ class NormalUnknownVariance(Family):
         """S(A) − ½ ln(λ/λ₀): scale/B is Beta(shape, n/2), so E ln B = ln scale + ψ(A) − ψ(shape)."""
         rows = design[..., 0]
         return np.asarray(log_gamma_excess(self.shape + rows / 2) - 0.5 * np.log1p(rows / self.strength))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. The predictive is Student's t with 2A degrees of freedom, A = shape + n/2, which gives n and with it λ;
+        its location is the posterior mean and its squared scale B(λ + 1)/(Aλ), which gives B. ∎
+        """
+        return one_row_suffices(peers, "degrees of freedom, location and scale of one row determine it")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return −½ ln 2π for each row."""
+        return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+            "strength": Positive(days.strength[0]),
+            "shape": Positive(3.0),
+            "scale": Positive(2 * days.noise[0] ** 2),
+        }
 
 
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:

@@ -10,11 +10,14 @@ import numpy as np
 from troth.core.contract import Extremes
 from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import Family, moments, scalar_parameters
+from troth.models.fitting.offsets import fit_offsets
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.dispersed import real_weight
+from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import ray_extremes
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameter import non_negative, number, parameter, positive
@@ -23,7 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
+    from troth.core.past import History
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.day_types.fit import Watch
+    from troth.models.fitting.offsets import FittedOffsets
     from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
@@ -181,3 +188,58 @@ class ProviderNormal(Family):
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices, against the paper's appendix (erratum E1).
+
+        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
+        plus a known noise and dispersion: it determines both. ∎
+        """
+        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the log-density of a report at θ = mean."""
+        s = moments_around(summaries, reduction, self.mean + self.offset)
+        return dispersed_mean_log_density(s, self.dispersion, self.noise)
+
+    provider_effects: ClassVar[str] = "offsets"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers that need not be whole."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
+
+    @classmethod
+    def fit_options(cls, _: Reduction, /) -> tuple[str, ...]:
+        """Name the options of `fit`."""
+        return ("spread", "watch")
+
+    @classmethod
+    def fit(  # type: ignore[override]
+        cls, history: History, *, spread: float | None = None, watch: Watch | None = None
+    ) -> FittedOffsets:
+        """Learn the prior of a day's mean, and each provider's offset and dispersion.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        spread
+            Standard deviation of values within a day, where the history has no sums of squares.
+        watch
+            Called with the share of the work that is done, and with words.
+
+        Examples
+        --------
+        >>> import troth
+        >>> rng = np.random.default_rng(1)
+        >>> reports = []
+        >>> for day, theta in enumerate(rng.normal(20, 3, 60)):
+        ...     for name, offset in (("a", -1.0), ("b", 1.0)):
+        ...         x = theta + offset + rng.normal(0, 0.5) + rng.normal(0, 1, 30)
+        ...         reports.append((day, name, Moments(squares=True).of_rows(x[:, None])))
+        >>> learned = ProviderNormal.fit(troth.History.from_reports(reports, Moments(squares=True)))
+        >>> 1.7 < learned.models["b"].offset - learned.models["a"].offset < 2.3
+        True
+        """
+        return fit_offsets(cls, history, spread=spread, watch=watch)

@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
+from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.normal import zero_where_empty
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
@@ -255,3 +257,18 @@ class Regression(Family):
         square = (shift * (signal + 2 * noise)).sum(axis=-1) + (white**2).sum(axis=-1)
         square = square + 2 * sigma2 * rng.standard_gamma(spare / 2)
         return self._pack(gram, signal + noise, square, rows)
+
+    def _sensitivity(self, rows: int, peers: Peers, needed: int) -> Sensitivity:
+        """Decide by how many rows peers have, of which all coefficients need at least ``needed``."""
+        nobody = refuted_without_data(peers)
+        if nobody is not None:
+            return nobody
+        d, count = len(self.mean), sum(n for _, n in peers)
+        if count >= needed:
+            return Sensitivity(
+                "proved", f"{count} peer rows see all {d} coefficients, for features in general position"
+            )
+        if count < d and rows > 0:
+            pair = ("a row whose features peers never see", "the same row with another answer")
+            return Sensitivity("refuted", f"{count} peer rows cannot see all {d} coefficients", 0.0, pair)
+        return Sensitivity("undecided", "peers' answers may not separate noise from coefficients")

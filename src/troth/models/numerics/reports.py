@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, HasSupport
+from troth.core.contract import Array, HasSummary, HasSupport
 from troth.core.errors import MissingCapabilityError
+from troth.core.support import Support
 from troth.models.numerics.extremes import datasets_by_type
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
            [1., 1.],
            [0., 2.]])
     """
-    labelled = isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)
-    if not labelled or np.ndim(getattr(model, "mean", 0.0)):
+    support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
+    if not (support.integer and np.isfinite(support.high)):
         raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
-    labels = int(model.support.high) + 1
+    labels = int(support.high) + 1
     counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
     single = np.stack([model.summary([label]) for label in range(labels)])
     statistics = model.from_summary(counts @ single)

@@ -1,0 +1,81 @@
+"""Is any lie free? Whether every report with another posterior earns strictly less, and what a lie costs at least.
+
+Under a strictly proper score a lie is free only if p(peers|report) = p(peers|truth) for all that peers could report.
+For finite Θ that is a matter of rank (the paper's Theorem on sensitivity, made exact by erratum E15); for exponential
+families of whether the peers' predictive distribution tells any two posteriors apart (the paper's h-condition). Each
+family proves it for itself, in the docstring of its ``sensitivity``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from troth.core.contract import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Peers: TypeAlias = Sequence[tuple[Any, int]]
+    """The peers' models, and how many rows each has."""
+
+Verdict = Literal["proved", "refuted", "undecided"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Whether one provider has a free lie, why, and if so which."""
+
+    verdict: Verdict
+    reason: str
+    margin: float | None = None
+    witness: tuple[Any, Any] | None = None
+
+
+class Price(NamedTuple):
+    """What a lie costs at least, in nats of log score.
+
+    Attributes
+    ----------
+    quadratic
+        A lie that moves the posterior by Δ loses at least this times ‖Δ‖².
+    linear
+        Over all admissible reports, a lie loses at least this times ‖Δ‖; None if they are too many to compare.
+    """
+
+    quadratic: float
+    linear: float | None
+
+
+@runtime_checkable
+class HasSensitivity(Model, Protocol):
+    """A model that knows whether its peers' data tell posteriors apart."""
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Decide for a provider with up to ``rows`` rows whose peers have the given models and rows."""
+        ...
+
+    def price_of_lying(self, rows: int, peers: Peers, low: float, /) -> Price | None:
+        """Return what a lie costs at least if no score falls below ``low``, or None where it is not known."""
+        ...
+
+    def k_rank_condition(self, peers: Peers, /) -> bool | None:
+        """Return whether the paper's k-rank condition holds, or None where it does not apply."""
+        ...
+
+
+def unproved(model: Any) -> Sensitivity:
+    """Return the sensitivity of a model whose predictive distribution may or may not tell posteriors apart."""
+    return Sensitivity("undecided", f"no proof is known for {type(model).__name__}")
+
+
+def refuted_without_data(peers: Peers) -> Sensitivity | None:
+    """Return that every lie is free where no peer has any data, and None where some peer has."""
+    if any(rows for _, rows in peers):
+        return None
+    return Sensitivity("refuted", "peers without data cannot tell anything apart", 0.0, ("any report", "any other"))
+
+
+def one_row_suffices(peers: Peers, reason: str) -> Sensitivity:
+    """Return what follows if one peer row tells any two posteriors apart, for the reason given."""
+    return refuted_without_data(peers) or Sensitivity("proved", reason)

@@ -1,0 +1,73 @@
+"""Whether peers' data tell a provider's reports apart, where reports can be compared one by one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.models.numerics.reports import enumerate_reports
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.core.sensitivity import Peers
+
+_MOST_REPORTS = 360_000
+_MOST_PAIRED_REPORTS = 600
+_FREE = 1e-12
+
+
+def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> Sensitivity:
+    """Decide for counts with a Dirichlet prior: two peer rows suffice, one shows only ratios of posterior counts."""
+    nobody = refuted_without_data(peers)
+    if nobody is not None:
+        return nobody
+    if sum(count for _, count in peers) >= 2:
+        return Sensitivity("proved", "two peer rows determine all posterior counts")
+    if comb(rows + len(prior), rows) > _MOST_REPORTS:
+        return Sensitivity("undecided", "one peer row shows only ratios of counts, and reports are too many to compare")
+    _, reports, _ = enumerate_reports(model, range(rows + 1))
+    posterior = prior + reports
+    shares = (posterior / posterior.sum(axis=1, keepdims=True)).round(12)
+    _, first, which = np.unique(shares, axis=0, return_index=True, return_inverse=True)
+    for i, group in enumerate(which.ravel()):
+        if first[group] != i:
+            reason = "one peer row shows only ratios of counts, and these reports share theirs"
+            return Sensitivity("refuted", reason, 0.0, _pair(reports, int(first[group]), i))
+    return Sensitivity("proved", "no two admissible reports have proportional posterior counts")
+
+
+def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, least: float) -> Sensitivity:
+    """Compare what all admissible reports predict of the peers, if there are not too many.
+
+    Parameters
+    ----------
+    cosines, lengths
+        Cosines between the peers' distributions under each state, and the lengths of these up to a common factor.
+    least
+        The least eigenvalue of the cosines.
+    """
+    labels = model.reduction.width
+    if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
+        return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
+    counts, statistics, _ = enumerate_reports(model, range(rows + 1))
+    log_posterior = np.log(np.array(model.prior)) + statistics
+    posterior = np.exp(log_posterior - model.log_evidence(statistics)[:, None])
+    _, first = np.unique(posterior.round(10), axis=0, return_index=True)
+    pairs = np.array(list(combinations(first, 2)), dtype=np.intp).reshape(-1, 2)
+    difference = (posterior[pairs[:, 0]] - posterior[pairs[:, 1]]) * lengths
+    seen = np.einsum("pi,ij,pj->p", difference, cosines, difference)
+    free = seen <= _FREE * (difference**2).sum(axis=1)
+    if free.any():
+        one, two = pairs[int(np.argmax(free))]
+        return Sensitivity("refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, one, two))
+    margin = float(seen.min(initial=1.0))
+    return Sensitivity("proved", "no two admissible reports predict the same of the peers", margin)
+
+
+def _pair(reports: Array, one: int, two: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    first, second = (tuple(int(n) for n in reports[k]) for k in (one, two))
+    return first, second

@@ -170,7 +170,7 @@ def init(
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(EXAMPLES)}")
     rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
-    daily = daily or RULES[rule].days > 1
+    daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))
     example = EXAMPLES[chosen]
     names = [f"{example.providers} {letter}" for letter in "ABCDEFGH"]
@@ -196,7 +196,7 @@ def _new(folder: Path) -> Path:
 def _init_for(directory: Path, data: Path, found: Guess, rule: str | None, budget: str) -> Path:
     """Write a campaign for given data, which stay where they are."""
     chosen = _rule_named(rule, DEFAULT_RULE)
-    if RULES[chosen].days > 1 and found.day is None:
+    if RULES[chosen]().days > 1 and found.day is None:
         raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
     folder = _new(directory)
     story = f"what {data.name} holds"
@@ -265,7 +265,7 @@ def campaign_text(family: str, example: Example, rule: str, terms: Terms) -> str
         if option.in_file
     )
     shared = f"days = {terms.days}".ljust(25)
-    last = "; the last is paid by its own rule" if RULES[rule].days > 1 else ""
+    last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
     columns = ", ".join(map(_quoted, example.columns))
     model = [f'family = "{family}"', f"columns = [{columns}]         # what the model reads of a row"]

@@ -114,7 +114,7 @@ def options_of(rule: str) -> dict[str, Option]:
 def blank(family: str = "Bernoulli", rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says."""
     typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
-    typed |= {"daily": "yes" if RULES[rule].days > 1 else "", "family": family, "rule": rule}
+    typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     regression = is_regression(family)
     typed |= {"columns": _COLUMNS.get(family, _ONE_COLUMN), "categories": ""}
     typed |= {"target": "y" if regression else "", "intercept": "yes" if regression else ""}

@@ -69,7 +69,7 @@ def init(
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
     rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
-    daily = daily or RULES[rule].days > 1
+    daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))
     shown = FAMILIES[chosen]
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
@@ -95,7 +95,7 @@ def _new(folder: Path) -> Path:
 def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budget: str) -> Path:
     """Write a campaign for given data, which stay where they are."""
     chosen = _rule_named(rule, DEFAULT_RULE)
-    if RULES[chosen].days > 1 and guessed.day is None:
+    if RULES[chosen]().days > 1 and guessed.day is None:
         raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
     folder = _new(directory)
     example = Example(
@@ -167,7 +167,7 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
         if option.in_file
     )
     shared = f"days = {terms.days}".ljust(25)
-    last = "; the last is paid by its own rule" if RULES[rule].days > 1 else ""
+    last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
     limit = f"rows = {terms.rows}".ljust(25) + " # the most rows that a report may have"
     if not terms.limited:

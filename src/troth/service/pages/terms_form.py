@@ -26,7 +26,7 @@ def options_of(rule: str) -> dict[str, Option]:
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says."""
     typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
-    typed |= {"daily": "yes" if RULES[rule].days > 1 else "", "family": family, "rule": rule}
+    typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     typed |= {**_columns_of(family), "intercept": ""}
     typed |= {name: option.text for name, option in options_of(rule).items()}
     typed |= {"bonded": "", "rows": "", "values_low": "", "values_high": ""}

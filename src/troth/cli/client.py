@@ -31,9 +31,7 @@ TheRound = Annotated[
 PasswordStdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 Insecure = Annotated[
     bool,
-    typer.Option(
-        "--insecure", envvar="TROTH_INSECURE", help="Allow http:// to other machines: not encrypted."
-    ),
+    typer.Option("--insecure", envvar="TROTH_INSECURE", help="Allow http:// to other machines: not encrypted."),
 ]
 DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")

@@ -618,7 +618,7 @@ def _bombs() -> Iterator[Case]:
     yield bomb("200 million rows of Parquet", "rows.parquet", many_rows, 413, "more than 2,000,000 values")
     for rows, told, status, says in (
         (20_000_000, 8, 413, "more than 2,000,000 values"),
-        (900_000, 950_000, 422, "states 950,000 rows, but has 900,000"),
+        (900_000, 950_000, 422, "declares 950,000 rows, but has 900,000"),
     ):
         make = partial(told_wrong, rows, told)
         yield bomb(f"{rows} rows of Parquet told as {told}", "rows.parquet", make, status, says)

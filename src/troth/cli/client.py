@@ -167,7 +167,7 @@ def invite(
     if members:
         invited = client.invite_again(chosen, members[0])
     elif identity is None:
-        raise DataError("--identity: say how you verified who this is; nobody may be two providers")
+        raise DataError("--identity: say how you verified who this is; nobody may be a provider twice")
     else:
         invited = client.add_provider(chosen, name=name, identity=identity, group=group)
     _show(invited, as_json, [invited["link"]])

@@ -64,7 +64,7 @@ class Client:
         Parameters
         ----------
         values
-            What stands in the path, and the file where one is sent: bytes, or a path.
+            The values in the path, and the file where one is sent: bytes, or a path.
         watch
             Called with the bytes of the file that are sent, and how many there are.
         fields

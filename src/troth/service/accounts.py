@@ -112,7 +112,7 @@ def set_password(tx: Connection, account: str, password: str) -> None:
 
 
 def check_password(store: Store, name: str, password: str, source: str) -> str:
-    """Return the account that a name and password belong to; too many failures are made to wait.
+    """Return the account that a name and password belong to; after too many failures everybody waits.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
 
 
 def revoke_token(tx: Connection, account: str, token: str) -> None:
-    """End a token of one's own."""
+    """Revoke one of an account's tokens."""
     mine = (tokens.c.id == token) & (tokens.c.account == account)
     if tx.execute(select(tokens.c.id).where(mine)).first() is None:
         raise NotFoundError("there is no such token")

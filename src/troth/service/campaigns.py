@@ -81,7 +81,7 @@ def checked_terms(plain: Any) -> Campaign:
 
 
 def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
-    """Replace the terms of a campaign that nobody has reported to yet; its commitment to a seed is made anew."""
+    """Replace the terms of a campaign without rounds; a new seed is drawn and committed to."""
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
         raise ConflictError("terms cannot change once a round was opened; create a new campaign")
@@ -97,7 +97,7 @@ def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
-    """Return a campaign of one's own; other people's are not there."""
+    """Return a campaign that the user owns; other people's are not found."""
     query = select(campaigns).where(campaigns.c.id == campaign, campaigns.c.owner == user.account)
     row = tx.execute(query.with_for_update(key_share=True) if lock else query).first()
     if row is None or user.role != "analyst":
@@ -106,7 +106,7 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
 
 
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
-    """Return a campaign that one provides data to, and one's membership; revoked ones may still look."""
+    """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
     query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
     member = tx.execute(query).first()
     if member is None or user.role != "provider":
@@ -115,7 +115,7 @@ def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
-    """Return one's campaigns, the latest first: those that one owns, or provides data to."""
+    """Return the campaigns that the user owns or provides data to, the latest first."""
     query = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
     if user.role == "analyst":
         return tx.execute(query.where(campaigns.c.owner == user.account)).all()
@@ -142,9 +142,9 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
     name
         The provider's name in the campaign: in its data, its ledger and its report.
     identity
-        How the analyst knows who this is: an address, a contract, a registration.
+        How the analyst verified who this is: an address, a contract, a registration.
     related
-        A label that providers who belong together share: they are no peers of each other and share one cap.
+        A label that related providers share: they are not compared with each other and share one cap.
     """
     row = owned(tx, user, campaign, lock=True)
     if row.state != "draft":
@@ -205,7 +205,7 @@ def invited_to(tx: Connection, secret: str) -> tuple[Row[Any], Row[Any]]:
 def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
     """Let a provider send no more data; what it sent to an open round is withdrawn.
 
-    What it confirmed to rounds that are closed stands, and so do the others' caps.
+    Its reports to closed rounds stay, and nobody's cap changes.
     """
     owned(tx, user, campaign, lock=True)
     if find_member(tx, campaign, member).revoked is None:

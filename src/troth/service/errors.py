@@ -26,7 +26,7 @@ class ForbiddenError(RefusedError):
 
 
 class NotFoundError(RefusedError):
-    """There is no such thing, or it is somebody else's: the two are not told apart."""
+    """There is no such thing, or it is somebody else's: both look the same."""
 
     status = 404
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,17 +30,22 @@ class TooLargeError(Exception):
     """More values than may be read."""
 
 
-def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells: int, rows: int | None) -> Any:
+def parse(
+    request: Request, folder: str, name: str, kind: str, provider: str, day: Day, cells: int, rows: int | None
+) -> Any:
     """Read a file and return what the server wants to know as plain data: sums and previews, or what is wrong.
 
     Parameters
     ----------
+    folder, name
+        Where the file is; messages have the name alone.
     cells
         The most values that may be read, rows times columns.
     rows
         The most rows that the campaign allows.
     """
-    view = View(request, cells, rows)
+    os.chdir(folder)
+    path, view = name, View(request, cells, rows)
     try:
         declared = None
         if kind in ("parquet", "arrow"):
@@ -51,13 +57,13 @@ def parse(request: Request, path: str, kind: str, provider: str, day: Day, cells
             _refuse_wide(path)
         (report,) = read_own(path, request, provider, day, format=kind, look=view)
         if declared is not None and declared != view.rows:
-            raise DataError(f"states {declared:,} rows, but has {view.rows:,}; the file is damaged")
+            raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
         return {"status": 413, "error": str(error)}
     except Exception as error:  # whatever it is, the file caused it
         if _of_memory(error):
             raise MemoryError from None
-        return {"status": 422, "error": _told(error, kind)[:_MESSAGE_LENGTH]}
+        return {"status": 422, "error": _message(error, kind)[:_MESSAGE_LENGTH]}
     return {"summary": [float(value) for value in report.summary], "preview": view.preview, "columns": view.summary()}
 
 
@@ -87,8 +93,8 @@ class View:
             self._show(batch)
         if self.request.provider in batch.schema.names:
             self._refuse_others(batch.column(self.request.provider))
-        for name, found in self._values.items():
-            self._number(batch.column(name), found)
+        for name, totals in self._values.items():
+            self._add(batch.column(name), totals)
 
     def summary(self) -> list[dict[str, Any]]:
         """Return least, greatest and mean of each column of numbers."""
@@ -106,14 +112,15 @@ class View:
         self.preview += [list(row) for row in zip(*columns, strict=True)]
 
     @staticmethod
-    def _number(array: Any, found: list[float]) -> None:
+    def _add(array: Any, totals: list[float]) -> None:
+        """Add a batch to a column's least, greatest and sum."""
         x = None if array.null_count else as_numbers(array)
         if x is None or not x.size:
-            return  # who adds it up will tell what is wrong
-        found[0] = min(found[0], float(x.min()))
-        found[1] = max(found[1], float(x.max()))
+            return  # the reader will say what is wrong
+        totals[0] = min(totals[0], float(x.min()))
+        totals[1] = max(totals[1], float(x.max()))
         with np.errstate(over="ignore", invalid="ignore"):
-            found[2] += float(x.sum(dtype=np.float64))
+            totals[2] += float(x.sum(dtype=np.float64))
 
     def _refuse_others(self, column: Any) -> None:
         """Refuse rows of several providers before the sums of each are made."""
@@ -123,10 +130,10 @@ class View:
             return
         if len(names) > 1:
             some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-            raise DataError(f"holds rows of {len(names)} providers ({some}); send one's")
+            raise DataError(f"has rows of {len(names)} providers ({some}); send your own alone")
 
 
-def _told(error: Exception, kind: str) -> str:
+def _message(error: Exception, kind: str) -> str:
     if isinstance(error, TrothError):
         return str(error)
     if isinstance(error, UnicodeError):
@@ -146,12 +153,12 @@ def _refuse_text(schema: Any, request: Request) -> None:
 
 
 def _refuse_wide(path: str) -> None:
-    """Refuse a table of so many columns that their types alone take long to tell."""
+    """Refuse a table with so many columns that inferring their types takes long."""
     with pa.input_stream(path) as file:
         head = file.read(_HEAD_BYTES)
     line = head.split(b"\n", 1)[0]
     if max(map(line.count, (b",", b";", b"\t"))) >= MOST_COLUMNS:
-        raise DataError(f"has more than {MOST_COLUMNS:,} columns; keep those that are read")
+        raise DataError(f"has more than {MOST_COLUMNS:,} columns; send only those that are read")
     if len(line) == _HEAD_BYTES:
         raise DataError(f"the line of column names is longer than {_HEAD_BYTES:,} bytes")
 
@@ -171,7 +178,7 @@ def _short(value: Any) -> str:
 
 
 def _of_memory(error: BaseException | None) -> bool:
-    """Tell whether an error came of another that says that memory ran out."""
+    """Tell whether an error was caused by another that says that memory ran out."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True

@@ -1,4 +1,4 @@
-"""How large a request may be: from nobody, signed in or not, is more read into memory than the route needs."""
+"""How large a request may be: no more of it is read into memory than its route needs, whoever sends it."""
 
 from __future__ import annotations
 

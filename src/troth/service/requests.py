@@ -75,7 +75,7 @@ class Terms(Strict):
 
 
 class NewProvider(Strict):
-    """A provider, and how the analyst knows who it is."""
+    """A provider, and how the analyst verified who it is."""
 
     name: Line
     identity: Line

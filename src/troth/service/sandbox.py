@@ -1,4 +1,4 @@
-"""Work on files that nobody vouches for, in a process of its own with limits on memory, processor time and the clock.
+"""Work on untrusted files, in a process of its own with limits on memory, processor time and the clock.
 
 A fresh interpreter takes most of a second to start, and a server with threads must not fork. So a small process with
 all modules loaded waits beside the server, and forks a child for each task (see `troth.service.worker_processes`).
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _START = (
     "import sys; sys.path[:] = {path!r}; from troth.service.worker_processes import serve; serve({socket}, {modules!r})"
 )
-_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 _SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve more address space than they use
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -36,7 +36,7 @@ _SETTINGS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-_START_SECONDS = 30.0  # in which the warm process must be ready, on a busy machine too
+_START_SECONDS = 30.0  # in which the waiting process must be ready, on a busy machine too
 
 
 class OutOfMemoryError(TrothError):
@@ -56,7 +56,7 @@ class UnavailableError(TrothError):
 
 
 class Sandbox:
-    """Runs functions in children of a warm process; threads may share it, and each server process starts its own.
+    """Runs functions in children of a waiting process; threads may share it, and each server process starts its own.
 
     Parameters
     ----------
@@ -92,26 +92,26 @@ class Sandbox:
                 with ours:
                     with theirs:
                         process = self._hand_over(theirs)
-                    found = _converse(ours, task, bounds)
-                if found is not None:
-                    return _answer(found, bounds)
+                    received = _converse(ours, task, bounds)
+                if received is not None:
+                    return _answer(received, bounds)
                 self._discard(process)
         finally:
             self._turn.release()
-        raise UnavailableError("the process that reads files does not start; the server's log tells why")
+        raise UnavailableError("the process that reads files does not start; see the server's log")
 
     def start(self) -> None:
-        """Start the warm process now, so that the first task need not wait for it."""
+        """Start the waiting process now, so that the first task need not wait for it."""
         with self._lock:
             self._ready()
 
     def close(self) -> None:
-        """Stop the warm process and its children; another task would start it again."""
+        """Stop the waiting process and its children; another task would start it again."""
         with self._lock:
             self._stop()
 
     def _forget(self) -> None:
-        """Have no warm process: at first, and in a fork of the server, which must not share its parent's."""
+        """Have no waiting process: at first, and in a fork of the server, which must not share its parent's."""
         self._turn = threading.BoundedSemaphore(self._places)
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
@@ -139,13 +139,13 @@ class Sandbox:
             with theirs:
                 path = [str(Path(entry).absolute()) for entry in sys.path]
                 code = _START.format(path=path, socket=theirs.fileno(), modules=self.modules)
-                kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+                inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
                 self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and code)
                     [sys.executable, "-I", "-c", code],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env=kept | _SETTINGS,
+                    env=inherited | _SETTINGS,
                     cwd="/",
                     start_new_session=True,
                 )
@@ -165,7 +165,7 @@ class Sandbox:
 
 
 def _converse(ours: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:
-    """Send a task and return all that comes back, or None if the warm process is gone."""
+    """Send a task and return all that comes back, or None if the waiting process is gone."""
     allowed = 1.5 * bounds.seconds + 1
     try:
         ours.settimeout(_START_SECONDS)
@@ -206,7 +206,7 @@ def _answer(received: bytes, bounds: Bounds) -> Any:
         raise OutOfTimeError(f"it takes longer than {bounds.seconds:g} s of processor time")
     if status in (-signal.SIGKILL, OUT_OF_MEMORY):
         raise OutOfMemoryError(f"it needs more than {bounds.memory:,} bytes")
-    raise BrokenOffError(f"it broke off with {_named(status)}")
+    raise BrokenOffError(f"it ended with {_named(status)}")
 
 
 def _named(status: int) -> str:

@@ -30,7 +30,7 @@ def serve(
     proxies: str | None = None,
     say: Callable[[str], None],
 ) -> None:
-    """Bring the database up to date, print a link to sign in if nobody has yet, and serve until stopped.
+    """Bring the database up to date, print a sign-in link if nobody has signed in yet, and serve until stopped.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The database: its connections and its transactions. SQLite in one file, or PostgreSQL by URL.
 
-Everything that changes is done inside `Store.write`, which commits before it returns: what was acknowledged is kept.
+Everything that changes is done inside `Store.write`, which commits before it returns: what was acknowledged is stored.
 Times are text in UTC that sorts as time does.
 """
 
@@ -73,7 +73,7 @@ class Store:
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:
     """Wait for transactions that queue for the same, in the order in which they came; some may share their turn.
 
-    PostgreSQL's locks on rows have no order: who wants one alone may wait for as long as others keep sharing it. On
+    PostgreSQL's locks on rows have no order: whoever wants one alone may wait as long as others keep sharing it. On
     SQLite whoever writes is alone anyway.
     """
     if tx.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""A provider's uploaded file becomes its report: whatever the file is, in bounded time and memory, or it is refused."""
+"""A provider's uploaded file becomes its report, or is refused: whatever it is, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class UploadError(DataError):
     Attributes
     ----------
     status
-        As HTTP has it: 413 if it is too large, 415 if its format is unknown, 422 if something is wrong with what it
-        holds, 503 if there is no place to read it now.
+        Of the HTTP response: 413 if it is too large, 415 if its format is unknown, 422 if something is wrong with its
+        content, 503 if too many others are being read.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -85,7 +85,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """What a column of the file holds: least, greatest and mean of numbers, or counts of the most common labels."""
+    """A column of the file: least, greatest and mean of its numbers, or counts of its most common labels."""
 
     name: str
     least: float | None = None
@@ -125,7 +125,7 @@ def read_upload(
     day: Day,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
 ) -> Upload:
-    """Read a file that a provider sent, and refuse what no data of the campaign can be.
+    """Read a file that a provider sent, and refuse what cannot be data of the campaign.
 
     Parameters
     ----------
@@ -160,8 +160,8 @@ def read_upload(
             preview = _shown_statistics(report)
             columns: tuple[ColumnSummary, ...] = ()
         else:
-            found = _read_rows(campaign, path, shown, kind, provider, day, limits)
-            report, preview, columns = _checked(campaign, found, shown, provider, day)
+            answer = _read_rows(campaign, path, shown, kind, provider, day, limits)
+            report, preview, columns = _checked(campaign, answer, shown, provider, day)
             report = replace(report, data_digest=f"sha256:{digest}")
         check_limits(campaign, [report])
         check_possible(campaign, report)
@@ -173,7 +173,7 @@ def read_upload(
 
 
 def printable_name(name: str) -> str:
-    r"""Return the last part of a file's name without signs that do not print, short enough for every file system.
+    r"""Return the last part of a file's name without unprintable characters, short enough for every file system.
 
     Examples
     --------
@@ -194,11 +194,10 @@ def _read_rows(
     width = campaign.request.reduction.width
     bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
-        link = os.path.join(folder, shown)  # noqa: PTH118 (a name such as ".." was made harmless above)
-        os.symlink(path.resolve(), link)  # noqa: PTH211
+        os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
         try:
-            found = SANDBOX.run(
-                parse, campaign.request, link, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
+            answer = SANDBOX.run(
+                parse, campaign.request, folder, shown, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
             )
         except OutOfMemoryError:
             raise UploadError(
@@ -214,19 +213,17 @@ def _read_rows(
             ) from None
         except UnavailableError as error:
             raise UploadError(503, f"{shown}: cannot be read now: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(answer, dict):
         raise UploadError(422, f"{shown}: cannot be read")
-    if "error" in found:
-        status = 413 if found.get("status") == 413 else 422
-        message = str(found["error"]).replace(folder + "/", "").replace(str(path.resolve()), shown)
-        raise UploadError(status, _placed(shown, message))
-    return found
+    if "error" in answer:
+        raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown, str(answer["error"])))
+    return answer
 
 
 def _checked(
     campaign: Campaign, found: dict[str, Any], shown: str, provider: str, day: Day
 ) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
-    """Make sure that a child's answer is what it should be: it may have been taken over by what it read."""
+    """Check everything that a child answers: what it read may have taken it over."""
     reduction = campaign.request.reduction
     try:
         summary = np.array([_number(value) for value in found["summary"]], dtype=np.float64)
@@ -259,7 +256,7 @@ def _number(value: Any) -> float:
 
 
 def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, day: Day) -> Report:
-    """Read a file of statistics here: it is small, and JSON of Python's own library needs no walls."""
+    """Read a file of statistics here: it is small, and safe to parse with the standard library."""
     most = (1 << 16) + 64 * campaign.request.reduction.width
     if path.stat().st_size > most:
         raise UploadError(413, f"{shown}: too large for a file of statistics, which has at most {most:,} bytes")
@@ -288,7 +285,7 @@ def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
     expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
     for signature, what in _SIGNATURES.items():
         if head.startswith(signature) and signature != expected:
-            raise UploadError(415, f"{shown}: is {what}, which its name does not tell; send it under its right name")
+            raise UploadError(415, f"{shown}: is {what}, unlike its name says; give it the right ending")
 
 
 def _digest(path: Path) -> str:
@@ -297,7 +294,7 @@ def _digest(path: Path) -> str:
 
 
 def _placed(shown: str, message: str) -> str:
-    """Return a message that names the file and has only signs that print."""
+    """Return a message that names the file and has only printable characters."""
     message = message if shown in message else f"{shown}: {message}"
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
     return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"

@@ -64,7 +64,7 @@ def serve(place: int, modules: Sequence[str]) -> None:
         import_module(module)
     gc.collect()
     gc.freeze()
-    _Warm(control).run()
+    _WaitingProcess(control).run()
 
 
 class _Absent(MetaPathFinder):
@@ -75,7 +75,7 @@ class _Absent(MetaPathFinder):
             raise ModuleNotFoundError(name=name)
 
 
-class _Warm:
+class _WaitingProcess:
     def __init__(self, control: socket.socket) -> None:
         self.control = control
         self.wake, self.waking = socket.socketpair()  # so that the end of a child ends the wait
@@ -101,7 +101,7 @@ class _Warm:
                     self._begin(socket.socket(fileno=passed[0]))
                 else:
                     self._hang_up(descriptor)
-            self._bury()
+            self._reap()
 
     def _begin(self, job: socket.socket) -> None:
         _send(job, STARTED)
@@ -120,9 +120,9 @@ class _Warm:
         for child, job in self.children.items():
             if job.fileno() == descriptor:
                 self.poll.unregister(job)
-                os.kill(child, signal.SIGKILL)  # nobody waited for it yet, so its number is still its own
+                os.kill(child, signal.SIGKILL)  # it was not waited for yet, so its number is still its own
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         while self.children:
             child, status = os.waitpid(-1, os.WNOHANG)
             if not child:
@@ -176,10 +176,10 @@ def _limit(bounds: Bounds) -> None:
 
 
 def _received(job: socket.socket, length: int) -> bytes:
-    found = bytearray()
-    while len(found) < length:
-        block = job.recv(min(BLOCK, length - len(found)))
+    content = bytearray()
+    while len(content) < length:
+        block = job.recv(min(BLOCK, length - len(content)))
         if not block:
             raise EOFError
-        found += block
-    return bytes(found)
+        content += block
+    return bytes(content)

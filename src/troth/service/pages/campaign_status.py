@@ -1,4 +1,4 @@
-"""How a campaign stands, for its analyst: what was paid, what may still be, and what comes next."""
+"""A campaign's status, for its analyst: what was paid, what may still be paid, and its rounds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CampaignStatus:
 
 
 def campaign_status(tx: Connection, user: User, campaign: str) -> CampaignStatus:
-    """Return how one of the analyst's campaigns stands."""
+    """Return the status of one of the analyst's campaigns."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
     shown = [views.own_round(tx, terms, row) for row in rounds.list_rounds(tx, campaign)]
     waiting = sum(each.state in ("open", "closed") for each in shown)

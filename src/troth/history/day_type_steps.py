@@ -97,7 +97,7 @@ class Labels:
         return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by free logits of the means and by γ, and the shrinkage's information per logit and row."""
+        """Return derivatives by free logits of the means and by γ, and the shrinkage's information per row."""
         by_code, in_all = self._excess(means, dispersion)
         total = by_code.sum(axis=-1)
         slope = (in_all - total) / dispersion[None, :, None]

@@ -22,7 +22,7 @@ from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
-from troth.models.parameter import flag, matrix, parameter, probabilities
+from troth.models.parameters import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-from troth.models.parameter import parameter, positive
+from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 PAGES: dict[str, tuple[str, ...]] = {
-    "models": ("troth.models",),
+    "models": ("troth.models", "troth.models.parameters", "troth.models.first_guess"),
     "mechanisms": ("troth.mechanisms", "troth.mechanisms.divergences"),
     "certificates": ("troth.certificates",),
     "audits": ("troth.audits", "troth.audits.strategies", "troth.audits.rivals"),
@@ -27,6 +27,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.results.result",
         "troth.campaigns.terms",
         "troth.campaigns.starter.examples",
+        "troth.campaigns.starter.demo",
         "troth.campaigns.commit",
         "troth.campaigns.seed",
         "troth.campaigns.statistics_file",
@@ -41,7 +42,8 @@ CAMPAIGNS: dict[str, tuple[str, ...]] = {
     "troth.results.pay": ("pay", "verify", "open_ledger"),
     "troth.results.result": ("Result", "PaidRound"),
     "troth.campaigns.terms": ("Campaign",),
-    "troth.campaigns.starter.examples": ("init", "write_demo"),
+    "troth.campaigns.starter.examples": ("init",),
+    "troth.campaigns.starter.demo": ("write_demo",),
     "troth.campaigns.commit": ("commit",),
     "troth.campaigns.seed": ("Secret",),
     "troth.campaigns.statistics_file": ("make_statistics",),

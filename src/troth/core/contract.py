@@ -131,6 +131,24 @@ class SamplesPosterior(Model, Protocol):
 
 
 @runtime_checkable
+class HasFiniteStates(Model, Protocol):
+    """A model whose θ is one of finitely many states."""
+
+    def posterior_probabilities(self, statistics: Array, /) -> Array:
+        """p(θ | statistics), shape ``(..., state)``; the prior for statistics of zeros."""
+        ...
+
+
+@runtime_checkable
+class NamesParameters(Model, Protocol):
+    """A model that can say in words what its parameters are."""
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the first entries of θ, given the columns of a campaign (None is a constant) and their labels."""
+        ...
+
+
+@runtime_checkable
 class CountsRows(Model, Protocol):
     """A model that knows how many rows stand behind a statistic."""
 
@@ -209,7 +227,7 @@ class HasPaperBounds(Model, Protocol):
 
 
 class Forecast(NamedTuple):
-    """What an own report foretells of its peers' data.
+    """What a report predicts of its peers' data.
 
     Attributes
     ----------
@@ -228,30 +246,30 @@ class Forecast(NamedTuple):
 
 @runtime_checkable
 class PredictsPooledPeers(Model, Protocol):
-    """A model with a known p(data|θ) over finitely many datasets, which can foretell peers' data."""
+    """A model with a known p(data|θ) over finitely many datasets, which can predict peers' data."""
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
-        """Count each possible row behind a statistic of so many rows; counts add over providers of the same model."""
+        """Count each possible row behind a statistic of ``rows`` rows; counts add over providers of the same model."""
         ...
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
-        """Foretell peers, given as models with the counts of all their data, by type or row by row."""
+        """Predict peers, given as models with the counts of all their data, unordered or row by row."""
         ...
 
 
 @runtime_checkable
 class PredictsPeersSeparately(Model, Protocol):
-    """A model that can foretell the data of peers whose rows share an effect, each peer by itself.
+    """A model that can predict the data of peers whose rows share an effect, each peer by itself.
 
-    What a peer's report adds to the others' forecasts are terms that add over peers, whatever their laws.
+    What a peer's report adds to the others' forecasts are terms that add over peers, whatever their models.
     """
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
-        """Terms of reports with so many rows, ``(..., term)``, by type or row by row."""
+        """Terms of reports with ``rows`` rows, ``(..., term)``, unordered or row by row."""
         ...
 
     def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
-        """Foretell peers whose terms add up to these."""
+        """Predict peers whose terms add up to these."""
         ...
 
 
@@ -265,7 +283,7 @@ class Combinable(Model, Protocol):
         ...
 
     def in_space_of(self, reference: Model, /) -> Model:
-        """Return the same law with statistics in the space of ``reference``, or raise and say why not."""
+        """Return the same model with statistics in the space of ``reference``, or raise and say why not."""
         ...
 
 

@@ -17,7 +17,7 @@ from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
-from troth.models.parameter import Parameter, declared_parameters, parameter
+from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
 
@@ -111,10 +111,8 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "NormalUnknownVariance",
-    "Parameter",
     "Poisson",
     "ProviderNormal",
     "from_dict",
-    "parameter",
     "register",
 ]

@@ -21,7 +21,7 @@ from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-from troth.models.parameter import parameter, positive
+from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-from troth.models.parameter import parameter, pseudo_counts
+from troth.models.parameters import parameter, pseudo_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Categorical(Family):
         """Take all probabilities for equally likely."""
         return FirstGuess({"alpha": [1.0] * column.codes}, column.labels)
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label."""
         del columns
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]

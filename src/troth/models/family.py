@@ -16,7 +16,7 @@ from troth.core.sensitivity import unproved
 from troth.core.support import Support
 from troth.models.example import Example
 from troth.models.fitting.marginal_likelihood import fit_prior
-from troth.models.parameter import Parameter, declared_parameters
+from troth.models.parameters import Parameter, declared_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class Family:
     """A family whose rows are i.i.d. given θ and whose design is the number of rows.
 
     A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``. Its fields are hyper-parameters, each
-    declared with `troth.models.parameter.parameter`: numbers or nested tuples of numbers, so that models print,
+    declared with `troth.models.parameters.parameter`: numbers or nested tuples of numbers, so that models print,
     compare, hash and serialise. Here is the rest: the summary is the statistic itself, and the design is the count of
     rows that `rows` reads off a statistic.
     """
@@ -85,7 +85,7 @@ class Family:
         """Return the model of the family's example."""
         return cls(**cls.example_parameters())
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the entries of θ, as `draw_parameters` draws them, for a campaign that reads these columns."""
         del labels
         column = next((name for name in columns if name is not None), "value")

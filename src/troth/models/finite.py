@@ -32,7 +32,7 @@ from troth.models.numerics.rank import (
     peer_cosines,
     squared_singular_value,
 )
-from troth.models.parameter import flag, matrix, parameter, probabilities
+from troth.models.parameters import flag, matrix, parameter, probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

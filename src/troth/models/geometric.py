@@ -17,7 +17,7 @@ from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import beta_moments, day_moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
-from troth.models.parameter import parameter, positive
+from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -41,7 +41,7 @@ from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.likelihood_gaps import widest_spread
 from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
-from troth.models.parameter import Word, non_negative, number, parameter, positive, probabilities, vector_or_matrix
+from troth.models.parameters import Word, non_negative, number, parameter, positive, probabilities, vector_or_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

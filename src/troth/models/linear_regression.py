@@ -19,7 +19,7 @@ from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Rea
 from troth.models.fitting.moments import regression_moments
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
-from troth.models.parameter import parameter, positive
+from troth.models.parameters import parameter, positive
 from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class LinearRegressionUnknownNoise(Regression):
         target="response",
     )
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficients and the noise."""
         return [*super().parameter_names(columns, labels), "variance of the noise"]
 

@@ -20,7 +20,7 @@ from troth.models.fitting.moments import day_moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
-from troth.models.parameter import number, parameter, positive, positive_definite, vector
+from troth.models.parameters import number, parameter, positive, positive_definite, vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ class MultivariateNormal(Family):
     example: ClassVar[Example] = Example("height and weight of a species", ("height", "weight"), "station")
     row_axes: ClassVar[int] = 1
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the mean of each column."""
         del labels
         return [f"mean of {column}" for column in columns]
@@ -256,7 +256,7 @@ class MultivariateNormalUnknownCovariance(Family):
     )
     row_axes: ClassVar[int] = 1
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the mean of each column."""
         del labels
         return [f"mean of {column}" for column in columns]

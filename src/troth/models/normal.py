@@ -24,7 +24,7 @@ from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
-from troth.models.parameter import number, parameter, positive
+from troth.models.parameters import number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

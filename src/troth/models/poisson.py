@@ -22,7 +22,7 @@ from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
-from troth.models.parameter import parameter, positive
+from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,7 +20,7 @@ from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import ray_extremes
 from troth.models.numerics.second_difference import minus_product
-from troth.models.parameter import non_negative, number, parameter, positive
+from troth.models.parameters import non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

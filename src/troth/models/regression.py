@@ -15,7 +15,7 @@ from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
-from troth.models.parameter import parameter, positive_definite, vector
+from troth.models.parameters import parameter, positive_definite, vector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class Regression(Family):
 
     explains_target: ClassVar[bool] = True
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target."""
         del labels
         return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.settle import statistics_of
-from troth.core.contract import Model, SamplesPosterior
+from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -43,24 +43,22 @@ class Belief:
 
 def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
-    names = [report.provider for report in reports]
-    models = campaign.models_for(names)
+    models = campaign.models_for([report.provider for report in reports])
     model: Any = models if isinstance(models, Model) else models[0]
     nothing = statistics_of(model, np.zeros(model.reduction.width)) if not reports else None
     total = statistics_of_reports(models, reports).sum(axis=0) if nothing is None else nothing
-    if hasattr(model, "likelihood") or hasattr(model, "law"):
-        log = np.log(np.array(model.prior)) + total
-        posterior = np.exp(log - log.max())
-        posterior /= posterior.sum()
+    if isinstance(model, HasFiniteStates):
+        prior, posterior = (model.posterior_probabilities(t).tolist() for t in (np.zeros_like(total), total))
         states = [f"state {k + 1}" for k in range(len(posterior))]
-        return [Belief("state of the world", states, list(model.prior), posterior.tolist(), discrete=True)]
-    if not (isinstance(model, SamplesPosterior) and hasattr(model, "draw_parameters")):
+        return [Belief("state of the world", states, prior, posterior, discrete=True)]
+    if not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesData)):
         return []
     rng = np.random.default_rng(20201206)
     prior = np.asarray(model.draw_parameters(rng, (20_000,)))
     posterior = np.asarray(model.draw_posterior(rng, np.broadcast_to(total, (20_000, len(total)))))
-    labels = _parameter_names(campaign, model, prior.shape[-1])
-    return [belief_from_draws(label, prior[:, k], posterior[:, k]) for k, label in enumerate(labels[:6])]
+    names = model.parameter_names(campaign.columns, campaign.categories) if isinstance(model, NamesParameters) else []
+    names = names or [f"parameter {k + 1}" for k in range(prior.shape[-1])]
+    return [belief_from_draws(name, prior[:, k], posterior[:, k]) for k, name in enumerate(names[:6])]
 
 
 def statistics_of_reports(model: Any, reports: list[Report]) -> Array:
@@ -96,27 +94,3 @@ def _density(draws: Array, edges: Array) -> list[float]:
     padded = np.concatenate([counts[:reach][::-1], counts, counts[-reach:][::-1]]).astype(float)
     smooth = np.convolve(padded, kernel / kernel.sum(), mode="same")[reach:-reach]
     return [float(height) for height in smooth / max(smooth.max(), 1e-300)]
-
-
-def _parameter_names(campaign: Campaign, model: Any, count: int) -> list[str]:
-    columns = [name for name in campaign.columns if name is not None]
-    name = type(model).__name__
-    if name == "Categorical":
-        return [f"chance of {label!r}" for label in (campaign.categories or [str(k) for k in range(count)])]
-    if name.startswith("LinearRegression"):
-        features = ["intercept" if column is None else f"coefficient of {column}" for column in campaign.columns[:-1]]
-        return [*features, "variance of the noise"][:count]
-    if name.startswith("MultivariateNormal"):
-        return [f"mean of {column}" for column in columns]
-    value = columns[0] if columns else "value"
-    known = {
-        "Bernoulli": [f"rate of {value}"],
-        "Geometric": ["chance of success"],
-        "NegativeBinomial": ["chance of success"],
-        "Poisson": [f"mean of {value}"],
-        "Exponential": [f"rate of {value}"],
-        "Gamma": [f"rate of {value}"],
-        "Normal": [f"mean of {value}"],
-        "NormalUnknownVariance": [f"mean of {value}", f"variance of {value}"],
-    }
-    return known.get(name, [f"parameter {k + 1}" for k in range(count)])

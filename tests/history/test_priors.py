@@ -21,6 +21,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments
 from troth.history.arrange import from_summaries
+from troth.history.learn import candidates_for
 from troth.history.likelihood import log_marginal
 
 FAMILIES = {
@@ -224,6 +225,31 @@ def test_log_scores_compare_where_the_same_is_left_out(one: Any, two: Any, compa
     assert (one.score_measure == two.score_measure) == comparable
     open_table = models.Finite([0.5, 0.5], [[0.9, 0.2], [0.2, 0.9]], normalised=False)
     assert open_table.score_measure is None
+
+
+def test_a_registered_family_is_fitted_and_tried_like_a_bundled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    monkeypatch.setitem(models.FAMILIES, "Renamed", Renamed)
+    learned: Any = troth.fit(past, "Renamed", noise=1.5)
+    assert type(learned.model) is Renamed
+    assert learned.model_table()["family"] == "Renamed"
+    normal: Any = models.Normal.fit(past, noise=1.5)
+    assert (learned.model.mean, learned.model.scale) == (normal.model.mean, normal.model.scale)
+    assert list(candidates_for(past.reduction)) == ["textbook Normal", "day types", "offsets", "textbook Renamed"]
+    assert learned.model.sensitivity(3, [(learned.model, 2)]).verdict == "proved"
+
+
+def test_a_family_that_says_nothing_about_itself_is_undecided_and_not_fitted() -> None:
+    class Bare(models.Family):
+        pass
+
+    bare = Bare()
+    assert bare.sensitivity(3, [(bare, 2)]).reason == "no proof is known for Bare"
+    assert bare.price_of_lying(3, [(bare, 2)]) is None
+    assert bare.k_rank_condition([(bare, 2)]) is None
+    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    with pytest.raises(ParameterError, match="Bare does not say how its prior is fitted"):
+        Bare.fit(past)
 
 
 def test_missing_reports_are_left_out() -> None:

@@ -80,9 +80,8 @@ class History:
         present = np.zeros(summaries.shape[:2], dtype=bool)
         for day, name, summary in entries:
             if summary.shape != (reduction.width,):
-                raise DataError(
-                    f"day {day!r}, provider {name!r}: a summary has {reduction.width} numbers, not {summary.shape}"
-                )
+                where = f"day {day!r}, provider {name!r}"
+                raise DataError(f"{where}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
             summaries[day_of[day], place_of[name]] += summary
             present[day_of[day], place_of[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)

@@ -12,7 +12,8 @@ from scipy.special import gammaln
 import troth
 from benchmarks.timing import best_time
 from troth.core.reductions import Counts
-from troth.history import History, fit_latent_class, from_summaries
+from troth.history import History, from_summaries
+from troth.models import LatentClass
 
 
 def past(days: int, providers: int, types: int, seed: int = 1) -> History:
@@ -39,17 +40,17 @@ def main() -> None:
     )
     for days, providers, types in ((365, 10, 2), (365, 10, 4), (365, 10, 8), (730, 10, 8), (365, 20, 8), (1460, 10, 8)):
         history = past(days, providers, types)
-        seconds = best_time(lambda h=history, k=types: fit_latent_class(h, "binary", types=k, starts=1), repeats=2)  # type: ignore[misc]
+        seconds = best_time(lambda h=history, k=types: LatentClass.fit(h, "binary", types=k, starts=1), repeats=2)  # type: ignore[misc]
         each = 1e6 * seconds / (days * providers * types)
         print(
             f"{days:>6} {providers:>10} {types:>6} {seconds:>8.2f} {each:>23.1f} "
             f"{seconds / bare(days, providers, types):>17.0f}"
         )
     history = past(365, 10, 8)
-    seconds = best_time(lambda: fit_latent_class(history, "binary"), repeats=1)
+    seconds = best_time(lambda: LatentClass.fit(history, "binary"), repeats=1)
     print(f"\nwith the number of types chosen by held-out days, up to 8: {seconds:.1f} s")
     rule = troth.SyntheticPeers(draws=16)
-    candidates = {"day types": lambda part: fit_latent_class(part, "binary", types=8, starts=1)}
+    candidates = {"day types": lambda part: LatentClass.fit(part, "binary", types=8, starts=1)}
     seconds = best_time(lambda: troth.compare_models(history, candidates, rule), repeats=1)
     print(f"backtest of that model, five blocks, ten lies, ten providers: {seconds:.1f} s")
 

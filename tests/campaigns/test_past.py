@@ -253,7 +253,7 @@ def test_every_family_can_be_fitted_and_backtested(
     [
         (["--spread", "0"], "spread"),
         (["--spread", "nan"], "spread"),
-        (["--family", "Bernoulli", "--types", "3"], "types are for LatentClass"),
+        (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
     ],

@@ -20,14 +20,13 @@ from registry import EXAMPLES
 from troth import models
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import log_pmi
+from troth.core.past import History
 from troth.core.reductions import Counts
 from troth.history import lies
 from troth.history.arrange import from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import compare_models
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
-from troth.history.priors import FittedPrior, fit_prior
-from troth.history.record import History
 
 RULES: dict[str, Any] = {
     "multi-day": troth.MultiDay(exchangeable=True),
@@ -35,8 +34,8 @@ RULES: dict[str, Any] = {
 }
 
 
-def textbook(past: History) -> FittedPrior:
-    return fit_prior("Bernoulli", past)
+def textbook(past: History) -> troth.history.Fitted:
+    return models.Bernoulli.fit(past)
 
 
 @pytest.mark.parametrize("rule", RULES)

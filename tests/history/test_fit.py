@@ -14,17 +14,18 @@ from registry import SOAK, generator
 from troth import models
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.history import History, LatentFit, fit_latent_class, fit_provider_normal
-from troth.history.day_type_steps import law_of
-from troth.history.em import State, day_log_likelihoods, maximise, objective
+from troth.history import History
+from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise, objective
+from troth.models.fitting.day_types.fitted import FittedDayTypes
+from troth.models.fitting.day_types.outcomes import outcome_data
 
 LAWS = ["binary", "categorical", "count", "real"]
 SEEDS = 12 if SOAK else 3
 
 
-def fitted(law: str, seed: int, **options: Any) -> tuple[LatentFit, list[models.LatentClass]]:
+def fitted(law: str, seed: int, **options: Any) -> tuple[FittedDayTypes, list[models.LatentClass]]:
     history, laws = day_types(law, seed, **{k: v for k, v in options.items() if k in ("dispersion", "days")})
-    return fit_latent_class(history, law, types=options.get("types", 3)), laws
+    return models.LatentClass.fit(history, law, types=options.get("types", 3)), laws
 
 
 @pytest.mark.parametrize("dispersed", [True, False])
@@ -50,7 +51,7 @@ def test_parameters_are_recovered_within_their_errors(law: str, dispersed: bool)
 def test_the_penalised_likelihood_never_falls(law: str) -> None:
     """From a bad start, where steps are long: at every step, up to the rounding of a sum of that size."""
     history, _ = day_types(law, 5)
-    data = law_of(history, law, None)
+    data = outcome_data(history, law, None)
     rng = generator(1)
     for dispersion in (data.start, 30 * data.start, data.low):
         weights = rng.dirichlet(np.ones(4), size=len(history.days))
@@ -63,7 +64,7 @@ def test_the_penalised_likelihood_never_falls(law: str) -> None:
         assert steps.min() >= -1e-11 * np.abs(trace[0])
         assert steps[0] > 0.1
         assert trace[-1] == pytest.approx(objective(data, end, day_log_likelihoods(data, end)[0]), abs=1e-6)
-    found = fit_latent_class(history, law, types=3)
+    found = models.LatentClass.fit(history, law, types=3)
     assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
 
 
@@ -71,7 +72,7 @@ def test_the_penalised_likelihood_never_falls(law: str) -> None:
 def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
     """The penalised likelihood at the end, against the same with any parameter moved a little."""
     history, _ = day_types(law, 6)
-    data = law_of(history, law, None)
+    data = outcome_data(history, law, None)
     means = data.initial(np.eye(3)[np.arange(len(history.days)) % 3] * 0.8 + 0.2 / 3)
     state = State(
         np.log(np.full(3, 1 / 3)),
@@ -89,7 +90,7 @@ def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
         if law in ("binary", "categorical"):
             moved = moved / moved.sum(axis=-1, keepdims=True)
         size = state.dispersion * np.exp(1e-3 * rng.normal(size=len(state.dispersion)))
-        other = State(state.log_prior, moved, size, state.population, state.centre, state.pull)
+        other = State(state.log_prior, moved, size, state.population, state.centre, state.shrinkage)
         assert objective(data, other, day_log_likelihoods(data, other)[0]) < trace[-1] + 1e-4
 
 
@@ -97,7 +98,7 @@ def test_the_climb_ends_where_no_direction_rises(law: str) -> None:
 def test_the_number_of_types_is_found(law: str) -> None:
     history, _ = day_types(law, 7, days=160, types=3)
     told: list[float] = []
-    found = fit_latent_class(history, law, max_types=5, watch=lambda share, words: told.append(share))
+    found = models.LatentClass.fit(history, law, max_types=5, watch=lambda share, words: told.append(share))
     assert found.types == 3
     assert found.held_out[3][0] > found.held_out[2][0]
     assert told == sorted(told)
@@ -109,7 +110,7 @@ def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch)
     """Likelihoods that a step computes, counted: at most six per day, provider and type, whatever their numbers."""
     for days, providers, types in ((40, 3, 2), (80, 3, 2), (40, 6, 2), (40, 3, 4)):
         history, _ = day_types(law, 14, days=days, providers=providers)
-        data = law_of(history, law, None)
+        data = outcome_data(history, law, None)
         means = data.initial(generator(6).dirichlet(np.ones(types), size=len(history.days)))
         size = np.full(providers, data.start)
         prior = np.log(np.full(types, 1 / types))
@@ -129,13 +130,13 @@ def test_the_work_of_a_step_is_linear(law: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_same_seed_gives_the_same_fit() -> None:
     history, _ = day_types("binary", 8)
-    one, two = (fit_latent_class(history, "binary", types=3, seed=4) for _ in range(2))
+    one, two = (models.LatentClass.fit(history, "binary", types=3, seed=4) for _ in range(2))
     assert one.models == two.models
     assert one.trace == two.trace
 
 
 def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
-    """Clones are pulled together strongly, strangers hardly; a provider with few days is pulled most."""
+    """Clones are shrunk together strongly, strangers hardly; a provider with few days is shrunk most."""
     strict, _ = day_types("binary", 9, providers=6)
     rng = generator(3)
     law = models.LatentClass([0.4, 0.6], "binary", [0.2, 0.6], 0.03)
@@ -146,20 +147,20 @@ def test_providers_are_pooled_as_far_as_they_are_alike() -> None:
         for i in range(6)
         if i or day < 8
     ]
-    alike = fit_latent_class(History.from_reports(reports, Counts(2)), "binary", types=2)
-    assert alike.pull > 5 * fit_latent_class(strict, "binary", types=3).pull
+    alike = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary", types=2)
+    assert alike.shrinkage > 5 * models.LatentClass.fit(strict, "binary", types=3).shrinkage
     means = np.array([model.means for model in alike.models.values()])
     assert np.abs(means - [0.2, 0.6]).max() < 0.06
     assert alike.population.dispersion < 0.06
 
 
-def test_a_provider_without_history_gets_the_population_law() -> None:
+def test_a_provider_without_history_gets_the_population_s_distribution() -> None:
     """Its dispersion holds how much providers differ, so that a stranger's honest data are not unlikely."""
     history, laws = day_types("binary", 10, days=150, providers=8)
-    found = fit_latent_class(history, "binary", types=3)
+    found = models.LatentClass.fit(history, "binary", types=3)
     assert found.model_of("nobody") == found.population
     assert found.population.dispersion > np.mean([m.dispersion for m in found.models.values()])
-    with pytest.raises(troth.DataError, match="'nobody' has no law of its own"):
+    with pytest.raises(troth.DataError, match="'nobody' has no distribution of its own"):
         found.errors["nobody"]
     apart = np.std([np.array(law.means) for law in laws], axis=0).mean()
     p = np.array(found.population.means)
@@ -177,7 +178,7 @@ def test_a_provider_with_too_little_is_noted() -> None:
     ]
     reports += [(day, "new", np.array([5.0, 3.0])) for day in history.days[:3]]
     reports += [(day, "steady", np.array([9.0, 0.0])) for day in history.days]
-    found = fit_latent_class(History.from_reports(reports, Counts(2)), "binary", types=3)
+    found = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary", types=3)
     assert found.models["new"] == found.population
     assert max(found.models["steady"].means) < 0.3
     assert "provider 'new' has 3 days of data, fewer than 5" in found.notes[0]
@@ -198,13 +199,13 @@ def reported(days: int, names: str = "ab", varying: bool = True, rows: int = 1) 
         (reported(20, "a"), "binary", {}, "at least 2 providers"),
         (reported(20, rows=0), "binary", {}, "no rows"),
         (reported(20), "count", {}, "number of rows and the sum"),
-        (reported(20), "bin", {}, "no law 'bin'"),
+        (reported(20), "bin", {}, "no outcome 'bin'"),
         (reported(20), "binary", {"starts": 0}, "starts"),
     ],
 )
 def test_histories_that_teach_nothing_are_refused(reports: Any, law: str, options: Any, message: str) -> None:
     with pytest.raises(troth.TrothError, match=message):
-        fit_latent_class(History.from_reports(reports, Counts(2)), law, **options)
+        models.LatentClass.fit(History.from_reports(reports, Counts(2)), law, **options)
 
 
 def test_values_need_a_spread() -> None:
@@ -212,16 +213,16 @@ def test_values_need_a_spread() -> None:
     reports = [(d, n, [20, 20 * float(rng.normal(d % 2 * 4, 0.5))]) for d in range(40) for n in "abc"]
     history = History.from_reports(reports, Moments())
     with pytest.raises(troth.DataError, match=r"sums of squares .* or spread="):
-        fit_latent_class(history, "real", types=2)
-    found = fit_latent_class(history, "real", types=2, spread=1.0)
+        models.LatentClass.fit(history, "real", types=2)
+    found = models.LatentClass.fit(history, "real", types=2, spread=1.0)
     assert found.models["a"].means == pytest.approx((0.0, 4.0), abs=0.4)
     with pytest.raises(troth.DataError, match="not negative and not centred"):
-        fit_latent_class(history, "count", types=2)
+        models.LatentClass.fit(history, "count", types=2)
 
 
 def test_few_days_per_parameter_have_errors_too() -> None:
     history, _ = day_types("binary", 12, days=30, providers=8)
-    found = fit_latent_class(history, "binary", types=3)
+    found = models.LatentClass.fit(history, "binary", types=3)
     assert np.isfinite(found.errors.of_means).all()
     assert (found.errors.of_means > 0).all()
 
@@ -233,11 +234,11 @@ def test_a_fit_is_a_campaign_file_and_pays() -> None:
     from troth.data.request import Report
 
     history, laws = day_types("binary", 13)
-    found = fit_latent_class(history, "binary", types=3)
+    found = models.LatentClass.fit(history, "binary", types=3)
     campaign = Campaign.from_dict(
         {
             "campaign": {"name": "fitted", "budget": "100.00"},
-            "model": {"columns": ["late"], **found.to_dict()},
+            "model": {"columns": ["late"], **found.model_table()},
             "mechanism": {"rule": "OneTime", "range": "clipped", "low": -4.0},
             "limits": {"rows": 60},
             "data": {"source": "nowhere.csv", "provider": "who"},
@@ -259,7 +260,7 @@ def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
     of_prior, of_offset, of_dispersion = [], [], []
     for seed in range(2 * SEEDS):
         history, laws = normals(seed)
-        found = fit_provider_normal(history)
+        found = models.ProviderNormal.fit(history)
         assert np.diff(found.trace).min() >= -1e-11 * abs(found.trace[0])
         of_prior.append((found.population.mean - 50) / found.errors["mean"])
         of_prior.append((found.population.scale - 4) / found.errors["scale"])
@@ -276,7 +277,7 @@ def test_offsets_and_dispersions_are_recovered_within_their_errors() -> None:
 def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
     """Against the density of each day as one multivariate normal: any move of a parameter lowers it."""
     history, _ = normals(20, days=60, providers=3)
-    found = fit_provider_normal(history)
+    found = models.ProviderNormal.fit(history)
 
     def density(laws: list[models.ProviderNormal]) -> float:
         total = 0.0
@@ -292,13 +293,13 @@ def test_a_normal_fit_maximises_the_marginal_likelihood() -> None:
 
     laws = list(found.models.values())
     best = density(laws)
-    pull = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
+    penalty = 0.5 * sum((m.offset / found.offsets) ** 2 for m in laws)
     for change in ({"scale": 1.15}, {"scale": 0.85}, {"dispersion": 1.2}, {"dispersion": 0.8}):
         (name, factor), *_ = change.items()
         moved = [models.ProviderNormal(**{**_plain(m), name: factor * getattr(m, name)}) for m in laws]
         assert density(moved) < best + 0.05
     shifted = [models.ProviderNormal(**{**_plain(m), "offset": m.offset + 0.4 * (-1) ** i}) for i, m in enumerate(laws)]
-    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - pull
+    assert density(shifted) - 0.5 * sum((m.offset / found.offsets) ** 2 for m in shifted) < best - penalty
 
 
 def _plain(model: models.ProviderNormal) -> dict[str, Any]:
@@ -316,7 +317,7 @@ def test_types_of_counts_do_not_depend_on_their_unit(scale: float) -> None:
         for name in "abcdef"
     ]
     reduction = Moments(support=Support(0, integer=True))
-    found = fit_latent_class(History.from_reports(reports, reduction), "count", types=3)
+    found = models.LatentClass.fit(History.from_reports(reports, reduction), "count", types=3)
     np.testing.assert_allclose(np.array(found.population.means) / (4 * scale), [1, 2, 3], rtol=0.1)
 
 
@@ -330,7 +331,7 @@ def test_types_of_values_do_not_depend_on_the_noise_of_a_row(noise: float) -> No
         for day, kind in enumerate(kinds)
         for name in "abcdef"
     ]
-    found = fit_latent_class(History.from_reports(reports, Moments(squares=True)), "real", types=3)
+    found = models.LatentClass.fit(History.from_reports(reports, Moments(squares=True)), "real", types=3)
     np.testing.assert_allclose(found.population.means, [20, 25, 30], atol=0.5)
 
 
@@ -344,5 +345,5 @@ def test_short_histories_are_fitted_too(days: int) -> None:
         for name in "abcde":
             ones = rng.binomial(20, rate)
             reports.append((day, name, [20.0 - ones, float(ones)]))
-    found = fit_latent_class(History.from_reports(reports, Counts(2)), "binary")
+    found = models.LatentClass.fit(History.from_reports(reports, Counts(2)), "binary")
     assert 1 <= found.types <= 8

@@ -14,7 +14,8 @@ from scipy import stats
 import troth
 from history.worlds import TEXTBOOK, dispersed_days
 from registry import SOAK
-from troth.history import History, compare_models, fit_latent_class, fit_prior
+from troth import models
+from troth.history import History, compare_models
 
 HISTORIES = 12 if SOAK else 3
 RULES: dict[str, Any] = {
@@ -27,10 +28,10 @@ RULES: dict[str, Any] = {
 @pytest.mark.parametrize("law", TEXTBOOK)
 def test_lies_gain_under_the_textbook_and_not_under_the_fitted_law(law: str, rule: str) -> None:
     def textbook(past: History) -> Any:
-        return fit_prior(TEXTBOOK[law], past)
+        return models.FAMILIES[TEXTBOOK[law]].fit(past)
 
     def day_types(past: History) -> Any:
-        return fit_latent_class(past, law, types=3, starts=2)
+        return models.LatentClass.fit(past, law, types=3, starts=2)
 
     alarms = 0
     for seed in range(HISTORIES):

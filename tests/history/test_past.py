@@ -10,9 +10,9 @@ import pytest
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import DataError
+from troth.core.past import statistics_of
 from troth.core.reductions import Counts, Moments
 from troth.history.arrange import from_rows, from_summaries
-from troth.history.convert import statistics_of
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

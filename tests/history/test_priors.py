@@ -18,39 +18,32 @@ from history.worlds import past_of
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import History
 from troth.core.reductions import Counts, Moments
 from troth.history.arrange import from_summaries
+from troth.history.learn import candidates_for
 from troth.history.likelihood import log_marginal
-from troth.history.priors import fit_prior
-from troth.history.record import History
 
-GIVEN = {
-    "finite": ("likelihood",),
-    "finite with zeros": ("likelihood",),
-    "negative binomial": ("r",),
-    "gamma": ("known_shape",),
-}
-LEARNT_OTHERWISE = {"LatentClass", "ProviderNormal"}  # laws that differ by provider are not fitted here
 FAMILIES = {
     name: model
     for name, model in EXAMPLES.items()
-    if getattr(model, "reference", None) is None and type(model).__name__ not in LEARNT_OTHERWISE
+    if getattr(model, "reference", None) is None and not model.provider_effects
 }
 
 
-def fixed_of(name: str, model: Any) -> dict[str, Any]:
-    return {key: getattr(model, key) for key in GIVEN.get(name, ())}
+def given_of(model: Any) -> dict[str, Any]:
+    return {key: getattr(model, key) for key in model.given_parameters}
 
 
 def test_every_conjugate_family_is_fitted() -> None:
     fitted = {type(model).__name__ for model in FAMILIES.values()}
-    assert fitted | LEARNT_OTHERWISE == set(models.FAMILIES) | LEARNT_OTHERWISE
+    assert fitted == {name for name, family in models.FAMILIES.items() if not family.provider_effects}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_prior_is_recovered(name: str) -> None:
     model: Any = FAMILIES[name]
-    found = fit_prior(type(model), past_of(model, 1, days=150), **fixed_of(name, model))
+    found = type(model).fit(past_of(model, 1, days=150), **given_of(model))
     assert not found.at_bound
     for parameter, error in found.errors.items():
         fitted, true = (np.asarray(getattr(m, parameter)) for m in (found.model, model))
@@ -64,7 +57,7 @@ def test_the_fit_beats_the_truth_and_every_neighbour(name: str) -> None:
     """The maximum is a maximum: the true prior and small changes of the fitted one have a lower likelihood."""
     model: Any = FAMILIES[name]
     past = past_of(model, 2, days=60)
-    found = fit_prior(type(model), past, **fixed_of(name, model))
+    found = type(model).fit(past, **given_of(model))
     assert log_marginal(found.model, past).sum() == pytest.approx(found.log_likelihood, rel=1e-9)
     assert log_marginal(model, past).sum() <= found.log_likelihood + 1e-6
     for parameter in found.errors:
@@ -84,7 +77,7 @@ def test_standard_errors_are_the_spread_of_fits() -> None:
     standardised = []
     for _ in range(60):
         ones = rng.binomial(20, rng.beta(2, 5, size=(80, 1)), size=(80, 3))
-        found = fit_prior("Bernoulli", from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
+        found: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
         fitted: Any = found.model
         standardised.append(np.log(fitted.alpha / 2) / (found.errors["alpha"] / fitted.alpha))
     assert 0.7 < np.std(standardised) < 1.4
@@ -96,11 +89,11 @@ def test_the_noise_of_a_normal_needs_no_squares() -> None:
     past = past_of(model, 5, days=120, providers=4)
     assert isinstance(past.reduction, Moments)
     thin = from_summaries(Moments(past.reduction.centre), past.summaries[..., :2])
-    found = fit_prior("Normal", thin)
+    found: Any = models.Normal.fit(thin)
     fitted: Any = found.model
     assert abs(fitted.noise - 1.5) < 5 * found.errors["noise"] < 0.5
     assert abs(fitted.scale - 2) < 5 * found.errors["scale"]
-    given: Any = fit_prior("Normal", thin, noise=1.5)
+    given: Any = models.Normal.fit(thin, noise=1.5)
     assert given.model.noise == 1.5
     assert "noise" not in given.errors
 
@@ -234,20 +227,45 @@ def test_log_scores_compare_where_the_same_is_left_out(one: Any, two: Any, compa
     assert open_table.score_measure is None
 
 
+def test_a_registered_family_is_fitted_and_tried_like_a_bundled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    monkeypatch.setitem(models.FAMILIES, "Renamed", Renamed)
+    learned: Any = troth.fit(past, "Renamed", noise=1.5)
+    assert type(learned.model) is Renamed
+    assert learned.model_table()["family"] == "Renamed"
+    normal: Any = models.Normal.fit(past, noise=1.5)
+    assert (learned.model.mean, learned.model.scale) == (normal.model.mean, normal.model.scale)
+    assert list(candidates_for(past.reduction)) == ["textbook Normal", "day types", "offsets", "textbook Renamed"]
+    assert learned.model.sensitivity(3, [(learned.model, 2)]).verdict == "proved"
+
+
+def test_a_family_that_says_nothing_about_itself_is_undecided_and_not_fitted() -> None:
+    class Bare(models.Family):
+        pass
+
+    bare = Bare()
+    assert bare.sensitivity(3, [(bare, 2)]).reason == "no proof is known for Bare"
+    assert bare.price_of_lying(3, [(bare, 2)]) is None
+    assert bare.k_rank_condition([(bare, 2)]) is None
+    past = past_of(models.Normal(3, 2, 1.5), 4, days=30)
+    with pytest.raises(ParameterError, match="Bare does not say how its prior is fitted"):
+        Bare.fit(past)
+
+
 def test_missing_reports_are_left_out() -> None:
     past = past_of(models.Bernoulli(2, 5), 3, days=40)
     summaries = past.summaries.copy()
     gone = generator(8).random(summaries.shape[:2]) < 0.3
     summaries[gone] = 0
-    some = fit_prior("Bernoulli", from_summaries(past.reduction, summaries))
+    some: Any = models.Bernoulli.fit(from_summaries(past.reduction, summaries))
     assert some.days == int((~gone).any(axis=1).sum())
-    assert fit_prior("Bernoulli", from_summaries(past.reduction, summaries)) == some  # deterministic
+    assert models.Bernoulli.fit(from_summaries(past.reduction, summaries)) == some  # deterministic
 
 
 def test_days_that_do_not_differ_are_said_to() -> None:
     rng = generator(9)
     ones = rng.binomial(20, 0.3, size=(60, 3))
-    found = fit_prior("Bernoulli", from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
+    found: Any = models.Bernoulli.fit(from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1)))
     fitted: Any = found.model
     assert fitted.alpha + fitted.beta > 200
     assert fitted.alpha / (fitted.alpha + fitted.beta) == pytest.approx(0.3, abs=0.05)
@@ -276,11 +294,11 @@ NUMBERS = Moments((0.0,), squares=True)
         ("Gamma", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give known_shape="),
         ("Finite", from_summaries(Counts(2), COINS), {}, "give the table likelihood="),
         ("Finite", from_summaries(Counts(2), COINS), {"likelihood": [[1.0, 0.0], [0.0, 1.0]]}, "day 0: no state"),
-        ("Bernoulli", from_summaries(Counts(2), COINS), {"gamma": 1}, "no parameter 'gamma'"),
+        ("Bernoulli", from_summaries(Counts(2), COINS), {"gamma": 1}, "gamma is not an option"),
         ("Bernoulli", from_summaries(Counts(2), COINS), {"alpha": 1, "beta": 1}, "nothing to fit"),
         ("Cauchy", from_summaries(Counts(2), COINS), {}, "no family 'Cauchy'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(family: str, past: History, fixed: dict[str, Any], message: str) -> None:
     with pytest.raises((DataError, ParameterError), match=message):
-        fit_prior(family, past, **fixed)
+        troth.fit(past, family, **fixed)

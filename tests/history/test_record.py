@@ -40,7 +40,7 @@ def test_some_days_and_providers_are_selected_in_order() -> None:
 
 
 def test_what_is_no_history_is_refused() -> None:
-    with pytest.raises(troth.DataError, match="provider 'a': there must be 2 sums"):
+    with pytest.raises(troth.DataError, match="provider 'a': a summary must have 2 numbers"):
         History.from_reports([(1, "a", [1, 2, 3])], Counts(2))
     ones = np.ones((1, 2, 2))
     with pytest.raises(troth.DataError, match="provider 'a' occurs twice"):

@@ -13,20 +13,20 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, ParameterError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions import Moments
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
-from troth.history.learn import Learned, candidates_for, fit, law_for, model_table
-from troth.models import FAMILIES, LatentClass
-from troth.models.numerics.dispersed import LABELS
+from troth.history.learn import candidates_for, default_family, fit
+from troth.models import FAMILIES, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from troth.core.reductions import Reduction
     from troth.mechanisms import Rule
+    from troth.models.fitting.fitted import Fitted
 
-_KEPT = ("columns", "column", "target", "intercept", "categories")
+_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -87,39 +87,31 @@ def history_digest(history: History) -> str:
     return "sha256:" + sha256(canonical(plain)).hexdigest()
 
 
-def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Learned:
+def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Fitted:
     """Learn the campaign's model from past days.
 
     Parameters
     ----------
     family
-        By default day types with a law and a dispersion per provider, where the data have one column; for several
-        columns the prior of the campaign's own family.
+        By default the first that suits the data and learns each provider by itself, such as day types with a dispersion
+        per provider; where there is none, the prior of the campaign's own family.
     options
         As for `troth.fit`.
     """
-    name = _family(campaign, family)
-    brier = campaign.mechanism is not None and campaign.mechanism.name == "Brier"
-    labels = name == "LatentClass" and law_for(history_sums(campaign)) in LABELS
-    if brier and name in ("LatentClass", "ProviderNormal") and not labels:
+    chosen = _family(campaign, family)
+    if campaign.mechanism is not None and campaign.mechanism.name == "Brier" and history.reduction.labels is None:
         raise ParameterError(
-            f"Brier cannot pay {name} of counts or values, which could be infinitely many: choose another rule, or a "
-            "column of labels"
+            f"Brier cannot pay {chosen.__name__} of counts or values, which could be infinitely many: choose another "
+            "rule, or a column of labels"
         )
-    if name in ("LatentClass", "ProviderNormal"):
-        return fit(history, name, **options)
-    model: Any = campaign.model
-    fixed = {}
-    for needed in ("r", "known_shape", "likelihood", "normalised"):
-        if type(model).__name__ == name and hasattr(model, needed) and needed in _fields(name):
-            fixed[needed] = getattr(model, needed)
-    fixed.pop("normalised", None)
-    return fit(history, name, **fixed, **options)
+    model = campaign.model
+    given = {name: getattr(model, name) for name in chosen.given_parameters if type(model) is chosen}
+    return fit(history, chosen, **given, **options)
 
 
 def fitted_text(
     campaign: Campaign,
-    learned: Learned,
+    learned: Fitted,
     history: History,
     source: str | None = None,
     *,
@@ -128,10 +120,11 @@ def fitted_text(
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
     plain = plain_copy(campaign.plain)
-    kept = {key: plain.get("model", {})[key] for key in _KEPT if key in plain.get("model", {})}
-    table = model_table(learned)
+    columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
+    table = learned.model_table()
     providers = table.pop("providers", {})
-    plain["model"] = {"family": table.pop("family"), **kept, **table, **({"providers": providers} if providers else {})}
+    family = {"family": table.pop("family")}
+    plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
     named = {"source": source, "provider": provider, "day": day}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
@@ -158,22 +151,19 @@ def backtest_campaign(
     Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
     not learnt from a history is a candidate as it stands.
     """
-    reduction = history.reduction
-    found: dict[str, Any] = {}
+    candidates: dict[str, Any] = {}
     if campaign.history is None:
-        found["as declared"] = _fixed(campaign, history)
-    settings: dict[str, Any] = {"seed": seed}
-    if types is None and isinstance(campaign.model, LatentClass) and campaign.history is not None:
-        types = len(campaign.model.prior)
-    if types is not None:
-        settings["types"] = types
-    found |= candidates_for(reduction, spread=spread, **settings)
-    own = type(campaign.model).__name__
-    if own not in ("LatentClass", "ProviderNormal") and f"textbook {own}" not in found:
-        found[f"fitted {own}"] = lambda past: fit_campaign(campaign, past, own)
+        candidates["as declared"] = _fixed(campaign, history)
+    own = type(campaign.model)
+    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
+    if types is None and campaign.history is not None and isinstance(campaign.model, Family):
+        settings |= campaign.model.refit_options
+    candidates |= candidates_for(history.reduction, **settings)
+    if issubclass(own, Family) and not own.suits_reduction(history.reduction):
+        candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own.__name__)
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
-    return compare_models(history, found, _payer(campaign, history), folds=folds, seed=seed, **options)
+    return compare_models(history, candidates, _payer(campaign, history), folds=folds, seed=seed, **options)
 
 
 def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:
@@ -203,18 +193,16 @@ def _fixed(campaign: Campaign, history: History) -> Any:
     return combine([campaign.model, *(campaign.model_of(name) for name in history.providers)])[1:]
 
 
-def _family(campaign: Campaign, family: str | None) -> str:
+def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if family is None:
-        reduction = history_sums(campaign)
-        single = isinstance(reduction, Counts) or reduction.columns == 1
-        return "LatentClass" if single else type(campaign.model).__name__
-    chosen = closest(family, tuple(FAMILIES))
-    if chosen is None:
+        return default_family(history_sums(campaign)) or _own_family(campaign)
+    name = closest(family, tuple(FAMILIES))
+    if name is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    if chosen == "LatentClass":
-        law_for(history_sums(campaign))
-    return chosen
+    return FAMILIES[name]
 
 
-def _fields(family: str) -> Mapping[str, Any]:
-    return {f.name: f for f in dataclasses.fields(FAMILIES[family]) if f.init}
+def _own_family(campaign: Campaign) -> type[Family]:
+    if not isinstance(campaign.model, Family):
+        raise ParameterError(f"{type(campaign.model).__name__} does not say how it is fitted to past days")
+    return type(campaign.model)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from troth.core.contract import Array, Generator, Model, SamplesPosterior, SamplesStatistics
+from troth.core.contract import (
+    Array,
+    Generator,
+    HasExpectedEvidence,
+    HasSupport,
+    Model,
+    SamplesPosterior,
+    SamplesStatistics,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,27 +73,26 @@ def find_near_duplicates(
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     models = [model] * len(t) if isinstance(model, Model) else list(model)
-    found: list[NearDuplicates] = []
+    pairs: list[NearDuplicates] = []
     members: dict[Any, list[int]] = {}
     for provider, one in enumerate(models):
         members.setdefault(one, []).append(provider)
     for one, places in members.items():
         where = np.array(places, dtype=np.intp)
         sizes = None if rows is None else np.broadcast_to(np.asarray(rows, dtype=np.float64), len(t))[where]
-        found += _near(one, t[where], sizes, where, level, rng, draws)
+        pairs += _near(one, t[where], sizes, where, level, rng, draws)
         if _continuous(one):
-            found += _multiples(t[where], where)
+            pairs += _multiples(t[where], where)
     if datasets is not None and all(_continuous(one) for one in members):
-        found += _shared_rows(datasets)
+        pairs += _shared_rows(datasets)
     return sorted(
-        {(pair.providers, pair.why): pair for pair in found}.values(),
+        {(pair.providers, pair.why): pair for pair in pairs}.values(),
         key=lambda pair: pair.providers,
     )
 
 
 def _continuous(model: Any) -> bool:
-    support = getattr(model, "support", None)
-    return support is None or not support.integer
+    return not (isinstance(model, HasSupport) and model.support.integer)
 
 
 def _near(
@@ -97,11 +104,11 @@ def _near(
     try:
         designs = model.design(t)
     except TypeError:
-        if rows is None or not hasattr(model, "plan"):
+        if rows is None or not isinstance(model, HasExpectedEvidence):
             return []  # a design that statistics do not tell
         designs = model.plan(rows)
-    pairs = len(t) * (len(t) - 1) / 2
-    found = []
+    possible_pairs = len(t) * (len(t) - 1) / 2
+    alike = []
     for group in _groups(np.round(designs, 6)):
         first = np.nan_to_num(t[group[0]], neginf=-1e6)
         theta = model.draw_posterior(rng, np.broadcast_to(t[group[0]], (draws, t.shape[1])))
@@ -113,16 +120,15 @@ def _near(
         scaled = np.nan_to_num(t[group], neginf=-1e6)[:, varying] / spread[varying]
         nearest = (np.abs(fresh[:, varying] - first[varying]) / spread[varying]).max(axis=1)
         same = float((nearest < 1e-9).mean())
-        if same > level / pairs / 2:
+        if same > level / possible_pairs / 2:
             continue  # discrete, and likely by chance
-        reach = max(level / pairs, 1e-9) if _continuous(model) else 1e-9
+        reach = max(level / possible_pairs, 1e-9) if _continuous(model) else 1e-9
         for i, j in sorted(cKDTree(scaled).query_pairs(reach, p=np.inf)):
             one, two = sorted((int(where[group[i]]), int(where[group[j]])))
             exact = np.array_equal(t[group[i]], t[group[j]])
-            found.append(
-                NearDuplicates((one, two), "the same statistics" if exact else "nearly the same statistics", same)
-            )
-    return found
+            why = "the same statistics" if exact else "nearly the same statistics"
+            alike.append(NearDuplicates((one, two), why, same))
+    return alike
 
 
 def _groups(keys: Array) -> list[NDArray[np.intp]]:
@@ -137,15 +143,15 @@ def _multiples(t: Array, where: NDArray[np.intp]) -> list[NearDuplicates]:
     if len(usable) < 2:
         return []
     size = np.linalg.norm(t[usable], axis=1)
-    found = []
+    multiples = []
     for group in _groups(np.round(t[usable] / size[:, None], 11)):
         smallest = group[int(size[group].argmin())]
         for other in group:
             ratio = float(size[other] / size[smallest])
             if round(ratio) >= 2 and abs(ratio - round(ratio)) < 1e-8:
                 one, two = sorted((int(where[usable[smallest]]), int(where[usable[other]])))
-                found.append(NearDuplicates((one, two), f"the same statistics {round(ratio)} times"))
-    return found
+                multiples.append(NearDuplicates((one, two), f"the same statistics {round(ratio)} times"))
+    return multiples
 
 
 def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:

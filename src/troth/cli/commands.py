@@ -354,7 +354,6 @@ def fit(
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
     from troth.campaigns.terms import Campaign
-    from troth.history.learn import model_table
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
@@ -371,9 +370,9 @@ def fit(
 
         plot_fit(learned, past, plot)
     if as_json:
-        _print_json({"campaign": str(target), "model": model_table(learned), "days": len(past.days)})
+        _print_json({"campaign": str(target), "model": learned.model_table(), "days": len(past.days)})
         return
-    if len(getattr(getattr(learned, "population", None), "prior", "many")) == 1:
+    if learned.uninformative:
         _warn(
             "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
         )

@@ -1,29 +1,24 @@
 """Learn a model from past days, and try the known lies on them before a cent is spent."""
 
+from troth.core.past import History
 from troth.history import lies
 from troth.history.arrange import from_rows, from_summaries
 from troth.history.backtest import backtest
 from troth.history.comparison import ModelComparison, compare_models
 from troth.history.findings import Backtest, PastFinding
-from troth.history.fit import LatentFit, fit_latent_class
 from troth.history.likelihood import log_marginal
-from troth.history.offsets import NormalFit, fit_provider_normal
-from troth.history.priors import FittedPrior, fit_prior
-from troth.history.record import History
+from troth.models.fitting.fitted import Fitted, FittedPrior, FittedProviders
 
 __all__ = [
     "Backtest",
+    "Fitted",
     "FittedPrior",
+    "FittedProviders",
     "History",
-    "LatentFit",
     "ModelComparison",
-    "NormalFit",
     "PastFinding",
     "backtest",
     "compare_models",
-    "fit_latent_class",
-    "fit_prior",
-    "fit_provider_normal",
     "from_rows",
     "from_summaries",
     "lies",

@@ -1,4 +1,4 @@
-"""Histories from what is at hand: arrays of sums, or rows with their provider and day."""
+"""Histories from what is at hand: arrays of summaries, or rows with their provider and day."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.past import History
 from troth.core.reductions import Counts, Moments
-from troth.history.record import History
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def from_summaries(
     reduction: Reduction, summaries: Any, providers: Sequence[Any] = (), days: Sequence[Any] = ()
 ) -> History:
-    """Return the history of an array of sums ``(day, provider, sum)``; a report without rows counts as missing.
+    """Return the history of summaries ``(day, provider, entry)``; a report without rows counts as missing.
 
     Parameters
     ----------
-    declared
-        What the sums are: `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
+    reduction
+        How rows became summaries, such as `troth.core.reductions.Counts` or `troth.core.reductions.Moments`.
     providers, days
         Their names; numbers by default.
 
@@ -36,7 +36,9 @@ def from_summaries(
     """
     array = np.array(summaries, dtype=np.float64)
     if array.ndim != 3 or array.shape[-1] != reduction.width:
-        raise DataError(f"sums must have shape (day, provider, {reduction.width}) for {reduction!r}, not {array.shape}")
+        raise DataError(
+            f"summaries must have shape (day, provider, {reduction.width}) for {reduction!r}, not {array.shape}"
+        )
     names = tuple(str(name) for name in providers) or tuple(str(i) for i in range(array.shape[1]))
     labels = tuple(days) or tuple(range(array.shape[0]))
     present = reduction.rows(np.nan_to_num(array, nan=1.0)) > 0
@@ -48,9 +50,9 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
 
     Parameters
     ----------
-    declared
-        The sums to take. By default codes are counted if all values are whole numbers below 32, and otherwise moments
-        are taken around the mean, squares included.
+    reduction
+        How rows become summaries. By default codes are counted if all values are whole numbers below 32, and otherwise
+        moments are taken around the mean, squares included.
 
     Examples
     --------

@@ -14,11 +14,10 @@ import numpy as np
 
 from troth.core.contract import Array, HasReduction, Model, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.history.convert import statistics_of
+from troth.core.past import History, statistics_of
 from troth.history.findings import Backtest, findings_of
 from troth.history.lies import PastLie, Scene, check_lies
 from troth.history.likelihood import log_marginal, score_measure
-from troth.history.record import History
 from troth.mechanisms.rule import Round, Rule
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from troth.history.intervals import over_days
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from troth.history.record import History
+    from troth.core.past import History
 
 
 _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.contract import HasBaseMeasure
-from troth.history.convert import statistics_of
+from troth.core.past import statistics_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array
-    from troth.history.record import History
+    from troth.core.past import History
 
 
 def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = None) -> Array:

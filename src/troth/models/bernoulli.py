@@ -9,19 +9,23 @@ import numpy as np
 from scipy.special import betaln, gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
-from troth.core.errors import MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import dirichlet_moments
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
@@ -180,3 +184,18 @@ class Bernoulli(Family):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return zeros: the likelihood of rows of 0 and 1 is a function of their counts."""
         return np.zeros(summaries.shape[:-1])
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """Two codes."""
+        return reduction.labels == 2
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' rates vary."""
+        if reduction.labels not in (None, 2):
+            raise DataError(f"Bernoulli needs two codes, but the history has {reduction.labels}: use Categorical")
+        zeros, ones = dirichlet_moments(cls.__name__, summaries, reduction)
+        return {"alpha": Positive(ones), "beta": Positive(zeros)}

@@ -15,16 +15,20 @@ from troth.core.errors import ParameterError
 from troth.core.reductions import Counts, Reduction
 from troth.core.support import Support
 from troth.models.family import Family
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import dirichlet_moments
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Vector
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -126,6 +130,18 @@ class Categorical(Family):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return zeros: the likelihood of codes is a function of their counts."""
         return np.zeros(summaries.shape[:-1])
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """Codes, of which there are not just two."""
+        return reduction.labels not in (None, 2)
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' shares of each code vary."""
+        return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}
 
 
 def count_codes(codes: Array, categories: int) -> Array:

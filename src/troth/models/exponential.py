@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
@@ -12,16 +12,19 @@ from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import day_moments, gamma_moments
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -120,6 +123,18 @@ class Gamma(Family):
         """The product of the values, which the summary does not tell, unless their exponent k − 1 is 0."""
         return "nothing" if self.known_shape == 1 else f"(k − 1) ln x with k = {self.known_shape:g}"
 
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' rates vary."""
+        k = float(fixed.get("known_shape", 1.0))
+        days = day_moments(cls.__name__, summaries, reduction)
+        shape, rate = gamma_moments(k / np.maximum(days.means[:, 0], 1e-300))
+        return {"shape": Positive(shape), "rate": Positive(rate)}
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("known_shape",)
+
 
 @dataclass(frozen=True)
 class Exponential(Gamma):
@@ -144,3 +159,5 @@ class Exponential(Gamma):
     def support(self) -> Support:
         """Zero and above: a clock that rounds may show no wait at all."""
         return Support(0)
+
+    given_parameters: ClassVar[tuple[str, ...]] = ()

@@ -14,6 +14,7 @@ from troth.core.information import check_generator as check_generator
 from troth.core.reductions import Moments
 from troth.core.sensitivity import unproved
 from troth.core.support import Support, as_floats
+from troth.models.fitting.marginal_likelihood import fit_prior
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
+    from troth.core.past import History
     from troth.core.sensitivity import Peers, Price, Sensitivity
+    from troth.models.fitting.fitted import Fitted
+    from troth.models.fitting.free_parameters import FreeParameter
 
 
 LARGEST_PARAMETER = 1e100
@@ -237,6 +241,71 @@ class Family:
     def score_measure(self) -> str | None:
         """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
         return "nothing"
+
+    given_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a history does not tell: a fit must be given them."""
+
+    provider_effects: ClassVar[str] = ""
+    """What a fit learns of each provider by itself, such as ``"offsets"``; empty where all share one model."""
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:  # noqa: ARG003
+        """Tell whether people would try this family first on a history of such summaries."""
+        return False
+
+    @classmethod
+    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:  # noqa: ARG003
+        """Name the options of `fit` for a history of such summaries, beside parameters to keep."""
+        return ()
+
+    @property
+    def refit_options(self) -> Mapping[str, Any]:
+        """Options of `fit` by which a model that was learnt is learnt again in the same size."""
+        return {}
+
+    @classmethod
+    def initial_parameters(
+        cls,
+        summaries: Array,  # noqa: ARG003
+        reduction: Reduction,  # noqa: ARG003
+        fixed: Mapping[str, Any],  # noqa: ARG003
+        /,
+    ) -> dict[str, FreeParameter]:
+        """Return the parameters that are fitted, each written as free numbers around a first guess by moments.
+
+        Parameters
+        ----------
+        summaries
+            Summaries of days with reports, ``(day, provider, entry)``, as ``reduction`` made them.
+        fixed
+            Parameters that are given.
+        """
+        raise ParameterError(f"{cls.__name__} does not say how its prior is fitted: it has no initial_parameters")
+
+    @classmethod
+    def fit(cls, history: History, **options: Any) -> Fitted:
+        """Fit the prior to past days, by maximum marginal likelihood.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        options
+            Parameters to keep as they are given. Some must be given: ``given_parameters``.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.core.reductions import Counts
+        >>> rng = np.random.default_rng(1)
+        >>> ones = rng.binomial(20, rng.beta(2, 6, size=(400, 1)), size=(400, 3))
+        >>> past = troth.history.from_summaries(Counts(2), np.stack([20 - ones, ones], axis=-1))
+        >>> print(troth.models.Bernoulli.fit(past))
+        Bernoulli from 400 days, log-likelihood -12286.824
+          alpha = 1.9959 ± 0.16
+          beta = 6.3735 ± 0.54
+        """
+        return fit_prior(cls, history, options)
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import nnls
@@ -18,6 +18,7 @@ from troth.core.sensitivity import Price, Sensitivity
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.family import Family
+from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
@@ -34,8 +35,10 @@ from troth.models.numerics.rank import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.past import History
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.fitted import FittedPrior
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
@@ -367,6 +370,13 @@ class Finite(Family):
     def score_measure(self) -> str | None:
         """Nothing is left out, unless the table is known only up to a factor per symbol."""
         return "nothing" if self.normalised else None
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
+
+    @classmethod
+    def fit(cls, history: History, *, likelihood: Any = None) -> FittedPrior:  # type: ignore[override]
+        """Fit the weights of the states to past days; the table of p(symbol|state) is given."""
+        return fit_state_weights(cls, history, likelihood)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

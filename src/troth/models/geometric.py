@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln
@@ -12,14 +12,17 @@ from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import beta_moments, day_moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,18 @@ class NegativeBinomial(Family):
         """The binomial coefficient of each count, which the summary does not tell."""
         return f"ln C(x + r − 1, x) with r = {self.r:g}"
 
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' success probabilities vary."""
+        r = float(fixed.get("r", 1.0))
+        days = day_moments(cls.__name__, summaries, reduction)
+        alpha, beta = beta_moments(r / (r + days.means[:, 0]))
+        return {"alpha": Positive(alpha), "beta": Positive(beta)}
+
+    given_parameters: ClassVar[tuple[str, ...]] = ("r",)
+
 
 @dataclass(frozen=True)
 class Geometric(NegativeBinomial):
@@ -136,6 +151,8 @@ class Geometric(NegativeBinomial):
     """
 
     r: float = field(default=1.0, init=False, repr=False)
+
+    given_parameters: ClassVar[tuple[str, ...]] = ()
 
 
 def count_and_sum(data: Array, origin: float = 0.0) -> Array:

@@ -18,6 +18,8 @@ from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
 from troth.models.family import Family, moments, scalar_parameters
+from troth.models.fitting.day_types.fit import fit_day_types
+from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.day_type_cosines import day_type_cosines
@@ -41,8 +43,11 @@ from troth.models.numerics.row_orders import log_orders
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.past import History
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.day_types.fit import Watch
+    from troth.models.fitting.day_types.fitted import FittedDayTypes
 
 _ALL_REPORTS = 1_000_000  # pairs of own and peers' reports that are enumerated for an exact range
 _MOST_ROWS = 1_000_000  # of a report whose probability is added up over all its counts
@@ -369,6 +374,77 @@ class LatentClass(Family):
     def score_measure(self) -> str | None:
         """Of counts, the factorial of each, which the summary does not tell; of labels and values nothing."""
         return "ln x!" if self.law == "count" else "nothing"
+
+    provider_effects: ClassVar[str] = "day types"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of labels or numbers."""
+        return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
+
+    @classmethod
+    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:
+        """Name the options of `fit`; the spread is for values that need not be whole."""
+        options = ("outcome", "types", "max_types", "starts", "seed", "watch")
+        return (*options, "spread") if outcome_of(reduction) == "real" else options
+
+    @property
+    def refit_options(self) -> Mapping[str, Any]:
+        """As many day types as there are."""
+        return {"types": len(self.prior)}
+
+    @classmethod
+    def fit(  # type: ignore[override]
+        cls,
+        history: History,
+        outcome: str | None = None,
+        *,
+        types: int | None = None,
+        max_types: int = 8,
+        starts: int = 4,
+        seed: int = 0,
+        spread: float | None = None,
+        watch: Watch | None = None,
+    ) -> FittedDayTypes:
+        """Learn day types, what each provider reports on each of them and how much its rows move together.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        outcome
+            ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``; what suits the history by default.
+        types
+            How many day types there are; chosen among 1 … ``max_types`` if it is not given.
+        starts
+            How many starts to climb from.
+        seed
+            Of the starts: the same seed gives the same fit.
+        spread
+            Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
+        watch
+            Called with the share of the work that is done, and with words.
+
+        Examples
+        --------
+        >>> import troth
+        >>> counts = {"a": (4, 13), "b": (6, 14)}
+        >>> days = [(d, name, [20 - k[d % 2], k[d % 2]]) for d in range(40) for name, k in counts.items()]
+        >>> learned = LatentClass.fit(troth.History.from_reports(days, Counts(2)), types=2)
+        >>> [round(p, 1) for p in learned.population.prior], [round(p, 2) for p in learned.models["a"].means]
+        ([0.5, 0.5], [0.21, 0.65])
+        """
+        return fit_day_types(
+            cls,
+            history,
+            outcome,
+            types=types,
+            max_types=max_types,
+            starts=starts,
+            seed=seed,
+            spread=spread,
+            watch=watch,
+        )
 
 
 @lru_cache(maxsize=1 << 14)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
+from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.moments import regression_moments
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -151,6 +154,18 @@ class LinearRegression(Regression):
         s, unit = reduction.convert(summaries, self.reduction), self.noise**2
         return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * unit) - s[..., -1] / (2 * unit))
 
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(1 / start.scale),
+            "noise": Positive(start.noise),
+        }
+
 
 @dataclass(frozen=True)
 class LinearRegressionUnknownNoise(Regression):
@@ -244,3 +259,16 @@ class LinearRegressionUnknownNoise(Regression):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −½ ln 2π for each row."""
         return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(start.noise / start.scale),
+            "shape": Positive(3.0),
+            "scale": Positive(2 * start.noise**2),
+        }

@@ -14,6 +14,8 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.family import Family, moments
+from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.moments import day_moments
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Matrix, Vector
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
@@ -190,6 +193,18 @@ class MultivariateNormal(Family):
         spread = np.einsum("ij,...ji->...", np.linalg.inv(noise), scatter)
         return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
 
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre, np.sqrt(days.between)),
+            "covariance": PositiveDefinite(days.scale),
+            "noise": PositiveDefinite(days.noise),
+        }
+
 
 @dataclass(frozen=True)
 class MultivariateNormalUnknownCovariance(Family):
@@ -309,6 +324,19 @@ class MultivariateNormalUnknownCovariance(Family):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −(d/2) ln π for each row."""
         return np.asarray(-summaries[..., 0] * len(self.mean) / 2 * np.log(np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre, np.sqrt(days.between)),
+            "strength": Positive(float(days.strength.mean())),
+            "dof": Positive(4.0, above=len(days.centre) - 1),
+            "scale": PositiveDefinite(2 * days.noise),
+        }
 
 
 def _moments(data: Array, mean: Array) -> Array:

@@ -14,6 +14,8 @@ from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.moments import day_moments
 from troth.models.geometric import count_and_sum
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder, ray_extremes
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -199,6 +202,23 @@ class Normal(Family):
         rows = np.maximum(n, 1.0)
         return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
 
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers that need not be whole."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+            "scale": Positive(days.scale[0]),
+            "noise": Positive(days.noise[0]),
+        }
+
 
 @dataclass(frozen=True)
 class NormalUnknownVariance(Family):
@@ -323,6 +343,19 @@ class NormalUnknownVariance(Family):
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return −½ ln 2π for each row."""
         return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+            "strength": Positive(days.strength[0]),
+            "shape": Positive(3.0),
+            "scale": Positive(2 * days.noise[0] ** 2),
+        }
 
 
 def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, ...]) -> Array:

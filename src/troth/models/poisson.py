@@ -10,19 +10,23 @@ from scipy.special import gammaln
 from scipy.stats import nbinom
 
 from troth.core.contract import Array, Extremes, Generator, Model
+from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.family import Family, moments, scalar_parameters
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import day_moments
 from troth.models.geometric import count_and_sum, draw_poisson
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameter
     from troth.models.numerics.predictive import Exact
 
 
@@ -122,3 +126,17 @@ class Poisson(Family):
     def score_measure(self) -> str | None:
         """The factorial of each count, which the summary does not tell."""
         return "ln x!"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of whole numbers."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and reduction.support.integer
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' rates vary."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)
+        return {"shape": Positive((days.centre**2 / excess)[0]), "rate": Positive((days.centre / excess)[0])}

@@ -12,6 +12,7 @@ from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.family import Family, moments, scalar_parameters
+from troth.models.fitting.offsets import fit_offsets
 from troth.models.geometric import count_and_sum
 from troth.models.normal import normal_log_pmi
 from troth.models.numerics.dispersed import real_weight
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator, Model
+    from troth.core.past import History
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.day_types.fit import Watch
+    from troth.models.fitting.offsets import FittedOffsets
     from troth.models.numerics.predictive import Exact
 
 _GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
@@ -190,3 +194,45 @@ class ProviderNormal(Family):
         """Return the log-density of a report at θ = mean."""
         s = moments_around(summaries, reduction, self.mean + self.offset)
         return dispersed_mean_log_density(s, self.dispersion, self.noise)
+
+    provider_effects: ClassVar[str] = "offsets"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers that need not be whole."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
+
+    @classmethod
+    def fit_options(cls, _: Reduction, /) -> tuple[str, ...]:
+        """Name the options of `fit`."""
+        return ("spread", "watch")
+
+    @classmethod
+    def fit(  # type: ignore[override]
+        cls, history: History, *, spread: float | None = None, watch: Watch | None = None
+    ) -> FittedOffsets:
+        """Learn the prior of a day's mean, and each provider's offset and dispersion.
+
+        Parameters
+        ----------
+        history
+            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+        spread
+            Standard deviation of values within a day, where the history has no sums of squares.
+        watch
+            Called with the share of the work that is done, and with words.
+
+        Examples
+        --------
+        >>> import troth
+        >>> rng = np.random.default_rng(1)
+        >>> reports = []
+        >>> for day, theta in enumerate(rng.normal(20, 3, 60)):
+        ...     for name, offset in (("a", -1.0), ("b", 1.0)):
+        ...         x = theta + offset + rng.normal(0, 0.5) + rng.normal(0, 1, 30)
+        ...         reports.append((day, name, Moments(squares=True).of_rows(x[:, None])))
+        >>> learned = ProviderNormal.fit(troth.History.from_reports(reports, Moments(squares=True)))
+        >>> 1.7 < learned.models["b"].offset - learned.models["a"].offset < 2.3
+        True
+        """
+        return fit_offsets(cls, history, spread=spread, watch=watch)

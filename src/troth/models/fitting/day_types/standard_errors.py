@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.history.em import day_log_likelihoods
+from troth.models.fitting.day_types.em import day_log_likelihoods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
-    from troth.history.day_type_steps import AnyLaw
-    from troth.history.em import State
+    from troth.models.fitting.day_types.em import State
+    from troth.models.fitting.day_types.outcomes import OutcomeData
 
 _DAYS_PER_PARAMETER = 3
 
@@ -41,24 +41,24 @@ class Errors:
 
     def __getitem__(self, provider: str) -> dict[str, Any]:
         if provider not in self.providers:
-            raise DataError(f"provider {provider!r} has no law of its own in this fit")
+            raise DataError(f"provider {provider!r} has no distribution of its own in this fit")
         place = self.providers.index(provider)
         return {"means": self.of_means[place], "dispersion": float(self.of_dispersion[place])}
 
 
-def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Errors:
+def standard_errors(data: OutcomeData, state: State, providers: Sequence[str]) -> Errors:
     """Return standard errors from the information Σ_d s_d s_dᵀ, s_d the score of day d averaged over its type.
 
-    To it comes what the pull towards the population is worth. With fewer than three days per parameter providers are
-    taken one by one, as if the others' parameters were known.
+    To it comes what the shrinkage towards the population is worth. With fewer than three days per parameter providers
+    are taken one by one, as if the others' parameters were known.
     """
-    _, posterior = day_log_likelihoods(law, state)
-    by_mean, by_dispersion, worth = law.scores(state.means, state.dispersion)
+    _, posterior = day_log_likelihoods(data, state)
+    by_mean, by_dispersion, worth = data.scores(state.means, state.dispersion)
     days, people, types, free = by_mean.shape
     of_means = (posterior[:, None, :, None] * by_mean).reshape(days, people, types * free)
     of_dispersion = np.einsum("dk,dik->di", posterior, by_dispersion)
     of_prior = (posterior - np.exp(state.log_prior))[:, :-1]
-    extra = np.concatenate([state.pull * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
+    extra = np.concatenate([state.shrinkage * worth.reshape(people, -1), np.zeros((people, 1))], axis=1)
     blocks = np.concatenate([of_means, of_dispersion[..., None]], axis=-1)
     size = blocks.shape[-1]
     if days >= _DAYS_PER_PARAMETER * (people * size + types - 1):
@@ -76,8 +76,8 @@ def standard_errors(law: AnyLaw, state: State, providers: Sequence[str]) -> Erro
     return Errors(
         tuple(providers),
         _prior_errors(np.exp(state.log_prior), logits),
-        law.errors(state.means, of_type),
-        law.natural_errors(state.dispersion, errors),
+        data.errors(state.means, of_type),
+        data.natural_errors(state.dispersion, errors),
     )
 
 

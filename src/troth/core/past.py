@@ -1,4 +1,4 @@
-"""Past days as sums over rows, by day and provider: all that a model is learnt from."""
+"""Past days as summaries by day and provider: all that a model is learnt from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array
+    from troth.core.contract import Array, HasReduction
     from troth.core.reductions import Reduction
 
 
@@ -25,11 +25,11 @@ class History:
     Attributes
     ----------
     days
-        LabelSteps of the days, in order.
+        Labels of the days, in order.
     providers
         Names.
     summaries
-        What rows add up to, ``(day, provider, sum)``; zeros where a provider did not report.
+        What rows add up to, ``(day, provider, entry)``; zeros where a provider did not report.
     present
         Who reported on which day, ``(day, provider)``.
     reduction
@@ -54,8 +54,8 @@ class History:
         shape = (len(self.days), len(self.providers))
         if summaries.shape != (*shape, self.reduction.width) or present.shape != shape:
             raise DataError(
-                f"sums of {shape[0]} days and {shape[1]} providers must have shape {(*shape, self.reduction.width)}, "
-                f"not {summaries.shape}, and present {shape}, not {present.shape}"
+                f"summaries of {shape[0]} days and {shape[1]} providers must have shape "
+                f"{(*shape, self.reduction.width)}, not {summaries.shape}, and present {shape}, not {present.shape}"
             )
         for name, labels in (("day", self.days), ("provider", self.providers)):
             if len(set(labels)) < len(labels):
@@ -71,19 +71,18 @@ class History:
 
     @classmethod
     def from_reports(cls, reports: Iterable[tuple[Any, str, Any]], reduction: Reduction) -> History:
-        """Arrange reports (day, provider, sums); days and providers are sorted, reports of one day and provider add."""
-        entries = [(day, name, np.asarray(summaries, dtype=np.float64)) for day, name, summaries in reports]
+        """Arrange reports (day, provider, summary), sorted by day and provider; those of one day and provider add."""
+        entries = [(day, name, np.asarray(summary, dtype=np.float64)) for day, name, summary in reports]
         days = sorted({day for day, _, _ in entries})
         providers = sorted({name for _, name, _ in entries})
         day_of, place_of = ({label: i for i, label in enumerate(labels)} for labels in (days, providers))
         summaries = np.zeros((len(days), len(providers), reduction.width))
         present = np.zeros(summaries.shape[:2], dtype=bool)
-        for day, name, values in entries:
-            if values.shape != (reduction.width,):
-                raise DataError(
-                    f"day {day!r}, provider {name!r}: there must be {reduction.width} sums, not of shape {values.shape}"
-                )
-            summaries[day_of[day], place_of[name]] += values
+        for day, name, summary in entries:
+            if summary.shape != (reduction.width,):
+                where = f"day {day!r}, provider {name!r}"
+                raise DataError(f"{where}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
+            summaries[day_of[day], place_of[name]] += summary
             present[day_of[day], place_of[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)
 
@@ -103,6 +102,15 @@ class History:
             self.present[np.ix_(rows, columns)],
             self.reduction,
         )
+
+
+def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Array:
+    """Return a model's statistics of past summaries, which ``given`` made.
+
+    A history is added up once. A model that is fitted later has another prior mean, and wants its moments around that:
+    a reduction converts summaries without the rows.
+    """
+    return np.asarray(model.from_summary(given.convert(summaries, model.reduction)), dtype=np.float64)
 
 
 def _places(what: str, labels: tuple[Any, ...], chosen: Sequence[Any] | None) -> list[int]:

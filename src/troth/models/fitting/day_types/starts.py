@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.history.em import State, day_log_likelihoods, maximise
+from troth.models.fitting.day_types.em import State, day_log_likelihoods, maximise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from troth.core.contract import Array, Generator
-    from troth.history.day_type_steps import AnyLaw
+    from troth.models.fitting.day_types.outcomes import OutcomeData
 
 _CLUSTERINGS = 12  # of which the tightest is a start
 _BURN = 12
@@ -22,28 +22,28 @@ _ROUNDS = 12
 _TRIED = 2  # pairs to merge, and types to split
 
 
-def climb(law: AnyLaw, types: int, rng: Generator, starts: int, steps: int, tolerance: float) -> State:
+def climb(data: OutcomeData, types: int, rng: Generator, starts: int, steps: int, tolerance: float) -> State:
     """Take some steps from every start and all the others from the best; then merge and split types while it helps."""
-    points = unusualness(law)
-    begun = [maximise(law, _start(law, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
-    state = max(begun, key=lambda found: found[1][-1])[0]
-    state, trace = maximise(law, state, steps, tolerance)
+    points = unusualness(data)
+    begun = [maximise(data, _start(data, points, types, rng, k), _BURN) for k in range(1 if types == 1 else starts)]
+    state = max(begun, key=lambda climb: climb[1][-1])[0]
+    state, trace = maximise(data, state, steps, tolerance)
     reached = trace[-1]
     for _ in range(_ROUNDS if types > 2 else 0):
-        tried = [maximise(law, candidate, _BURN) for candidate in _rearranged(law, points, state)]
+        tried = [maximise(data, candidate, _BURN) for candidate in _rearranged(data, points, state)]
         if not tried:
             break
-        best = max(tried, key=lambda found: found[1][-1])
+        best = max(tried, key=lambda climb: climb[1][-1])
         if not best[1][-1] > reached:
             break
-        state, trace = maximise(law, best[0], steps, tolerance)
+        state, trace = maximise(data, best[0], steps, tolerance)
         reached = trace[-1]
     return state
 
 
-def unusualness(law: AnyLaw) -> Array:
+def unusualness(data: OutcomeData) -> Array:
     """Each day's averages as deviations from the provider's own mean, in its own standard deviations, 0 if absent."""
-    features, seen = law.averages, (law.rows > 0)[..., None]
+    features, seen = data.averages, (data.rows > 0)[..., None]
     count = np.maximum(seen.sum(axis=0), 1)
     middle = (features * seen).sum(axis=0) / count
     size = np.sqrt((((features - middle) * seen) ** 2).sum(axis=0) / count)
@@ -51,20 +51,20 @@ def unusualness(law: AnyLaw) -> Array:
     return np.asarray(z.reshape(len(z), -1))
 
 
-def _start(law: AnyLaw, points: Array, types: int, rng: Generator, turn: int) -> State:
+def _start(data: OutcomeData, points: Array, types: int, rng: Generator, turn: int) -> State:
     """Return a state for the tightest of several clusterings, later for single ones."""
-    found = [_clusters(points, types, rng) for _ in range(_CLUSTERINGS if turn == 0 else 1)]
-    labels = min(found, key=lambda pair: pair[1])[0]
+    clusterings = [_clusters(points, types, rng) for _ in range(_CLUSTERINGS if turn == 0 else 1)]
+    labels = min(clusterings, key=lambda pair: pair[1])[0]
     weights = np.full((len(labels), types), 0.1 / types)
     weights[np.arange(len(labels)), labels] += 0.9
-    means = law.initial(weights)
-    dispersion = np.full(len(means), law.start)
-    return State(_log_shares(weights), means, dispersion, law.population(means), float(np.log(law.start)), 1.0)
+    means = data.initial(weights)
+    dispersion = np.full(len(means), data.start)
+    return State(_log_shares(weights), means, dispersion, data.population(means), float(np.log(data.start)), 1.0)
 
 
-def _rearranged(law: AnyLaw, points: Array, state: State) -> Iterator[State]:
+def _rearranged(data: OutcomeData, points: Array, state: State) -> Iterator[State]:
     """Merge two types that share days or are near each other, and split one whose days fall into two clusters best."""
-    _, posterior = day_log_likelihoods(law, state)
+    _, posterior = day_log_likelihoods(data, state)
     size = posterior.sum(axis=0)
     shared = (posterior.T @ posterior) / np.maximum(np.minimum(size[:, None], size[None]), 1e-9)
     far = ((state.population[:, None] - state.population[None]) ** 2).reshape(state.types, state.types, -1).sum(axis=-1)
@@ -86,8 +86,8 @@ def _rearranged(law: AnyLaw, points: Array, state: State) -> Iterator[State]:
             days, second, _ = halves[k]
             moved = days[second]
             weights[moved, b], weights[moved, k] = weights[moved, k], 0.0
-            means = law.initial(weights)
-            yield replace(state, log_prior=_log_shares(weights), means=means, population=law.population(means))
+            means = data.initial(weights)
+            yield replace(state, log_prior=_log_shares(weights), means=means, population=data.population(means))
 
 
 def _log_shares(weights: Array) -> Array:
@@ -127,5 +127,5 @@ def _clusters(points: Array, count: int, rng: Generator) -> tuple[Array, float]:
         for k in range(count):
             if (labels == k).any():
                 centres[k] = points[labels == k].mean(axis=0)
-    found = squares(centres)
-    return found.argmin(axis=1), float(found.min(axis=1).sum())
+    distances = squares(centres)
+    return distances.argmin(axis=1), float(distances.min(axis=1).sum())

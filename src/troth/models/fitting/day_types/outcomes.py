@@ -1,9 +1,9 @@
-"""What a fit needs to know of each law: likelihoods, steps that raise them, and scores.
+"""What a fit needs to know of each kind of outcome: likelihoods, steps that raise them, and scores.
 
-Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are pulled towards those of the population
-by ``pull`` rows' worth of Kullback-Leibler divergence, −pull·KL(population ‖ provider), and by ``_ANCHOR`` rows towards
-the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the geometric
-one of its providers (the arithmetic one of values).
+Axes are ``(day, provider, type)``, of labels also ``code``. Providers' means are shrunk towards those of the population
+by ``shrinkage`` rows' worth of Kullback-Leibler divergence, −shrinkage·KL(population ‖ provider), and by ``_ANCHOR``
+rows towards the mean of everything, so that no probability reaches 0. The population's mean that maximises this is the
+geometric one of its providers (the arithmetic one of values).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from scipy.special import digamma, xlogy
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Counts, Moments
 from troth.models.numerics.dispersed import (
+    LABELS,
     count_log_likelihood,
     labels_log_likelihood,
     real_log_likelihood,
@@ -25,7 +26,8 @@ from troth.models.numerics.dispersed import (
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
-    from troth.history.record import History
+    from troth.core.past import History
+    from troth.core.reductions import Reduction
 
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
@@ -38,14 +40,14 @@ Who: TypeAlias = slice | NDArray[np.intp]
 _OF_THE_UNEXPLAINED = 3.0  # the share of it that is taken for spread, where one row a day does not tell
 
 
-class Steps(NamedTuple):
+class Step(NamedTuple):
     """Where to go: providers' means, and the derivative of each day's log-likelihood by the logarithm of dispersion."""
 
     means: Array
     slope: Array
 
 
-class LabelSteps:
+class LabelData:
     """Binary and categorical rows. The working dispersion is γ = ρ/(1 − ρ)."""
 
     low, high, start = 1e-5, 20.0, 0.05
@@ -78,18 +80,18 @@ class LabelSteps:
         s = 1 / dispersion
         return by_code, (s * (digamma(s + self.rows) - digamma(s)))[..., None]
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
         """Raise a lower bound: lnΓ(a + n) − lnΓ(a) ≥ a₀(ψ(a₀ + n) − ψ(a₀)) ln a + const, equal at a₀ (Minka)."""
         by_code, in_all = self._excess(means, dispersion)
-        totals = np.einsum("dk,dikc->ikc", weights, by_code) + pull * population + _ANCHOR * self.overall
+        totals = np.einsum("dk,dikc->ikc", weights, by_code) + shrinkage * population + _ANCHOR * self.overall
         slope = np.einsum("dk,dik->di", weights, in_all - by_code.sum(axis=-1))
-        return Steps(totals / totals.sum(axis=-1, keepdims=True), slope)
+        return Step(totals / totals.sum(axis=-1, keepdims=True), slope)
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
         apart = xlogy(population, population) - population * np.log(means)
         anchored = self.overall * np.log(self.overall / means)
-        return np.asarray(-pull * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
+        return np.asarray(-shrinkage * apart.sum(axis=(1, 2)) - _ANCHOR * anchored.sum(axis=(1, 2)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
@@ -97,7 +99,7 @@ class LabelSteps:
         return np.asarray(middle / middle.sum(axis=-1, keepdims=True))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by free logits of the means and by γ, and the pull's information on a logit per row."""
+        """Return derivatives by free logits of the means and by γ, and a row's worth of shrinkage for each logit."""
         by_code, in_all = self._excess(means, dispersion)
         total = by_code.sum(axis=-1)
         slope = (in_all - total) / dispersion[None, :, None]
@@ -115,7 +117,7 @@ class LabelSteps:
         return population * (1 - population)
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
-        """Variance that the law itself gives to an estimate of a mean."""
+        """Variance that an estimate of a mean has by chance."""
         worth = self.rows / (1 + np.maximum(self.rows - 1, 0.0) * _rho(dispersion))
         days = np.maximum(np.einsum("dk,di->ik", weights, worth), 1e-9)
         return np.asarray(means * (1 - means) / days[..., None])
@@ -134,8 +136,8 @@ class LabelSteps:
         return errors / (1 + dispersion) ** 2
 
 
-class CountSteps:
-    """CountSteps whose rates share a gamma effect; the dispersion is the effect's variance δ."""
+class CountData:
+    """Counts whose rates share a gamma effect; the dispersion is the effect's variance δ."""
 
     low, high, start = 1e-5, 100.0, 0.1
 
@@ -162,15 +164,15 @@ class CountSteps:
         total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
         return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
         """Fisher scoring of ln λ, and the slope in ln δ."""
         rate, slope = self._slopes(means, dispersion)
-        pull, anchor = pull * self.worth, _ANCHOR * self.worth
-        up = np.einsum("dk,dik->ik", weights, rate) + pull * (population - means) + anchor * (self.overall - means)
+        shrinkage, anchor = shrinkage * self.worth, _ANCHOR * self.worth
+        up = np.einsum("dk,dik->ik", weights, rate) + shrinkage * (population - means) + anchor * (self.overall - means)
         n = self.rows[..., None] * means
         information = np.einsum("dk,dik->ik", weights, n / (1 + n * dispersion[:, None]))
-        step = np.clip(up / (information + (pull + anchor) * means), -_REACH, _REACH)
-        return Steps(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
+        step = np.clip(up / (information + (shrinkage + anchor) * means), -_REACH, _REACH)
+        return Step(means * np.exp(step), np.einsum("dk,dik->di", weights, slope * dispersion[:, None]))
 
     def _slopes(self, means: Array, dispersion: Array) -> tuple[Array, Array]:
         """Return derivatives of each day's log-likelihood by ln λ and by δ."""
@@ -181,18 +183,18 @@ class CountSteps:
         slope = np.log1p(n * delta) / delta**2 - (total + 1 / delta) * n / spare + shared[..., None]
         return (total - n) / spare, slope
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
         apart = population * np.log(population / means) - population + means
         anchored = self.overall * np.log(self.overall / means) - self.overall + means
-        return np.asarray(-self.worth * (pull * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
+        return np.asarray(-self.worth * (shrinkage * apart.sum(axis=1) + _ANCHOR * anchored.sum(axis=1)))
 
     def population(self, means: Array) -> Array:
         """Geometric mean over providers, by type."""
         return np.asarray(np.exp(np.log(means).mean(axis=0)))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by ln λ and by δ, and the pull's information on ln λ per row."""
+        """Return derivatives by ln λ and by δ, and a row's worth of shrinkage for ln λ."""
         rate, slope = self._slopes(means, dispersion)
         return rate[..., None], slope, self.worth * means[..., None]
 
@@ -205,7 +207,7 @@ class CountSteps:
         return population / self.worth
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:
-        """Variance that the law itself gives to an estimate of a mean."""
+        """Variance that an estimate of a mean has by chance."""
         n = self.rows[..., None]
         worth = np.einsum("dk,dik->ik", weights, n / (1 + n * means * dispersion[:, None]))
         return np.asarray(means / np.maximum(worth, 1e-9))
@@ -224,7 +226,7 @@ class CountSteps:
         return errors
 
 
-class ValueSteps:
+class ValueData:
     """Values with a normal effect; the working dispersion is its variance τ²."""
 
     def __init__(self, history: History, spread: Array) -> None:
@@ -258,19 +260,19 @@ class ValueSteps:
     def _weight(self, dispersion: Array) -> Array:
         return real_weight(self.rows, np.sqrt(dispersion), self.spread)
 
-    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, pull: float) -> Steps:
+    def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
         """Weighted means, and the slope in ln τ²."""
         w = self._weight(dispersion)
         total = np.einsum("dk,di->ik", weights, w * self.averages[..., 0])
-        total += (pull * population + _ANCHOR * self.overall) / self.unit
-        information = np.einsum("dk,di->ik", weights, w) + (pull + _ANCHOR) / self.unit
+        total += (shrinkage * population + _ANCHOR * self.overall) / self.unit
+        information = np.einsum("dk,di->ik", weights, w) + (shrinkage + _ANCHOR) / self.unit
         away = (self.averages - means) ** 2 * w[..., None]
         slope = np.einsum("dk,dik->di", weights, 0.5 * (away - 1)) * w * dispersion
-        return Steps(total / information, slope)
+        return Step(total / information, slope)
 
-    def penalty(self, means: Array, population: Array, pull: float) -> Array:
+    def penalty(self, means: Array, population: Array, shrinkage: float) -> Array:
         """Return what each provider pays for means unlike the population's."""
-        apart = pull * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
+        apart = shrinkage * (means - population) ** 2 + _ANCHOR * (means - self.overall) ** 2
         return np.asarray(-0.5 / self.unit * apart.sum(axis=1))
 
     def population(self, means: Array) -> Array:
@@ -278,7 +280,7 @@ class ValueSteps:
         return np.asarray(means.mean(axis=0))
 
     def scores(self, means: Array, dispersion: Array) -> tuple[Array, Array, Array]:
-        """Return derivatives by means and by τ², and the pull's information on a mean per row."""
+        """Return derivatives by means and by τ², and a row's worth of shrinkage for a mean."""
         w = self._weight(dispersion)[..., None]
         away = self.averages - means
         slope = 0.5 * (away**2 * w - 1) * w
@@ -293,7 +295,7 @@ class ValueSteps:
         return np.full(population.shape, self.unit)
 
     def sampling_variance(self, means: Array, dispersion: Array, weights: Array) -> Array:  # noqa: ARG002
-        """Variance that the law itself gives to an estimate of a mean."""
+        """Variance that an estimate of a mean has by chance."""
         precision = np.einsum("dk,di->ik", weights, self._weight(dispersion))
         return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
 
@@ -310,24 +312,39 @@ class ValueSteps:
         return root_error(dispersion, errors)
 
 
-AnyLaw = LabelSteps | CountSteps | ValueSteps
+OutcomeData = LabelData | CountData | ValueData
 
 
-def law_of(history: History, law: str, spread: float | None) -> AnyLaw:
-    """Return what a fit needs to know of a law, or say why the history's sums are not for it."""
+def outcome_of(reduction: Reduction) -> str:
+    """Return the kind of outcome that days have which were reduced so.
+
+    Examples
+    --------
+    >>> outcome_of(Counts(2)), outcome_of(Counts(5)), outcome_of(Moments())
+    ('binary', 'categorical', 'real')
+    """
+    if reduction.labels is not None:
+        return "binary" if reduction.labels == 2 else "categorical"
+    if reduction.columns != 1:
+        raise ParameterError("day types are learnt from one column; fit the prior of a family for several")
+    return "count" if reduction.support.integer else "real"
+
+
+def outcome_data(history: History, outcome: str, spread: float | None) -> OutcomeData:
+    """Return a history for the fit of a kind of outcome, or say why its summaries are not for it."""
     reduction = history.reduction
-    if law in ("binary", "categorical"):
-        if not isinstance(reduction, Counts) or (law == "binary" and reduction.size != 2):
-            wanted = "zeros and ones" if law == "binary" else "codes"
-            raise DataError(f"the law {law!r} needs counts of {wanted}, not {reduction!r}")
-        return LabelSteps(history)
+    if outcome in LABELS:
+        if not isinstance(reduction, Counts) or (outcome == "binary" and reduction.size != 2):
+            wanted = "zeros and ones" if outcome == "binary" else "codes"
+            raise DataError(f"{outcome} outcomes need counts of {wanted}, not {reduction!r}")
+        return LabelData(history)
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
-        raise DataError(f"the law {law!r} needs the number of rows and the sum of one column, not {reduction!r}")
-    if law == "real":
-        return ValueSteps(history, spreads(history, spread))
+        raise DataError(f"{outcome} outcomes need the number of rows and the sum of one column, not {reduction!r}")
+    if outcome == "real":
+        return ValueData(history, spreads(history, spread))
     if any(reduction.centre) or (history.summaries[..., 1] < 0).any():
-        raise DataError('the law "count" needs sums of counts, which are not negative and not centred')
-    return CountSteps(history)
+        raise DataError("count outcomes need sums of counts, which are not negative and not centred")
+    return CountData(history)
 
 
 def _unexplained(n: Array, total: Array) -> float:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array
-    from troth.history.day_type_steps import AnyLaw, Who
+    from troth.models.fitting.day_types.outcomes import OutcomeData, Who
 
 _PRIOR_DAYS = 0.5  # days that every type has before any is seen
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' dispersions
@@ -28,7 +28,7 @@ class State:
 
     Attributes
     ----------
-    pull
+    shrinkage
         How many rows the population's means are worth to a provider.
     """
 
@@ -37,7 +37,7 @@ class State:
     dispersion: Array
     population: Array
     centre: float
-    pull: float
+    shrinkage: float
 
     @property
     def types(self) -> int:
@@ -51,39 +51,39 @@ class State:
         )
 
 
-def day_log_likelihoods(law: AnyLaw, state: State, unordered: Array | None = None) -> tuple[Array, Array]:
+def day_log_likelihoods(data: OutcomeData, state: State, unordered: Array | None = None) -> tuple[Array, Array]:
     """Return ln p(day) and the posterior of the day's type, ``(day,)`` and ``(day, type)``."""
-    parts = law.log_likelihood(state.means, state.dispersion) if unordered is None else unordered
+    parts = data.log_likelihood(state.means, state.dispersion) if unordered is None else unordered
     joint = state.log_prior + parts.sum(axis=1)
     evidence = logsumexp(joint, axis=1)
     return evidence, np.exp(joint - evidence[:, None])
 
 
-def objective(law: AnyLaw, state: State, evidence: Array) -> float:
+def objective(data: OutcomeData, state: State, evidence: Array) -> float:
     """Return the penalised log-likelihood."""
-    return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(law, state, slice(None)).sum())
+    return float(evidence.sum() + _PRIOR_DAYS * state.log_prior.sum() + _penalties(data, state, slice(None)).sum())
 
 
-def _penalties(law: AnyLaw, state: State, who: Who) -> Array:
+def _penalties(data: OutcomeData, state: State, who: Who) -> Array:
     alike = ((np.log(state.dispersion[who]) - state.centre) / _ALIKE) ** 2
-    return np.asarray(law.penalty(state.means[who], state.population, state.pull) - 0.5 * alike)
+    return np.asarray(data.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * alike)
 
 
 def maximise(
-    law: AnyLaw,
+    data: OutcomeData,
     state: State,
     steps: int,
     tolerance: float = 0.0,
     watch: Callable[[int, float], None] | None = None,
 ) -> tuple[State, list[float]]:
     """Take steps until the penalised log-likelihood rises by less than a tolerance; return it after each."""
-    parts = law.log_likelihood(state.means, state.dispersion)
-    evidence, weights = day_log_likelihoods(law, state, parts)
-    trace = [objective(law, state, evidence)]
+    parts = data.log_likelihood(state.means, state.dispersion)
+    evidence, weights = day_log_likelihoods(data, state, parts)
+    trace = [objective(data, state, evidence)]
     for step in range(steps):
-        state, parts = _step(law, state, weights, parts)
-        evidence, weights = day_log_likelihoods(law, state, parts)
-        trace.append(objective(law, state, evidence))
+        state, parts = _step(data, state, weights, parts)
+        evidence, weights = day_log_likelihoods(data, state, parts)
+        trace.append(objective(data, state, evidence))
         if watch is not None:
             watch(step, trace[-1])
         if trace[-1] - trace[-2] < tolerance:
@@ -91,35 +91,35 @@ def maximise(
     return state, trace
 
 
-def _step(law: AnyLaw, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
+def _step(data: OutcomeData, state: State, weights: Array, parts: Array) -> tuple[State, Array]:
     """Raise Σ_d E[ln p(day, type)] plus penalties, provider by provider: a step is cut until it does not lower it."""
     days = weights.sum(axis=0) + _PRIOR_DAYS
-    means, slope = law.steps(state.means, state.dispersion, weights, state.population, state.pull)
+    means, slope = data.steps(state.means, state.dispersion, weights, state.population, state.shrinkage)
     log_dispersion = np.log(state.dispersion)
     up = slope.sum(axis=0) - (log_dispersion - state.centre) / _ALIKE**2
     step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
-    before = np.einsum("dk,dik->i", weights, parts) + _penalties(law, state, slice(None))
+    before = np.einsum("dk,dik->i", weights, parts) + _penalties(data, state, slice(None))
     who = np.arange(len(step))
     new_means, new_dispersion, new_parts = state.means.copy(), state.dispersion.copy(), parts.copy()
     for of_means, of_dispersion in _ATTEMPTS:
         new_means[who] = state.means[who] + of_means * (means[who] - state.means[who])
         moved = np.exp(log_dispersion[who] + of_dispersion * step[who])
-        new_dispersion[who] = np.clip(moved, law.low, law.high) if of_dispersion else state.dispersion[who]
-        new_parts[:, who] = law.log_likelihood(new_means, new_dispersion, who)
+        new_dispersion[who] = np.clip(moved, data.low, data.high) if of_dispersion else state.dispersion[who]
+        new_parts[:, who] = data.log_likelihood(new_means, new_dispersion, who)
         trial = replace(state, means=new_means, dispersion=new_dispersion)
-        after = np.einsum("dk,dik->i", weights, new_parts[:, who]) + _penalties(law, trial, who)
+        after = np.einsum("dk,dik->i", weights, new_parts[:, who]) + _penalties(data, trial, who)
         who = who[~(after >= before[who])]
         if not len(who):
             break
-    for kept in who:
-        new_means[kept], new_dispersion[kept] = state.means[kept], state.dispersion[kept]
-        new_parts[:, kept] = parts[:, kept]
-    found = State(
+    for provider in who:
+        new_means[provider], new_dispersion[provider] = state.means[provider], state.dispersion[provider]
+        new_parts[:, provider] = parts[:, provider]
+    next_state = State(
         np.log(days / days.sum()),
         new_means,
         new_dispersion,
-        law.population(new_means),
+        data.population(new_means),
         float(np.log(new_dispersion).mean()),
-        state.pull,
+        state.shrinkage,
     )
-    return found, new_parts
+    return next_state, new_parts

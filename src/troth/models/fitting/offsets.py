@@ -9,17 +9,18 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.history.day_type_steps import root_error, spreads
-from troth.history.fit import FEWEST_DAYS, Watch, usable_providers
-from troth.history.standard_errors import inverse
+from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
+from troth.models.fitting.day_types.outcomes import root_error, spreads
+from troth.models.fitting.day_types.standard_errors import inverse
+from troth.models.fitting.fitted import BLUE, GREY, MOST_PROVIDERS, FittedProviders, name_rows
 from troth.models.numerics.dispersed import real_weight
-from troth.models.provider_normal import ProviderNormal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array
-    from troth.history.record import History
+    from troth.core.past import History
+    from troth.models.provider_normal import ProviderNormal
 
 _ALIKE = 2.0  # standard deviation of the logarithms of providers' variances
 _LONGEST = 2000
@@ -28,15 +29,16 @@ _ATTEMPTS = (1.0, 0.25, 0.05, 0.0)
 
 
 @dataclass(frozen=True)
-class NormalFit:
+class FittedOffsets(FittedProviders["ProviderNormal"]):
     """A prior, offsets and dispersions learnt from a history.
 
     Attributes
     ----------
     models
-        Each provider's own law; a provider who reported too little to have one has the population's.
+        Each provider's own model; a provider who reported too little to have one has the population's.
     population
-        The law of a provider about whom nothing is known: no offset, and a dispersion that holds how much offsets vary.
+        The model of a provider about whom nothing is known: no offset, and a dispersion that holds how much offsets
+        vary.
     errors
         Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
         ``"offset"`` and ``"dispersion"``.
@@ -60,18 +62,22 @@ class NormalFit:
         lines += [f"  {name}: offset {m.offset:+.4g}, dispersion {m.dispersion:.4g}" for name, m in self.models.items()]
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
-    def model_of(self, provider: str) -> ProviderNormal:
-        """Return a provider's own law, or the population's for one without history."""
-        return self.models.get(provider, self.population)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for the table [model] of a campaign file: the population's law, and how each provider differs."""
-        shared = self.population.to_dict()
-        own = {
-            name: {key: value for key, value in model.to_dict().items() if shared.get(key) != value}
-            for name, model in self.models.items()
-        }
-        return {**shared, "providers": own}
+    def draw(self, axes: Sequence[Any], history: History) -> None:
+        """Draw the mean of each day, each provider's offset and the dispersions."""
+        first, second, third = axes
+        rows, centre = history.rows.sum(axis=1), history.reduction.centre[0]  # type: ignore[attr-defined]
+        means = history.summaries[..., 1].sum(axis=1) / np.maximum(rows, 1) + centre
+        first.plot(np.arange(len(means)), means, color=GREY, linewidth=0.8)
+        first.axhline(self.population.mean, color=BLUE)
+        first.set_title("mean of each day, and the prior's mean", loc="left")
+        names = list(self.models)[:MOST_PROVIDERS]
+        offsets = [self.models[name].offset for name in names]
+        errors = [self.errors["providers"].get(name, {}).get("offset", 0.0) for name in names]
+        second.errorbar(offsets, range(len(names)), xerr=errors, fmt="o", color=BLUE, capsize=2)
+        second.axvline(0, color="black", linewidth=0.8)
+        name_rows(second, names)
+        second.set_title("each provider's offset", loc="left")
+        self._draw_dispersions(third)
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class _State:
     offset: Array
     variance: Array  # τ² by provider
     centre: float  # of the logarithms of τ²
-    pull: float  # precision of the offsets' prior
+    shrinkage: float  # precision of the offsets' prior
 
 
 @dataclass(frozen=True)
@@ -97,26 +103,14 @@ class _Days:
         return real_weight(self.rows, np.sqrt(variance), self.spread)
 
 
-def fit_provider_normal(history: History, *, spread: float | None = None, watch: Watch | None = None) -> NormalFit:
+def fit_offsets(
+    family: type[ProviderNormal], history: History, *, spread: float | None = None, watch: Watch | None = None
+) -> FittedOffsets:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
     The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
-    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are pulled towards
+    normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are shrunk towards
     their mean. σ comes from sums of squares within days, or is given as ``spread``.
-
-    Examples
-    --------
-    >>> from troth.history.record import History
-    >>> from troth.core.reductions import Moments
-    >>> rng = np.random.default_rng(1)
-    >>> reports = []
-    >>> for day, theta in enumerate(rng.normal(20, 3, 60)):
-    ...     for name, offset in (("a", -1.0), ("b", 1.0)):
-    ...         x = theta + offset + rng.normal(0, 0.5) + rng.normal(0, 1, 30)
-    ...         reports.append((day, name, Moments(squares=True).of_rows(x[:, None])))
-    >>> found = fit_provider_normal(History.from_reports(reports, Moments(squares=True)))
-    >>> 1.7 < found.models["b"].offset - found.models["a"].offset < 2.3
-    True
     """
     reduction = history.reduction
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
@@ -138,12 +132,12 @@ def fit_provider_normal(history: History, *, spread: float | None = None, watch:
         watch(0.5, "normal, first climb")
     chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
-    state, trace = _maximise(data, replace(state, pull=1 / between))
+    state, trace = _maximise(data, replace(state, shrinkage=1 / between))
     if watch is not None:
         watch(1.0, "normal")
     if len(trace) > _LONGEST:
         notes.append(f"the climb had not ended after {_LONGEST} steps")
-    return _result(history, part, data, state, between, trace, notes)
+    return _result(family, history, part, data, state, between, trace, notes)
 
 
 def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
@@ -159,7 +153,7 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
 
 
 def _penalties(state: _State, offset: Array, variance: Array) -> Array:
-    return -0.5 * (state.pull * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
+    return -0.5 * (state.shrinkage * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
 
 
 def _objective(state: _State, evidence: Array) -> float:
@@ -188,7 +182,7 @@ def _expected(data: _Days, state: _State, variance: Array, squares: Array) -> Ar
 def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     """Maximise over prior and offsets, and raise over variances, whose step is cut until it does not lower."""
     w = data.weight(state.variance)
-    offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.pull)
+    offset = (w * (data.average - mean[:, None])).sum(axis=0) / (w.sum(axis=0) + state.shrinkage)
     squares = (data.average - mean[:, None] - offset) ** 2 + spare[:, None]
     slope = 0.5 * (squares * w - 1) * w * state.variance
     log = np.log(state.variance)
@@ -207,7 +201,7 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
             break
     middle = float(mean.mean())
     scale = float(np.sqrt(np.mean(spare + (mean - middle) ** 2)))
-    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are pulled to 0
+    shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are shrunk to 0
     return replace(
         state,
         mean=middle + shift,
@@ -219,6 +213,7 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
 
 
 def _result(
+    family: type[ProviderNormal],
     history: History,
     part: History,
     data: _Days,
@@ -226,7 +221,7 @@ def _result(
     between: float,
     trace: list[float],
     notes: list[str],
-) -> NormalFit:
+) -> FittedOffsets:
     mean, spare, evidence = _posterior(data, state)
     w = data.weight(state.variance)
     away = data.average - mean[:, None] - state.offset
@@ -237,7 +232,7 @@ def _result(
     by_variance = 0.5 * ((away**2 + spare[:, None]) * w - 1) * w
     scores = np.concatenate([prior, w * away, by_variance], axis=1)
     people = len(part.providers)
-    extra = np.concatenate([np.zeros(2), np.full(people, state.pull), np.zeros(people)])
+    extra = np.concatenate([np.zeros(2), np.full(people, state.shrinkage), np.zeros(people)])
     errors = np.sqrt(np.maximum(np.diagonal(inverse(scores.T @ scores + np.diag(extra))), 0.0))
     without = _expected(data, state, np.full(people, data.low), away**2 + spare[:, None])
     fitted = _expected(data, state, state.variance, away**2 + spare[:, None])
@@ -245,18 +240,16 @@ def _result(
     gain = fitted - without - alike + 0.5 * ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
     dispersion = np.where(gain > 0, np.sqrt(state.variance), 0.0)
     own = {
-        name: ProviderNormal(
-            state.mean, state.scale, float(data.spread[i]), float(state.offset[i]), float(dispersion[i])
-        )
+        name: family(state.mean, state.scale, float(data.spread[i]), float(state.offset[i]), float(dispersion[i]))
         for i, name in enumerate(part.providers)
     }
     typical = float(np.sqrt(np.exp(state.centre) + between))
-    population = ProviderNormal(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
-    told: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
+    population = family(state.mean, state.scale, float(np.sqrt(np.mean(data.spread**2))), 0.0, typical)
+    stated: dict[str, Any] = {"mean": float(errors[0]), "scale": float(errors[1]), "providers": {}}
     for i, name in enumerate(part.providers):
         of_dispersion = root_error(state.variance[i], errors[2 + people + i])
-        told["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
+        stated["providers"][name] = {"offset": float(errors[2 + i]), "dispersion": float(of_dispersion)}
     models = {name: own.get(name, population) for name in history.providers}
-    return NormalFit(
-        models, population, told, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
+    return FittedOffsets(
+        models, population, stated, float(np.sqrt(between)), float(evidence.mean()), tuple(trace), tuple(notes)
     )

@@ -1,0 +1,113 @@
+"""Day types that were learnt, and pictures of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import combine
+from troth.core.information import leave_one_out
+from troth.core.past import statistics_of
+from troth.models.fitting.fitted import BLUE, MOST_PROVIDERS, FittedProviders, name_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array
+    from troth.core.past import History
+    from troth.models.fitting.day_types.standard_errors import Errors
+    from troth.models.latent_class import LatentClass
+
+
+@dataclass(frozen=True)
+class FittedDayTypes(FittedProviders["LatentClass"]):
+    """Day types learnt from a history.
+
+    Attributes
+    ----------
+    outcome
+        The kind of outcome: ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``.
+    models
+        Each provider's own model; a provider who reported too little to have one has the population's.
+    population
+        The model of a provider about whom nothing is known: the population's means, and a dispersion that says how
+        much providers differ as well as how much days do.
+    errors
+        Standard errors of each provider's means and dispersion, and those of the prior.
+    shrinkage
+        How many rows the population's means were worth to each provider.
+    log_likelihood
+        Of the history, in nats per day, up to terms that no parameter touches.
+    held_out
+        For each number of types that was tried, the log-likelihood per day of days that were held out, and the
+        standard error of its shortfall from the best.
+    trace
+        The penalised log-likelihood after each step of the last climb; it never falls.
+    posterior
+        The probability of each type on each day, ``(day, type)``.
+    notes
+        What a reader should know.
+    """
+
+    outcome: str
+    models: Mapping[str, LatentClass]
+    population: LatentClass
+    errors: Errors
+    shrinkage: float
+    log_likelihood: float
+    held_out: Mapping[int, tuple[float, float]]
+    trace: tuple[float, ...]
+    posterior: Array = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> int:
+        """How many day types there are."""
+        return len(self.population.prior)
+
+    @property
+    def uninformative(self) -> bool:
+        """Whether there is one day type only."""
+        return self.types == 1
+
+    def __str__(self) -> str:
+        lines = [f"{self.types} day types of {len(self.models)} providers, {self.log_likelihood:.4f} nats per day"]
+        lines += [f"  {name}: {model.dispersion:.4g} dispersion" for name, model in self.models.items()]
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    def predicted_means(self, history: History) -> Array:
+        """Σ_k p(type k | peers) · mean of the provider on type k; of labels, the chance of the last one."""
+        models: Any = combine([self.model_of(name) for name in history.providers])
+        parts = [statistics_of(model, history.summaries[:, i], history.reduction) for i, model in enumerate(models)]
+        t = np.where(history.present[..., None], np.stack(parts, axis=1), 0.0)
+        log = np.log(np.array(self.population.prior)) + leave_one_out(t)
+        posterior = np.exp(log - log.max(axis=-1, keepdims=True))
+        posterior /= posterior.sum(axis=-1, keepdims=True)
+        means = np.array([[_last(mean) for mean in self.model_of(name).means] for name in history.providers])
+        return np.asarray((posterior * means).sum(axis=-1))
+
+    def draw(self, axes: Sequence[Any], history: History) -> None:  # noqa: ARG002
+        """Draw how often each type occurs, each provider's means and the dispersions."""
+        first, second, third = axes
+        places = np.arange(self.types)
+        first.bar(places, self.population.prior, color=BLUE, width=0.6)
+        errors = np.asarray(self.errors.of_prior)
+        first.errorbar(places, self.population.prior, yerr=errors, fmt="none", ecolor="black", capsize=3)
+        first.set_xticks(places, [f"type {k + 1}" for k in places])
+        first.set_ylabel("share of days")
+        first.set_title(f"{self.types} day types", loc="left")
+        names = list(self.models)[:MOST_PROVIDERS]
+        for k in range(self.types):
+            values = [_last(self.models[name].means[k]) for name in names]
+            second.plot(values, range(len(names)), "o", markersize=5, label=f"type {k + 1}", alpha=0.85)
+        name_rows(second, names)
+        second.set_xlabel("chance of the last label" if self.outcome == "categorical" else "mean")
+        second.set_title("each provider's means", loc="left")
+        second.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        self._draw_dispersions(third)
+
+
+def _last(mean: Any) -> float:
+    return float(mean[-1]) if isinstance(mean, tuple) else float(mean)

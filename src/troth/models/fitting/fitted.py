@@ -1,0 +1,137 @@
+"""What a fit gives: a model of every provider, how sure it is of it, and pictures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array
+    from troth.core.past import History
+    from troth.models.family import Family
+
+M = TypeVar("M", bound="Family")
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#9aa3ad"
+MOST_PROVIDERS = 30
+"""How many providers a picture shows."""
+
+
+class Fitted(ABC):
+    """What was learnt from a history."""
+
+    @abstractmethod
+    def model_of(self, provider: str) -> Family:
+        """Return the model of a provider, whether or not it has a history."""
+
+    @abstractmethod
+    def model_table(self) -> dict[str, Any]:
+        """Return plain data for the table [model] of a campaign file."""
+
+    @property
+    def uninformative(self) -> bool:
+        """Whether providers' data say nothing about each other, so that everybody would be paid alike."""
+        return False
+
+    def predicted_means(self, history: History) -> Array | None:  # noqa: ARG002
+        """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if not known."""
+        return None
+
+    def draw(self, axes: Sequence[Any], history: History) -> None:  # noqa: ARG002
+        """Draw what was learnt on three Matplotlib axes; here as text."""
+        for each in axes:
+            each.set_axis_off()
+        axes[0].text(0, 0.5, str(self), family="monospace", fontsize=8, va="center")
+
+
+@dataclass(frozen=True)
+class FittedPrior(Fitted):
+    """A fitted prior, which all providers share, and how well the history determines it.
+
+    Attributes
+    ----------
+    model
+        The family with its fitted parameters.
+    log_likelihood
+        Σ_t log p(day t), up to terms that no parameter changes.
+    errors
+        Standard errors from the curvature at the maximum, shaped as the parameters; infinite where the history does
+        not determine them.
+    days
+        How many days were used.
+    at_bound
+        Parameters that ran away: the history is best explained by days that do not differ, or differ without limit.
+    """
+
+    model: Family
+    log_likelihood: float
+    errors: Mapping[str, Any]
+    days: int
+    at_bound: tuple[str, ...] = ()
+
+    def model_of(self, provider: str) -> Family:  # noqa: ARG002
+        """Return the model that all providers share."""
+        return self.model
+
+    def model_table(self) -> dict[str, Any]:
+        """Return plain data for the table [model] of a campaign file."""
+        return self.model.to_dict()
+
+    def __str__(self) -> str:
+        lines = [f"{type(self.model).__name__} from {self.days} days, log-likelihood {self.log_likelihood:.3f}"]
+        for name, error in self.errors.items():
+            value = np.array2string(np.asarray(getattr(self.model, name)), precision=4, separator=", ")
+            spread = np.array2string(np.asarray(error), precision=2, separator=", ")
+            lines.append(f"  {name} = {value} ± {spread}".replace("\n", " "))
+        if self.at_bound:
+            lines.append(f"  the history does not bound {', '.join(self.at_bound)}: days hardly differ, or too much")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "model": self.model.to_dict(),
+            "log_likelihood": self.log_likelihood,
+            "errors": {name: np.asarray(error).tolist() for name, error in self.errors.items()},
+            "days": self.days,
+            "at_bound": list(self.at_bound),
+        }
+
+
+class FittedProviders(Fitted, Generic[M]):
+    """A model of each provider, and one of the population for a provider without history."""
+
+    models: Mapping[str, M]
+    population: M
+
+    def model_of(self, provider: str) -> M:
+        """Return a provider's own model, or the population's for one without history."""
+        return self.models.get(provider, self.population)
+
+    def model_table(self) -> dict[str, Any]:
+        """Return the population as the table [model] of a campaign file, and how each provider differs."""
+        shared = self.population.to_dict()
+        own = {
+            name: {key: value for key, value in model.to_dict().items() if shared.get(key) != value}
+            for name, model in self.models.items()
+        }
+        return {**shared, "providers": own}
+
+    def _draw_dispersions(self, axes: Any) -> None:
+        names, population = list(self.models)[:MOST_PROVIDERS], self.population.to_dict()
+        sizes = [self.models[name].to_dict()["dispersion"] for name in names]
+        axes.barh(range(len(names)), sizes, color=BLUE, height=0.6)
+        axes.axvline(population["dispersion"], color=ORANGE, linestyle="--", label="unknown providers")
+        name_rows(axes, names)
+        axes.set_title("dispersion: how much a provider's rows of a day move together", loc="left", fontsize=10)
+        axes.legend(fontsize=7)
+
+
+def name_rows(axes: Any, names: Sequence[str]) -> None:
+    """Name the rows of a picture after providers."""
+    axes.set_yticks(range(len(names)), [name if len(name) <= 20 else name[:19] + "…" for name in names])

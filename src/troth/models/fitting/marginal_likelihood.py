@@ -1,0 +1,210 @@
+"""The prior of a family from past days, by maximum marginal likelihood.
+
+Days are independent draws of θ, so the likelihood of a history is a product over days of the evidence of all that was
+reported on it:
+
+    Σ_t log p(day t) = Σ_t [Λ(total_t) − Λ(0)] + base measure of all reports.
+
+The base measure is what Λ leaves out because it cancels in log PMI. It depends on parameters that may be fitted (the
+noise of a normal, or the mean around which its values are taken). All providers share the prior and what is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from troth.core.contract import HasBaseMeasure
+from troth.core.errors import DataError, ParameterError
+from troth.core.past import statistics_of
+from troth.models.fitting.fitted import FittedPrior
+from troth.models.fitting.free_parameters import Positive, Real
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from troth.core.contract import Array
+    from troth.core.past import History
+    from troth.models.family import Family
+
+_WIDEST = 16.0  # how far from its start the logarithm of a parameter may move
+_STEP = 1e-4  # of numerical derivatives, in standardised units
+LEAST_DAYS = 5
+
+
+def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
+    """Fit the prior of a family that all providers share, by maximum marginal likelihood.
+
+    Parameters
+    ----------
+    fixed
+        Parameters to keep: those that a history does not tell must be given, and any other may be.
+
+    Raises
+    ------
+    DataError
+        If there are too few days, or every value is the same.
+    """
+    names = {field.name for field in dataclasses.fields(family) if field.init}
+    unknown = [name for name in fixed if name not in names]
+    if unknown:
+        raise ParameterError(f"{family.__name__} has no parameter {unknown[0]!r}")
+    missing = [name for name in family.given_parameters if name not in fixed]
+    if missing:
+        raise ParameterError(f"{family.__name__}: the history does not tell {missing[0]}: give {missing[0]}=")
+    return _MarginalLikelihood(family, history, fixed).maximise()
+
+
+class _MarginalLikelihood:
+    """The marginal likelihood of a history as a function of free numbers."""
+
+    def __init__(self, family: type[Family], history: History, fixed: Mapping[str, Any]) -> None:
+        self.family, self.fixed, self.reduction = family, dict(fixed), history.reduction
+        used = np.asarray(history.present, dtype=bool).any(axis=1)
+        self.days = int(used.sum())
+        if self.days < LEAST_DAYS:
+            raise DataError(
+                f"{self.days} days with reports: a prior is fitted to at least {LEAST_DAYS}, "
+                "better to hundreds; its parameters are the spread of days"
+            )
+        self.summaries = np.asarray(history.summaries, dtype=np.float64)[used]
+        self.totals = self.summaries.sum(axis=1)
+        start = family.initial_parameters(self.summaries, self.reduction, self.fixed)
+        self.parameters = {name: parameter for name, parameter in start.items() if name not in fixed}
+
+    def model(self, free: Array) -> Family:
+        """Return the model with these free numbers."""
+        values, place = dict(self.fixed), 0
+        for name, parameter in self.parameters.items():
+            values[name] = parameter.read(free[place : place + parameter.free])
+            place += parameter.free
+        return self.family(**values)
+
+    def log_likelihood(self, free: Array) -> float:
+        """Σ_t log p(day t)."""
+        model: Any = self.model(free)
+        total = statistics_of(model, self.totals, self.reduction)  # statistics of these families add over rows
+        evidence = model.log_evidence(total) - model.log_evidence(np.zeros(total.shape[-1]))
+        return float(evidence.sum() + model.base_measure(self.summaries, self.reduction).sum())
+
+    def maximise(self) -> FittedPrior:
+        """Climb from several starts, and measure the curvature at the top."""
+        free = sum(parameter.free for parameter in self.parameters.values())
+        if not free:
+            raise ParameterError(f"{self.family.__name__}: every parameter is fixed; there is nothing to fit")
+        if not isinstance(self.model(np.zeros(free)), HasBaseMeasure):
+            raise ParameterError(f"{self.family.__name__} does not say its base_measure, so its prior cannot be fitted")
+
+        def loss(x: Array) -> float:
+            try:
+                value = self.log_likelihood(x)
+            except (ParameterError, DataError, np.linalg.LinAlgError):
+                return 1e300
+            return -value if np.isfinite(value) else 1e300
+
+        bounds = [(-_WIDEST, _WIDEST)] * free
+        self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
+        best = None
+        for start in self._starts(free):
+            top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
+            if best is None or top.fun < best.fun - 1e-9:
+                best = top
+        assert best is not None  # noqa: S101 (there is at least one start)
+        if best.fun >= 1e300:
+            raise DataError(f"{self.family.__name__}: no prior makes this history possible")
+        curvature = _hessian(loss, best.x)
+        x = _newton(loss, best.x, curvature)
+        return FittedPrior(self.model(x), -float(loss(x)), self._errors(curvature, x), self.days, self._at_bound(x))
+
+    def _starts(self, free: int) -> list[Array]:
+        """Start at the guess by moments, and with each positive number ten times larger or smaller."""
+        starts = [np.zeros(free)]
+        for move in (2.3, -2.3):
+            start, place = np.zeros(free), 0
+            for parameter in self.parameters.values():
+                if isinstance(parameter, Positive):
+                    start[place : place + parameter.free] = move
+                place += parameter.free
+            starts.append(start)
+        return starts
+
+    def _errors(self, curvature: Array, x: Array) -> dict[str, Any]:
+        """Return standard errors of the parameters themselves, by the delta method."""
+        try:
+            values, vectors = np.linalg.eigh(curvature)
+        except np.linalg.LinAlgError:
+            values, vectors = np.zeros(len(x)), np.eye(len(x))
+        flat = values <= 1e-7 * max(float(np.abs(values).max()), 1e-300)
+        spread = (vectors / np.sqrt(np.where(flat, 1.0, values))) @ vectors.T
+        covariance = spread @ spread
+        undetermined = (np.abs(vectors[:, flat]) > 1e-3).any(axis=1)
+
+        def flatten(free: Array) -> dict[str, Array]:
+            model = self.model(free)
+            return {name: np.asarray(getattr(model, name), dtype=np.float64) for name in self.parameters}
+
+        base, gradient = flatten(x), {}
+        for name, value in base.items():
+            gradient[name] = np.zeros((*value.shape, len(x)))
+        for k in range(len(x)):
+            step = np.zeros(len(x))
+            step[k] = _STEP
+            up, down = flatten(x + step), flatten(x - step)
+            for name in base:
+                gradient[name][..., k] = (up[name] - down[name]) / (2 * _STEP)
+        errors: dict[str, Any] = {}
+        for name, slope in gradient.items():
+            variance = np.einsum("...i,ij,...j->...", slope, covariance, slope)
+            lost = (np.abs(slope[..., undetermined]) > 0).any(axis=-1)
+            error = np.where(lost, np.inf, np.sqrt(variance))
+            errors[name] = float(error) if error.ndim == 0 else error
+        return errors
+
+    def _at_bound(self, x: Array) -> tuple[str, ...]:
+        names, place = [], 0
+        for name, parameter in self.parameters.items():
+            part = x[place : place + parameter.free]
+            place += parameter.free
+            if not isinstance(parameter, Real) and (np.abs(part) > 0.5 * _WIDEST).any():
+                names.append(name)
+        return tuple(names)
+
+
+def _newton(loss: Callable[[Array], float], x: Array, curvature: Array) -> Array:
+    """Take the last step that a search by slopes alone leaves, if it leads up."""
+    step = 1e-4
+    slope = np.array([(loss(x + move) - loss(x - move)) / (2 * step) for move in step * np.eye(len(x))])
+    try:
+        moved = x - np.linalg.solve(curvature, slope)
+    except np.linalg.LinAlgError:
+        return x
+    return moved if np.abs(moved).max() <= _WIDEST and loss(moved) < loss(x) else x
+
+
+def _hessian(loss: Callable[[Array], float], x: Array) -> Array:
+    """Return second derivatives by central differences, with steps that change the loss by about one."""
+    size = len(x)
+    centre = loss(x)
+    step = np.full(size, 1e-3)
+    for k in range(size):
+        for _ in range(12):
+            move = np.zeros(size)
+            move[k] = step[k]
+            rise = (loss(x + move) + loss(x - move)) / 2 - centre
+            if rise > 0.05 or step[k] > 0.5:
+                break
+            step[k] *= 2
+    H = np.empty((size, size))
+    for i in range(size):
+        for j in range(i + 1):
+            a, b = np.zeros(size), np.zeros(size)
+            a[i], b[j] = step[i], step[j]
+            if i == j:
+                second = loss(x + a) - 2 * centre + loss(x - a)
+            else:
+                second = (loss(x + a + b) - loss(x + a - b) - loss(x - a + b) + loss(x - a - b)) / 4
+            H[i, j] = H[j, i] = second / (step[i] * step[j])
+    return H

@@ -1,0 +1,139 @@
+"""First guesses of a prior by moments: how days' means vary, and rows within days."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.reductions import Counts, Moments
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.core.reductions import Reduction
+
+
+class DayMoments(NamedTuple):
+    """Moments of days, one number per column.
+
+    Attributes
+    ----------
+    means
+        The mean of each day, ``(day, column)``.
+    centre, between
+        Mean and variance of the days' means.
+    within
+        Variance of one row around its day's mean.
+    rows
+        How many rows each day has.
+    """
+
+    means: Array
+    centre: Array
+    between: Array
+    within: Array
+    rows: Array
+
+    @property
+    def scale(self) -> Array:
+        """Standard deviation of days' means beyond that of their rows."""
+        excess = np.maximum(self.between - self.within * np.mean(1 / self.rows), 0.05 * self.between)
+        return np.asarray(np.sqrt(excess + 1e-12 * self.within))
+
+    @property
+    def noise(self) -> Array:
+        """Standard deviation of one row."""
+        return np.asarray(np.sqrt(np.maximum(self.within, 1e-3 * self.between)))
+
+    @property
+    def strength(self) -> Array:
+        """How many rows tell as much about a day as the other days do."""
+        return np.asarray(self.within / np.maximum(self.scale**2, 1e-300))
+
+
+def day_moments(family: str, summaries: Array, reduction: Reduction) -> DayMoments:
+    """Return the moments of days of numbers, or refuse days of codes, and values that do not vary."""
+    if not isinstance(reduction, Moments):
+        raise DataError(f"{family} needs numbers, but the history has counts of {reduction.labels} codes")
+    if not reduction.linear:
+        raise DataError(f"{family} needs sums of the values")
+    total, d = summaries.sum(axis=1), reduction.columns
+    rows = total[:, 0]
+    means = total[:, 1 : d + 1] / rows[:, None] + np.array(reduction.centre)
+    centre, between = means.mean(axis=0), means.var(axis=0, ddof=1)
+    within = _within(summaries, reduction)
+    if (between <= 0).any() and (within <= 0).any():
+        raise DataError(f"column {int(np.argmin(between))}: every value is the same, so no prior can be fitted to it")
+    return DayMoments(means, centre, between, within, rows)
+
+
+def _within(summaries: Array, reduction: Moments) -> Array:
+    """Variance of one row around its day's mean, from squares or else from what providers' means differ by."""
+    d = reduction.columns
+    n, s = summaries[..., 0], summaries[..., 1 : d + 1]
+    total, count = s.sum(axis=1), n.sum(axis=1)
+    if reduction.squares:
+        matrices = summaries[..., 1 + d :].reshape(*summaries.shape[:-1], d, d)
+        square = np.diagonal(matrices, axis1=-2, axis2=-1).sum(axis=1)
+        freedom = float((count - 1).sum())
+    else:
+        square = (s**2 / np.maximum(n, 1.0)[..., None]).sum(axis=1)
+        freedom = float(((n > 0).sum(axis=1) - 1).sum())
+    scatter = np.maximum(square - total**2 / count[:, None], 0.0).sum(axis=0)
+    return np.asarray(scatter / max(freedom, 1.0))
+
+
+def dirichlet_moments(family: str, summaries: Array, reduction: Reduction) -> Array:
+    """Return pseudo-counts, one per code, whose shares vary as those of the days do."""
+    if not isinstance(reduction, Counts):
+        raise DataError(f"{family} needs codes that were counted, but the history has sums of numbers")
+    total = summaries.sum(axis=1)
+    seen = total.sum(axis=0)
+    if (seen == 0).any():
+        code = int(np.argmin(seen))
+        raise DataError(f"code {code} never occurs in the history, so its weight in the prior cannot be fitted")
+    rates = total / total.sum(axis=1, keepdims=True)
+    mean = rates.mean(axis=0)
+    excess = rates.var(axis=0).sum() - (mean * (1 - mean)).sum() * float(np.mean(1 / total.sum(axis=1)))
+    strength = max((mean * (1 - mean)).sum() / max(excess, 1e-4) - 1, 0.5)
+    return np.asarray(mean * strength)
+
+
+def beta_moments(rates: Array) -> tuple[float, float]:
+    """Return the pseudo-counts of a Beta with roughly the mean and the variance of these rates."""
+    mean, variance = float(rates.mean()), max(float(rates.var()) * 0.7, 1e-6)
+    strength = max(mean * (1 - mean) / variance - 1, 0.5)
+    return mean * strength, (1 - mean) * strength
+
+
+def gamma_moments(rates: Array) -> tuple[float, float]:
+    """Return shape and rate of a Gamma with roughly the mean and the variance of these rates."""
+    variance = max(float(rates.var()) * 0.7, 1e-6 * float(rates.mean()) ** 2)
+    shape = float(rates.mean()) ** 2 / variance
+    return shape, shape / float(rates.mean())
+
+
+class RegressionMoments(NamedTuple):
+    """Coefficients of all days together, the coefficient that moves answers by one noise, and the noise."""
+
+    mean: Array
+    scale: Array
+    noise: float
+
+
+def regression_moments(summaries: Array, reduction: Reduction) -> RegressionMoments:
+    """Regress the answers of all days on their features, or refuse features that do not vary enough."""
+    if not isinstance(reduction, Moments) or not reduction.squares or any(reduction.centre) or reduction.residual:
+        raise DataError("a regression needs products of features and answers, taken around zero")
+    d = reduction.columns - 1
+    total = summaries.sum(axis=(0, 1))
+    matrix = total[1 + reduction.columns * reduction.linear :].reshape(d + 1, d + 1)
+    if np.linalg.matrix_rank(matrix[:d, :d]) < d:
+        raise DataError("the features of the history are linearly dependent, so their coefficients cannot be fitted")
+    mean = np.linalg.solve(matrix[:d, :d], matrix[:d, d])
+    rows = float(total[0])
+    noise = float(np.sqrt(max(matrix[d, d] - mean @ matrix[:d, d], 1e-12 * matrix[d, d]) / max(rows - d, 1.0)))
+    if noise <= 0:
+        raise DataError("every answer of the history is 0, so no prior can be fitted to it")
+    return RegressionMoments(mean, noise / np.sqrt(np.diagonal(matrix)[:d] / rows), noise)

@@ -456,7 +456,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "who", "column": "label", "family": "Poisson"}, "reads numbers, and there is text"),
         ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),
         ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "which column has the days"),
-        ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no such rule"),
+        ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no rule .Nonsense."),
         ({"provider": "who", "column": "improved", "budget": "much"}, "budget"),
         ({"provider": "who", "column": "empty"}, "has no values"),
         ({"provider": "who", "column": "comma"}, "numbers with commas, such as '1,5'"),

@@ -253,17 +253,18 @@ class Campaign:
         for key, given in (("days", self.days is not None), ("budget_per", self.per_day)):
             if given and not self.daily:
                 raise sections["campaign"].fail(key, "there are no days without [data] day")
+        overrides = sections["model"].inner("providers", {})
         try:
             combine([self.model, *self.provider_models.values()])
         except IncompatibleModelsError as error:
-            raise sections["model"].fail("providers", str(error)) from None
+            raise overrides.wrong(str(error)) from None
         for name, model in self.provider_models.items():
             if (
                 isinstance(model, HasReduction)
                 and isinstance(self.model, HasReduction)
                 and model.reduction != self.model.reduction
             ):
-                raise sections["model"].fail("providers", f"{name!r} must have as many symbols as [model]")
+                raise overrides.fail(repr(name), "must have as many symbols as [model]")
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:

@@ -169,14 +169,15 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     shared = f"days = {terms.days}".ljust(25)
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
-    limit = f"rows = {terms.rows}".ljust(25) + " # the most rows that a report may have"
-    if not terms.limited:
-        limit = "# " + limit
-    provider = f"provider = {_quoted(terms.provider)}".ljust(25) + " # the column of providers"
+    rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
+    provider = _commented(f"provider = {_quoted(terms.provider)}", "the column of providers")
     if terms.provider is None:
-        provider = f'# provider = "{example.provider}"     # the column of providers; without it each file is a provider\'s and bears its name'
-    named = terms.name or f"Example: {example.story}"
-    source = f"source = {_quoted(terms.source)}".ljust(25)
+        without = "the column of providers; without it each file is a provider's and bears its name"
+        provider = _commented(f'# provider = "{example.provider}"', without)
+    day = _commented('# day = "day"', "the column of days, for a daily campaign")
+    if daily:
+        day = _commented(f"day = {_quoted(terms.day)}", "dates or whole numbers")
+    source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
     values = f"values = {list(example.values or (0, 100))}"
     if not RULES[rule]().needs_rows or example.values is None:
         values = "# " + values
@@ -184,8 +185,8 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     return f"""# A campaign: {ended} Pay it with `troth pay campaign.toml`.
 
 [campaign]
-name = {_quoted(named)}
-{f'budget = "{terms.budget}"'.ljust(25)} # a decimal string; the sum of payments never exceeds it
+name = {_quoted(terms.name or f"Example: {example.story}")}
+{_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it")}
 {days if daily else ""}currency = "EUR"
 decimals = 2
 
@@ -197,14 +198,14 @@ decimals = 2
 rule = "{rule}"
 {options}
 [data]
-{source} # a file, a folder or a pattern: CSV, Parquet, JSON lines, Arrow, statistics
+{source}
 {provider}
-{f"day = {_quoted(terms.day)}".ljust(25) + " # dates or whole numbers" if daily else '# day = "day"             # the column of days, for a daily campaign'}
+{day}
 # providers = ["…"]       # everybody who is invited, if some may not report
 # engine = "spark"        # where files are read: threads (here) or spark
 
 [limits]
-{limit}
+{rows}
 {_commented(values, "the least and the greatest value of a row")}
 
 # [groups]                # related accounts: never each other's peers, one cap between them
@@ -219,7 +220,7 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     if example.target is not None:
         lines += [
             _commented(f"target = {_quoted(example.target)}", "what it explains"),
-            "# intercept = true       # put a constant 1 before the columns",
+            _commented("# intercept = true", "put a constant 1 before the columns"),
         ]
     if example.labels is not None:
         labels = ", ".join(map(_quoted, example.labels))
@@ -232,10 +233,11 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
             guessed = "; guessed, like the prior" if seen and known else ""
             (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
     if prior:
-        lines += ["", "[model.prior]             # what is known before anybody reports", *_GUESSED * seen, *prior]
+        lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *_GUESSED * seen, *prior]
     return "\n".join(["[model]", *lines, ""])
 
 
+_FORMATS = "CSV, Parquet, JSON lines, Arrow, statistics"
 _GUESSED = (
     "# Guessed from these very data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",

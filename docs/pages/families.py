@@ -1,0 +1,28 @@
+"""The families: what each is for, and the parameters that a campaign file gives it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from troth.models import FAMILIES
+
+if TYPE_CHECKING:
+    from troth.models.parameters import Parameter
+
+
+def table() -> str:
+    """Return a table of the hyper-parameters of every family, as Markdown."""
+    lines = ["| family | parameter | what it is | example |", "|---|---|---|---|"]
+    for name, family in FAMILIES.items():
+        lines.append(f"| {{py:obj}}`{name} <troth.models.{name}>` | | **{family.description}** | |")
+        lines += [
+            f"| | `{each.name}` | {each.meaning}{'' if each.required else ' (optional)'} | {_example(each)} |"
+            for each in family.parameters()
+        ]
+    return "\n".join(lines)
+
+
+def _example(parameter: Parameter) -> str:
+    value = parameter.default if parameter.example is None else parameter.example
+    return "" if value is None else f"`{json.dumps(value)}`"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -15,6 +15,8 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.first_guess import Column, FirstGuess
+from troth.models.fitting.free_parameters import FreeParameter, Positive
+from troth.models.fitting.moments import gamma_moments
 from troth.models.parameters import Word, parameter, positive
 
 
@@ -89,6 +91,24 @@ class Rayleigh(models.Family):
         """Draw (n, Σx²/2)."""
         rate, rows = np.broadcast_arrays(parameters[..., 0], design[..., 0])
         return np.stack([rows, rng.standard_gamma(rows) / rate], axis=-1)
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """ln x does not depend on parameters, and the summary does not hold it."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """Scores leave ln x out."""
+        return "ln x"
+
+    @classmethod
+    def initial_parameters(
+        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
+    ) -> dict[str, FreeParameter]:
+        """Match how the days' sizes vary."""
+        total = reduction.convert(summaries.sum(axis=1), cls.example_model().reduction)
+        shape, rate = gamma_moments(2 * total[:, 0] / np.maximum(total[:, 1], 1e-300))
+        return {"shape": Positive(shape), "rate": Positive(rate)}
 
 
 @contextmanager

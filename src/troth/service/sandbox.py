@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import TrothError
+from troth.mechanisms import RULES
+from troth.models import FAMILIES
 from troth.service.worker_processes import BLOCK, LENGTH, NO_CHILD, OUT_OF_MEMORY, STARTED, STATUS, Bounds
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._loaded: tuple[str, ...] = ()
 
     def _hand_over(self, place: socket.socket) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -134,11 +137,15 @@ class Sandbox:
                 self._stop()
 
     def _ready(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        modules = (*self.modules, *registering_modules())
+        if modules != self._loaded:
+            self._stop()
         if self._control is None or self._process is None:
+            self._loaded = modules
             ours, theirs = socket.socketpair()
             with theirs:
                 path = [str(Path(entry).absolute()) for entry in sys.path]
-                code = _START.format(path=path, socket=theirs.fileno(), modules=self.modules)
+                code = _START.format(path=path, socket=theirs.fileno(), modules=modules)
                 inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
                 self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and code)
                     [sys.executable, "-I", "-c", code],
@@ -162,6 +169,12 @@ class Sandbox:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def registering_modules() -> list[str]:
+    """Return the modules that registered families and rules of their own: a child that reads terms loads them too."""
+    names = {each.__module__ for each in (*FAMILIES.values(), *RULES.values())}
+    return sorted(name for name in names if name != "__main__" and not name.startswith("troth."))
 
 
 def _converse(ours: socket.socket, task: bytes, bounds: Bounds) -> bytes | None:

@@ -29,6 +29,7 @@ from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
 from troth.operations import OPERATIONS
 
+pytestmark = pytest.mark.xdist_group("client")  # one service
 PASSWORD = "three plain words"
 CAMPAIGN = """
 [campaign]

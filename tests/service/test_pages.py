@@ -27,6 +27,7 @@ from troth.service.uploads import Limits, Upload
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
 COLUMN = "</script><b>improved"
+pytestmark = pytest.mark.xdist_group("pages")  # one service
 PASSWORD = "a password of some length"
 TERMS: dict[str, Any] = {
     "campaign": {"name": f"trial {EVIL}", "budget": "1000.00", "currency": "EUR"},

@@ -60,9 +60,8 @@ class Regression(Family):
 
     explains_target: ClassVar[bool] = True
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target."""
-        del labels
         return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
 
     def statistics(self, data: Any, /) -> Array:

@@ -36,11 +36,6 @@ class Bernoulli(DirichletCounts):
 
     Statistic: (ones, zeros). Λ(t) = ln B(α + t₁, β + t₀).
 
-    Parameters
-    ----------
-    alpha, beta
-        The prior's pseudo-counts of ones and of zeros, above 0.
-
     Examples
     --------
     >>> model = Bernoulli(alpha=1, beta=1)

@@ -35,11 +35,6 @@ class Categorical(DirichletCounts):
 
     Statistic: counts of each code. Λ(t) = Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k)).
 
-    Parameters
-    ----------
-    alpha
-        The prior's pseudo-counts, one per category, above 0.
-
     Examples
     --------
     >>> Categorical(alpha=[1, 1, 2]).statistics([0, 2, 2, 1])

@@ -35,13 +35,6 @@ class Gamma(CountAndSum):
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + k·n) − (a + k·n) ln(b + Σx).
 
-    Parameters
-    ----------
-    known_shape
-        The known shape k of one value, above 0.
-    shape, rate
-        The prior's shape and rate, above 0.
-
     Examples
     --------
     >>> Gamma(known_shape=2, shape=3, rate=1).statistics([0.5, 1.5])
@@ -125,11 +118,6 @@ class Exponential(Gamma):
     """Waiting times with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + n) − (a + n) ln(b + Σx): the gamma with a known shape of 1.
-
-    Parameters
-    ----------
-    shape, rate
-        The prior's pseudo-count of events and of waiting time, above 0.
 
     Examples
     --------

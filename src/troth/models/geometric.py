@@ -29,16 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NegativeBinomial(CountAndSum):
-    """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta).
+    """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta) and known r.
 
-    Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
-
-    Parameters
-    ----------
-    r
-        The known number of successes, above 0; it need not be whole.
-    alpha, beta
-        The prior's pseudo-counts of successes and of failures, above 0.
+    r is above 0 and need not be whole. Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
 
     Examples
     --------
@@ -122,11 +115,6 @@ class Geometric(NegativeBinomial):
     """Counts of failures before the first success, with success probability θ ~ Beta(alpha, beta).
 
     Statistic: (n, Σx). Λ(t) = ln B(α + n, β + Σx): the negative binomial with r = 1.
-
-    Parameters
-    ----------
-    alpha, beta
-        The prior's pseudo-counts of successes and of failures, above 0.
 
     Examples
     --------

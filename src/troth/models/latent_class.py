@@ -324,15 +324,12 @@ class LatentClass(FiniteStates):
         type: the densities of normals with one variance and different means are linearly independent, and so are those
         of (negative binomial) sums, whose tails fall as powers of different numbers. ∎
         """
-        nobody = refuted_without_data(peers)
-        if nobody is not None:
-            return nobody
+        if refutation := refuted_without_data(peers):
+            return refutation
         types = len(self.prior)
         unbounded = (other for other, n in peers if n and other.outcome not in LABELS)
         if any(len(set(other.means)) == types for other in unbounded):
-            return Sensitivity(
-                "proved", "a peer's data have a different mean under each day type, which densities show"
-            )
+            return Sensitivity("proved", "a peer's data have a different mean under each day type")
         cosines, log_lengths = np.ones((types, types)), np.zeros(types)
         for (other, n), times in Counter(pair for pair in peers if pair[1]).items():
             part, lengths = day_type_cosines(other, n)

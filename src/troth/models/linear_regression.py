@@ -1,6 +1,6 @@
 """Features and an answer: linear regression with known noise, and with unknown noise.
 
-Features need no model of their own: they may even be correlated across providers, as long as they are independent of θ
+Features need no model: they may even be correlated across providers, as long as they are independent of θ
 (the paper's Example on p(θ|(z, y))). Statistics are taken around the prior's prediction, r = y − z·mean, which is y
 itself for the usual prior mean of zero.
 """
@@ -139,13 +139,6 @@ class LinearRegressionUnknownNoise(Regression):
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = lnΓ(A) − A ln B − ½ ln det(P + ZᵀZ) with
     A = shape + n/2 and B = scale + ½(rᵀr − (Zᵀr)ᵀ(P + ZᵀZ)⁻¹Zᵀr).
-
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients and their prior precision matrix in units of the noise.
-    shape, scale
-        Of the inverse gamma prior on the noise variance, above 0.
 
     Examples
     --------

@@ -205,14 +205,7 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows).
     Λ(t) = lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ with ν = dof + n, κ = strength + n and
-    Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ, s = Σ(x − mean).
-
-    Parameters
-    ----------
-    mean, strength
-        Prior mean and how many rows it is worth, above 0.
-    dof, scale
-        Degrees of freedom, above d − 1, and scale matrix of the inverse Wishart prior on the covariance.
+    Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ, s = Σ(x − mean). dof is above d − 1.
 
     Examples
     --------

@@ -227,15 +227,6 @@ class NormalUnknownVariance(Family):
     Statistic: (n, Σ(x − mean), Σ(x − mean)²). Λ(t) = lnΓ(A) − A ln B − ½ ln λ with A = shape + n/2,
     λ = strength + n and B = scale + ½(Σ(x − mean)² − (Σ(x − mean))²/λ).
 
-    Parameters
-    ----------
-    mean
-        Prior mean; values are centred on it.
-    strength
-        How many rows the prior mean is worth, above 0.
-    shape, scale
-        Of the inverse gamma prior on the variance, above 0; its mean is scale/(shape − 1) if shape > 1.
-
     Examples
     --------
     >>> NormalUnknownVariance(mean=10, strength=1, shape=2, scale=2).statistics([11, 8])

@@ -38,11 +38,6 @@ class Poisson(CountAndSum):
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + Σx) − (a + Σx) ln(b + n).
 
-    Parameters
-    ----------
-    shape, rate
-        The prior's pseudo-count of events and of rows, above 0; its mean is shape / rate.
-
     Examples
     --------
     >>> Poisson(shape=2, rate=1).statistics([0, 3, 1])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.offsets import FittedOffsets
     from troth.models.numerics.predictive import Exact
 
-_GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
+_GRID = 1001  # precisions from 0 to that of all rows, where numbers of rows make no ladder
 
 
 @dataclass(frozen=True)

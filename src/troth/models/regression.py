@@ -259,9 +259,8 @@ class Regression(Family):
 
     def _sensitivity(self, rows: int, peers: Peers, needed: int) -> Sensitivity:
         """Decide by how many rows peers have, of which all coefficients need at least ``needed``."""
-        nobody = refuted_without_data(peers)
-        if nobody is not None:
-            return nobody
+        if refutation := refuted_without_data(peers):
+            return refutation
         d, count = len(self.mean), sum(n for _, n in peers)
         if count >= needed:
             return Sensitivity(

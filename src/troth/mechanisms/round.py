@@ -11,8 +11,7 @@ import numpy as np
 
 from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
-from troth.core.information import leave_one_out, log_pmi, peer_log_pmi
-from troth.models.family import check_generator
+from troth.core.information import check_generator, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
-from troth.core.contract import Array, Extremes, Forecast, Generator, Model
+from troth.core.contract import Array, Forecast, Generator, Model
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.core.reductions import Counts, Reduction
+from troth.core.reductions import Counts
 from troth.core.support import Support
+from troth.models.dirichlet import DirichletCounts
 from troth.models.example import Example
-from troth.models.family import Family, scalar_parameters
+from troth.models.family import scalar_parameters
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.extremes import dirichlet_extremes
-from troth.models.numerics.identification import dirichlet_sensitivity
-from troth.models.numerics.predictive import expected_log_evidence_of_counts
-from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
-    from troth.models.numerics.predictive import Exact
+    from troth.models.fitting.free_parameters import FreeParameters
 
 _ONE_BY_ONE = 2000  # counts at either end that are summed one by one
 
 
 @dataclass(frozen=True)
-class Bernoulli(Family):
+class Bernoulli(DirichletCounts):
     """Rows of 0 and 1 with rate θ ~ Beta(alpha, beta).
 
     Statistic: (ones, zeros). Λ(t) = ln B(α + t₁, β + t₀).
-
-    Parameters
-    ----------
-    alpha, beta
-        The prior's pseudo-counts of ones and of zeros, above 0.
 
     Examples
     --------
@@ -66,13 +57,17 @@ class Bernoulli(Family):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take every rate for equally likely."""
+        """Every rate is equally likely."""
         return FirstGuess({"alpha": 1.0, "beta": 1.0}, column.labels)
 
     @property
     def support(self) -> Support:
         """Zero and one."""
         return Support(0, 1, integer=True)
+
+    @cached_property
+    def _pseudo_counts(self) -> Array:
+        return np.array([self.alpha, self.beta])
 
     def statistics(self, data: Any, /) -> Array:
         """Count ones and zeros along the last axis."""
@@ -82,7 +77,7 @@ class Bernoulli(Family):
 
     @property
     def reduction(self) -> Reduction:
-        """Zeros and ones are counted."""
+        """Counts of zeros and of ones."""
         return Counts(2)
 
     def summary(self, data: Any, /) -> Array:
@@ -90,28 +85,13 @@ class Bernoulli(Family):
         return self.statistics(data)[..., ::-1]
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Zeros and ones to ones and zeros."""
+        """Swap (zeros, ones) to (ones, zeros)."""
         return np.asarray(summary, dtype=np.float64)[..., ::-1]
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + ones, β + zeros)."""
         t = np.asarray(statistics)
         return np.asarray(betaln(self.alpha + t[..., 0], self.beta + t[..., 1]))
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
-        return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own, peers, both)
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Ones plus zeros."""
-        return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows."""
-        prior = np.array([self.alpha, self.beta])
-        return Extremes(*dirichlet_extremes(prior, rows, self._peer_rows(peers)))
 
     def counts(self, statistics: Array, _: Array | None = None, /) -> Array:
         """Ones and zeros: the statistic itself."""
@@ -125,26 +105,24 @@ class Bernoulli(Family):
         rows = counts.sum(axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own) + (log_orders if unordered else 0.0)
-        situations, which = np.unique(
-            np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3), axis=0, return_inverse=True
-        )
-        collision_probability = np.array(
-            [
-                self._collision_probability(float(one), float(zero), float(size), unordered)
-                for one, zero, size in situations
-            ]
-        )
+        cases = np.stack([*np.moveaxis(own, -1, 0), rows], axis=-1).reshape(-1, 3)
+        distinct, which = np.unique(cases, axis=0, return_inverse=True)
+        collisions = [self._collision_probability(one, zero, size, unordered) for one, zero, size in distinct.tolist()]
         log_outcomes = np.log(rows + 1) if unordered else rows * np.log(2)
-        return Forecast(np.exp(log_chance), collision_probability[which.ravel()].reshape(rows.shape), log_outcomes)
+        return Forecast(np.exp(log_chance), np.array(collisions)[which.ravel()].reshape(rows.shape), log_outcomes)
 
     def _collision_probability(self, ones: float, zeros: float, rows: float, unordered: bool) -> float:
         """Σ p² over all that peers with ``rows`` rows could report, given own ones and zeros.
 
-        Beyond some thousand rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
+        Beyond 4,000 rows p is a smooth function of the count, and the sum is an integral (Euler and Maclaurin)
         over pieces that grow from both ends; the counts next to the ends are added one by one.
         """
+
+        def squared_chance(count: Array) -> Array:
+            return self._squared_chance(count, ones, zeros, rows, unordered)
+
         if rows <= 2 * _ONE_BY_ONE:
-            return float(self._squared_chance(np.arange(rows + 1), ones, zeros, rows, unordered).sum())
+            return float(squared_chance(np.arange(rows + 1)).sum())
         ends = np.concatenate([np.arange(_ONE_BY_ONE), rows - np.arange(_ONE_BY_ONE)])
         first, last = _ONE_BY_ONE - 0.5, rows - _ONE_BY_ONE + 0.5
         half = np.geomspace(first, rows / 2, 200)
@@ -152,16 +130,13 @@ class Bernoulli(Family):
         edges[0], edges[-1] = first, last
         nodes, weights = np.polynomial.legendre.leggauss(12)
         middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-        inner = self._squared_chance(middle[:, None] + width[:, None] * nodes, ones, zeros, rows, unordered)
-        tails = self._squared_chance(ends, ones, zeros, rows, unordered)
-        slopes = np.diff(
-            self._squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5]), ones, zeros, rows, unordered)
-        )
-        return float(tails.sum() + (inner * weights).sum(axis=1) @ width - (slopes[1, 0] - slopes[0, 0]) / 24)
+        inner = (squared_chance(middle[:, None] + width[:, None] * nodes) * weights).sum(axis=1) @ width
+        slopes = np.diff(squared_chance(np.array([[first], [last]]) + np.array([-0.5, 0.5])))
+        return float(squared_chance(ends).sum() + inner - (slopes[1, 0] - slopes[0, 0]) / 24)
 
-    def _squared_chance(self, k: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
-        """Return p² of k ones among ``rows`` rows, once per type or once per sequence of that type."""
-        counts = np.stack([k, rows - k], axis=-1)
+    def _squared_chance(self, count: Array, ones: float, zeros: float, rows: float, unordered: bool) -> Array:
+        """Return p² of this many ones among ``rows`` rows, unordered or added up over their orders."""
+        counts = np.stack([count, rows - count], axis=-1)
         log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         own = np.array([ones, zeros])
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
@@ -186,27 +161,13 @@ class Bernoulli(Family):
         ones = np.asarray(rng.binomial(rows.astype(np.int64), rate), dtype=np.float64)
         return np.stack([ones, rows - ones], axis=-1)
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] over the Beta-binomial counts of that many rows, up to a linear part."""
-        return expected_log_evidence_of_counts(np.array([self.alpha, self.beta]), design)
-
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """Two peer rows suffice, as for the categorical with two labels; at one row ratios may collide (erratum E3)."""
-        return dirichlet_sensitivity(self, np.array([self.alpha, self.beta]), rows, peers)
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of rows of 0 and 1 is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
-
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
         """Two codes."""
         return reduction.labels == 2
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         if reduction.labels not in (None, 2):
             raise DataError(f"Bernoulli needs two codes, but the history has {reduction.labels}: use Categorical")

@@ -10,41 +10,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.errors import ParameterError
-from troth.core.reductions import Counts, Reduction
+from troth.core.reductions import Counts
 from troth.core.support import Support
+from troth.models.dirichlet import DirichletCounts
 from troth.models.example import Example
-from troth.models.family import Family
 from troth.models.first_guess import Column, FirstGuess
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.extremes import dirichlet_extremes
-from troth.models.numerics.identification import dirichlet_sensitivity
-from troth.models.numerics.predictive import expected_log_evidence_of_counts
-from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, pseudo_counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Vector
-    from troth.models.fitting.free_parameters import FreeParameter
-    from troth.models.numerics.predictive import Exact
+    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)
-class Categorical(Family):
+class Categorical(DirichletCounts):
     """Rows that are codes 0 … K−1 with probabilities θ ~ Dirichlet(alpha).
 
     Statistic: counts of each code. Λ(t) = Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k)).
-
-    Parameters
-    ----------
-    alpha
-        The prior's pseudo-counts, one per category, above 0.
 
     Examples
     --------
@@ -66,12 +55,11 @@ class Categorical(Family):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take all probabilities for equally likely."""
+        """All probabilities are equally likely."""
         return FirstGuess({"alpha": [1.0] * column.codes}, column.labels)
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+    def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the probability of each label."""
-        del columns
         return [f"probability of {label!r}" for label in labels or map(str, range(len(self.alpha)))]
 
     def __post_init__(self) -> None:
@@ -87,45 +75,30 @@ class Categorical(Family):
         return Support(0, len(self.alpha) - 1, integer=True)
 
     @cached_property
-    def _prior(self) -> Array:
+    def _pseudo_counts(self) -> Array:
         return np.array(self.alpha)
 
     def statistics(self, data: Any, /) -> Array:
         """Count each code along the last axis."""
-        codes = self.support.check(data, "code")
-        return count_codes(codes, len(self.alpha))
+        return count_codes(self.support.check(data, "code"), len(self.alpha))
 
     @property
     def reduction(self) -> Reduction:
-        """Codes are counted."""
+        """Counts of each code."""
         return Counts(len(self.alpha))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Σ_k lnΓ(α_k + t_k) − lnΓ(Σ_k (α_k + t_k))."""
-        x = self._prior + statistics
+        x = self._pseudo_counts + statistics
         return np.asarray(gammaln(x).sum(axis=-1) - gammaln(x.sum(axis=-1)))
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI in a form that keeps its digits at any number of rows."""
-        return dirichlet_log_pmi(self._prior, own, peers, both)
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Sum the counts."""
-        return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows."""
-        return Extremes(*dirichlet_extremes(self._prior, rows, self._peer_rows(peers)))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw probabilities from the prior, shape ``(*shape, K)``."""
-        return np.asarray(rng.dirichlet(self._prior, size=shape))
+        return np.asarray(rng.dirichlet(self._pseudo_counts, size=shape))
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw probabilities given statistics."""
-        weights = np.maximum(rng.standard_gamma(self._prior + statistics), np.finfo(float).tiny)
+        weights = np.maximum(rng.standard_gamma(self._pseudo_counts + statistics), np.finfo(float).tiny)
         return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
@@ -136,33 +109,13 @@ class Categorical(Family):
         """Draw counts for each vector of probabilities and number of rows."""
         return draw_counts(rng, parameters, design[..., 0])
 
-    def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ], up to a linear part: Λ is a sum over categories, and each count is Beta-binomial."""
-        return expected_log_evidence_of_counts(self._prior, design)
-
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """Two peer rows suffice.
-
-        Proof. With posterior counts x and N = Σx, one row has the predictive x_k/N. Two rows both in category k have
-        x_k(x_k + 1)/(N(N + 1)); divided by the former, (x_k + 1)/(N + 1). From r = x_k/N and s = (x_k + 1)/(N + 1)
-        follows N = (1 − s)/(s − r), where s > r because N > x_k, and then x. With one row only the ratios x_k/N show,
-        so reports with proportional counts collide (erratum E3). ∎
-        """
-        return dirichlet_sensitivity(self, self._prior, rows, peers)
-
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: the likelihood of codes is a function of their counts."""
-        return np.zeros(summaries.shape[:-1])
-
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Codes, of which there are not just two."""
+        """Codes, more or fewer than two of them."""
         return reduction.labels not in (None, 2)
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' shares of each code vary."""
         return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}
 

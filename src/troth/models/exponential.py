@@ -8,40 +8,32 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
+from troth.models.count_and_sum import CountAndSum
 from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.family import LARGEST_DRAW, scalar_parameters
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import day_moments, gamma_moments
-from troth.models.geometric import count_and_sum
-from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
-class Gamma(Family):
+class Gamma(CountAndSum):
     """Positive values that are Gamma(known_shape, θ) with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + k·n) − (a + k·n) ln(b + Σx).
-
-    Parameters
-    ----------
-    known_shape
-        The known shape k of one value, above 0.
-    shape, rate
-        The prior's shape and rate, above 0.
 
     Examples
     --------
@@ -62,10 +54,6 @@ class Gamma(Family):
         """Above 0."""
         return Support(0, open=True)
 
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum the values along the last axis."""
-        return moments(count_and_sum, self.support.check(data))
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + k·n) − (a + k·n) ln(b + Σx)."""
         t = np.asarray(statistics)
@@ -76,13 +64,6 @@ class Gamma(Family):
         """Log PMI in a form that keeps its digits at any number of rows."""
         k = self.known_shape
         return gamma_log_pmi(np.array([self.shape / k, self.rate]), own, peers, both, shape_per_row=k)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows within the declared values."""
-        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
-        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
@@ -116,19 +97,13 @@ class Gamma(Family):
         """
         return one_row_suffices(peers, "the predictive density determines the posterior")
 
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what the values add, (k − 1) ln x − ln Γ(k), does not depend on the prior."""
-        return np.zeros(summaries.shape[:-1])
-
     @property
     def score_measure(self) -> str | None:
-        """The product of the values, which the summary does not tell, unless their exponent k − 1 is 0."""
+        """The product of the values, which no summary has, unless their exponent k − 1 is 0."""
         return "nothing" if self.known_shape == 1 else f"(k − 1) ln x with k = {self.known_shape:g}"
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         k = float(fixed.get("known_shape", 1.0))
         days = day_moments(cls.__name__, summaries, reduction)
@@ -143,11 +118,6 @@ class Exponential(Gamma):
     """Waiting times with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + n) − (a + n) ln(b + Σx): the gamma with a known shape of 1.
-
-    Parameters
-    ----------
-    shape, rate
-        The prior's pseudo-count of events and of waiting time, above 0.
 
     Examples
     --------

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
-from troth.core.information import check_generator as check_generator
 from troth.core.reductions import Moments
 from troth.core.sensitivity import unproved
 from troth.core.support import Support
@@ -22,16 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from troth.core.contract import Array, Model
+    from troth.core.past import History
     from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Price, Sensitivity
+    from troth.models.fitting.fitted import Fitted
+    from troth.models.fitting.free_parameters import FreeParameters
 
     # What a constructor takes for a hyper-parameter; it is stored as a (nested) tuple of floats.
     Vector: TypeAlias = Sequence[float] | Array
     Matrix: TypeAlias = Sequence[Sequence[float]] | Array
-    from troth.core.past import History
-    from troth.core.sensitivity import Peers, Price, Sensitivity
-    from troth.models.fitting.fitted import Fitted
-    from troth.models.fitting.free_parameters import FreeParameter
-
 
 LARGEST_STATISTIC = 1e290
 LARGEST_DRAW = 1e280
@@ -44,12 +42,12 @@ class Family:
 
     A subclass is a frozen dataclass with ``statistics`` and ``log_evidence``. Its fields are hyper-parameters, each
     declared with `troth.models.parameters.parameter`: numbers or nested tuples of numbers, so that models print,
-    compare, hash and serialise. Here is the rest: the summary is the statistic itself, and the design is the count of
-    rows that `rows` reads off a statistic.
+    compare, hash and serialise. The rest is derived: the summary is the statistic itself, and the design is the number
+    of rows that `rows` reads off a statistic.
     """
 
     description: ClassVar[str] = ""
-    """What data it is for, in a few words."""
+    """Which data it is for, in a few words."""
 
     example: ClassVar[Example] = Example()
     """The campaign that shows it; the hyper-parameters say their example values themselves."""
@@ -85,9 +83,8 @@ class Family:
         """Return the model of the family's example."""
         return cls(**cls.example_parameters())
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
         """Name the entries of θ, as `draw_parameters` draws them, for a campaign that reads these columns."""
-        del labels
         column = next((name for name in columns if name is not None), "value")
         return [name.format(column=column) for name in self.theta]
 
@@ -131,7 +128,7 @@ class Family:
         return np.asarray(statistics, dtype=np.float64)[..., 0]
 
     def design(self, statistics: Array, /) -> Array:
-        """Read off what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
+        """Return what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
         return self.rows(statistics)[..., None]
 
     def plan(self, rows: Any, /) -> Array:
@@ -157,12 +154,18 @@ class Family:
                 )
         return self
 
-    def _peer_rows(self, peers: Sequence[tuple[Model, int]]) -> int:
-        """Add up the peers' rows, which must be rows of this very model."""
+    @property
+    def _prior_space(self) -> dict[str, object]:
+        """Family and hyper-parameters of the prior: the `space` of a family whose providers may differ in the rest."""
+        prior = (each.name for each in self.parameters() if not each.known)
+        return {"family": type(self).__name__, **{name: getattr(self, name) for name in prior}}
+
+    def _in_one_space(self, peers: Peers) -> Sequence[tuple[Self, int]]:
+        """Return the peers, whose statistics must add to those of this model."""
         for other, _ in peers:
-            if other != self:
+            if other != self and not (isinstance(other, type(self)) and other.space == self.space):
                 raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-        return sum(rows for _, rows in peers)
+        return peers
 
     def _declared(self, values: tuple[float, float] | None) -> tuple[float, float]:
         """Return declared bounds on values, within the support."""
@@ -187,78 +190,66 @@ class Family:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data (strings, numbers, lists) from which `troth.models.from_dict` makes an equal model."""
-        fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.init}
-        return {
-            "family": type(self).__name__,
-            **{key: value for key, value in fields.items() if value is not None},
-        }
+        values = {name: _plain(getattr(self, name)) for name in self._names()}
+        return {"family": type(self).__name__} | {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Make the model that `to_dict` described."""
-        names = {f.name for f in dataclasses.fields(cls) if f.init}
-        unknown = [key for key in plain if key not in names and key != "family"]
-        if unknown:
-            raise ParameterError(f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(sorted(names))}")
-        return cls(**{key: value for key, value in plain.items() if key != "family"})
+        values = {name: value for name, value in plain.items() if name != "family"}
+        names = cls._names()
+        for name in values:
+            if name not in names:
+                raise ParameterError(f"{cls.__name__} has no parameter {name!r}; it has {', '.join(sorted(names))}")
+        return cls(**values)
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in dataclasses.fields(cls) if field.init]
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """Decide whether a provider with up to ``rows`` rows has a free lie, given its peers' models and rows.
-
-        A family proves it here; without a proof it is undecided.
-        """
+        """Decide whether a provider with up to ``rows`` rows has a free lie: undecided, unless the family proves it."""
         return unproved(self)
 
     def price_of_lying(self, rows: int, peers: Peers, low: float = -np.inf, /) -> Price | None:  # noqa: ARG002
-        """Return what a lie costs at least, in nats of a log score that is never below ``low``; None if not known."""
+        """Return what a lie costs at least, in nats of a log score that is never below ``low``, or None if unknown."""
         return None
 
     def k_rank_condition(self, peers: Peers, /) -> bool | None:  # noqa: ARG002
-        """Return whether the paper's k-rank condition holds, which is about finitely many states; None for others."""
+        """Return whether the paper's k-rank condition on finitely many states holds; None for other families."""
         return None
 
     @property
     def score_measure(self) -> str | None:
-        """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
+        """What log scores leave out. Only scores that leave out the same are comparable; if it is None, none are."""
         return "nothing"
 
     given_parameters: ClassVar[tuple[str, ...]] = ()
-    """Parameters that a history does not tell: a fit must be given them."""
+    """Parameters that no history determines: a fit must be given them."""
 
     provider_effects: ClassVar[str] = ""
-    """What a fit learns of each provider by itself, such as ``"offsets"``; empty where all share one model."""
+    """What a fit learns of each provider, such as ``"offsets"``; empty where all share one model."""
 
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:  # noqa: ARG003
-        """Tell whether people would try this family first on a history of such summaries."""
+        """Return whether people would try this family first on a history of these summaries."""
         return False
 
     @classmethod
     def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:  # noqa: ARG003
-        """Name the options of `fit` for a history of such summaries, beside parameters to keep."""
+        """Name the options of `fit` for a history of these summaries, beside parameters that are given."""
         return ()
 
     @property
     def refit_options(self) -> Mapping[str, Any]:
-        """Options of `fit` by which a model that was learnt is learnt again in the same size."""
+        """Options of `fit` that learn a model of the same size again."""
         return {}
 
     @classmethod
-    def initial_parameters(
-        cls,
-        summaries: Array,  # noqa: ARG003
-        reduction: Reduction,  # noqa: ARG003
-        fixed: Mapping[str, Any],  # noqa: ARG003
-        /,
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:  # noqa: ARG003
         """Return the parameters that are fitted, each written as free numbers around a first guess by moments.
 
-        Parameters
-        ----------
-        summaries
-            Summaries of days with reports, ``(day, provider, entry)``, as ``reduction`` made them.
-        fixed
-            Parameters that are given.
+        Summaries ``(day, provider, entry)`` are of days with reports; ``fixed`` are the parameters that are given.
         """
         raise ParameterError(f"{cls.__name__} does not say how its prior is fitted: it has no initial_parameters")
 
@@ -271,7 +262,7 @@ class Family:
         history
             Past days; they must be public or paid for, and not depend on the reports that the model will price.
         options
-            Parameters to keep as they are given. Some must be given: ``given_parameters``.
+            Parameters to keep as given; those of ``given_parameters`` must be.
 
         Examples
         --------
@@ -289,7 +280,7 @@ class Family:
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:
-    """Return what ``compute`` makes of the data, or refuse values whose sums no statistic can hold."""
+    """Return the sums that ``compute`` makes of the data, or refuse values too large for a statistic."""
     with np.errstate(over="ignore", invalid="ignore"):
         t = compute(*data)
     if not (np.abs(t) <= LARGEST_STATISTIC).all():

@@ -1,7 +1,8 @@
-"""Finitely many states of the world: the paper's discrete setting, and the way to any likelihood whatsoever."""
+"""Finitely many states of the world: the paper's discrete setting, which can approximate any likelihood."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import comb
@@ -12,7 +13,7 @@ from scipy.optimize import nnls
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Reduction
 from troth.core.sensitivity import Price, Sensitivity
 from troth.core.support import Support
@@ -157,7 +158,7 @@ class Finite(FiniteStates):
 
     @property
     def reduction(self) -> Reduction:
-        """Symbols are counted."""
+        """Counts of each symbol."""
         return Counts(len(self.likelihood[0]))
 
     def summary(self, data: Any, /) -> Array:
@@ -197,14 +198,12 @@ class Finite(FiniteStates):
         """Recover the number of rows from log-likelihoods, where only one number fits."""
         return np.asarray(recover_counts(self._log_table, statistics, only_rows=True).sum(axis=-1))
 
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows: in closed form for two states, else by a search of types.
+    def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
+        """Extremes over every report of up to ``rows`` rows: in closed form for two states, else by a search.
 
         With two states log PMI depends on a report through its log-likelihood ratio alone and is monotone in it, so
-        the most one-sided reports are extreme. Otherwise small reports are enumerated up to the order of their rows,
-        and large ones are climbed: rows are moved from symbol to symbol until no move helps.
+        the most one-sided reports are extreme. Otherwise few reports are all tried, up to the order of their rows, and
+        many are searched by moving rows from symbol to symbol until no move helps.
         """
         tables = self._tables(peers)
         blocks = [(self._log_table, rows), *((model._log_table, limit) for model, limit in tables.items())]
@@ -217,18 +216,14 @@ class Finite(FiniteStates):
             low, high = finite_extremes(log_prior, blocks, zeros)
         return Extremes(low, min(high, float(-log_prior.min())), zeros and can_contradict(blocks))
 
-    def _tables(self, peers: Sequence[tuple[Model, int]]) -> dict[Finite, int]:
+    def _tables(self, peers: Peers) -> dict[Finite, int]:
         """Return the peers' row limits by table."""
-        tables: dict[Finite, int] = {}
-        for other, rows in peers:
-            if not isinstance(other, Finite) or other.prior != self.prior:
-                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            tables[other] = tables.get(other, 0) + rows
+        tables: Counter[Finite] = Counter()
+        for other, rows in self._in_one_space(peers):
+            tables[other] += rows
         return tables
 
-    def paper_bounds(
-        self, rows: int, peers: Sequence[tuple[Model, int]], _: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def paper_bounds(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds of the paper's appendix: PMI ≤ 1/min p(θ), and PMI ≥ η(own)·η(peers).
 
         η = 1/(1 + |Θ|·Π U^N·T^{ΣN−1}) bounds the least positive posterior, with T the spread of the prior and U that
@@ -249,7 +244,7 @@ class Finite(FiniteStates):
 
     @property
     def _log_posterior_spread(self) -> float:
-        """Ln U: how far the positive posteriors of one row are apart at most."""
+        """Ln U: the largest distance between positive log posteriors of one row."""
         joint = self._log_prior + self._log_table
         possible = joint[~np.isneginf(joint).all(axis=1)]
         posteriors = possible - self.log_evidence(possible - self._log_prior)[:, None]
@@ -279,17 +274,12 @@ class Finite(FiniteStates):
     @property
     def space(self) -> Mapping[str, object]:
         """Family and prior: providers may have different tables."""
-        return {"family": "Finite", "prior": self.prior}
-
-    def in_space_of(self, reference: Model, /) -> Model:
-        """Return this model: log-likelihoods of any table add, if the states and their prior are the same."""
-        return super().in_space_of(reference)
+        return self._prior_space
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""
-        return rng.choice(len(self.prior), p=np.array(self.prior) / sum(self.prior), size=(*shape, 1)).astype(
-            np.float64
-        )
+        prior = np.array(self.prior) / sum(self.prior)
+        return rng.choice(len(prior), p=prior, size=(*shape, 1)).astype(np.float64)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of symbols for each state."""
@@ -310,18 +300,18 @@ class Finite(FiniteStates):
         return np.array(self.likelihood)
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
-        """E[Λ] over all datasets of that many rows, by type, less what is linear in rows: minus what they teach.
+        """E[Λ] over all datasets of this many rows, up to their order, less what is linear in rows.
 
         E[Λ(t)] − E[Σ_θ p(θ|t) t_θ] = −E[KL(posterior ‖ prior)], and the second expectation is a sum over rows.
         """
         rows, symbols = int(np.asarray(design)[..., 0].item()), len(self._log_table)
         if not self.normalised or comb(rows + symbols - 1, rows) > _LARGEST_ENUMERATION:
             return None
-        types = datasets_by_type(rows, symbols)
-        statistics = self.from_summary(types)
+        counts = datasets_by_type(rows, symbols)
+        statistics = self.from_summary(counts)
         evidence = self.log_evidence(statistics)
         possible = np.isfinite(evidence)
-        log_orders = gammaln(rows + 1) - gammaln(types + 1).sum(axis=-1)
+        log_orders = gammaln(rows + 1) - gammaln(counts + 1).sum(axis=-1)
         chance = np.exp(log_orders + evidence)[possible]
         posterior = np.exp(self._log_prior + statistics[possible] - evidence[possible, None])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -329,11 +319,11 @@ class Finite(FiniteStates):
         return np.asarray(-(chance @ gain) / chance.sum())
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
-        """Full rank of Q₋ᵢ suffices; short of it all admissible reports are compared, if there are not too many.
+        """Full rank of Q₋ᵢ suffices; otherwise all admissible reports are compared, if there are not too many.
 
         Proof. rank(Q₋ᵢ) is that of its Gram matrix, the entrywise product over peers of powers of small Gram matrices
-        (erratum E15), here scaled to cosines. If it is short, P₋ᵢΔ = 0 has solutions, and a lie is free if and only if
-        the difference Δ of the posteriors of two admissible reports is one. ∎
+        (erratum E15), here scaled to cosines. Without it P₋ᵢΔ = 0 has solutions, and a lie is free if and only if the
+        difference Δ of the posteriors of two admissible reports is one. ∎
         """
         cosines, lengths = peer_cosines(peers, len(self.prior))
         least = float(np.linalg.eigvalsh(cosines)[0])
@@ -384,7 +374,7 @@ def _one_sided(table: Array, rows: int) -> Array:
 
 
 def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Array, unordered: bool) -> Array:
-    """QᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
+    """Return qᵀKq for each posterior q, with K the chance that two states yield the same data of the given sizes."""
     log_same = log_same_type if unordered else log_same_sequence
     shape = np.broadcast_shapes(sizes.shape[:-1], posterior.shape[:-1])
     flat = np.broadcast_to(sizes, (*shape, sizes.shape[-1])).reshape(-1, sizes.shape[-1])
@@ -392,9 +382,9 @@ def _collision_probability(tables: Sequence[Finite], sizes: Array, posterior: Ar
     distinct, which = np.unique(flat, axis=0, return_inverse=True)
     order = np.argsort(which.ravel(), kind="stable")
     ends = np.searchsorted(which.ravel()[order], np.arange(len(distinct) + 1))
-    found = np.empty(len(q))
+    collision_probability = np.empty(len(q))
     for k, size in enumerate(distinct):
         same = sum(log_same(model._sampling_table, int(rows)) for model, rows in zip(tables, size, strict=True))
         members = order[ends[k] : ends[k + 1]]
-        found[members] = np.einsum("ni,ij,nj->n", q[members], np.exp(same), q[members])
-    return found.reshape(shape)
+        collision_probability[members] = np.einsum("ni,ij,nj->n", q[members], np.exp(same), q[members])
+    return collision_probability.reshape(shape)

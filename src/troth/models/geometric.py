@@ -8,37 +8,30 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import betaln
 
-from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
+from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.example import Example
-from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
+from troth.models.family import LARGEST_DRAW, scalar_parameters
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import beta_moments, day_moments
-from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Family):
-    """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta).
+class NegativeBinomial(CountAndSum):
+    """Counts of failures before the r-th success, with success probability θ ~ Beta(alpha, beta) and known r.
 
-    Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
-
-    Parameters
-    ----------
-    r
-        The known number of successes, above 0; it need not be whole.
-    alpha, beta
-        The prior's pseudo-counts of successes and of failures, above 0.
+    r is above 0 and need not be whole. Statistic: (n, Σx). Λ(t) = ln B(α + r·n, β + Σx).
 
     Examples
     --------
@@ -59,10 +52,6 @@ class NegativeBinomial(Family):
         """Counts from 0."""
         return Support(0, integer=True)
 
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum the failures along the last axis."""
-        return moments(count_and_sum, self.support.check(data, "count"))
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln B(α + r·n, β + Σx)."""
         t = np.asarray(statistics)
@@ -73,13 +62,6 @@ class NegativeBinomial(Family):
         scale = np.array([self.r, 1.0])
         total = None if both is None else both * scale
         return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows with counts within the declared values."""
-        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
-        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw success probabilities from the prior, shape ``(*shape, 1)``."""
@@ -102,8 +84,7 @@ class NegativeBinomial(Family):
     def _draw_failures(self, rng: Generator, theta: Array, rows: Array) -> Array:
         """Negative binomial as a Poisson with a Gamma rate, which takes zero rows and tiny θ without overflow."""
         theta = np.maximum(theta, 1 / LARGEST_DRAW)
-        mean = rng.standard_gamma(self.r * rows) * ((1 - theta) / theta)
-        return draw_poisson(rng, mean)
+        return draw_poisson(rng, rng.standard_gamma(self.r * rows) * ((1 - theta) / theta))
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """One peer row suffices.
@@ -113,19 +94,13 @@ class NegativeBinomial(Family):
         """
         return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
 
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what the counts add, ln C(x + r − 1, x), does not depend on the prior."""
-        return np.zeros(summaries.shape[:-1])
-
     @property
     def score_measure(self) -> str | None:
-        """The binomial coefficient of each count, which the summary does not tell."""
+        """The binomial coefficient of each count, which no summary has."""
         return f"ln C(x + r − 1, x) with r = {self.r:g}"
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' success probabilities vary."""
         r = float(fixed.get("r", 1.0))
         days = day_moments(cls.__name__, summaries, reduction)
@@ -141,11 +116,6 @@ class Geometric(NegativeBinomial):
 
     Statistic: (n, Σx). Λ(t) = ln B(α + n, β + Σx): the negative binomial with r = 1.
 
-    Parameters
-    ----------
-    alpha, beta
-        The prior's pseudo-counts of successes and of failures, above 0.
-
     Examples
     --------
     >>> Geometric(alpha=2, beta=1).statistics([0, 3, 1])
@@ -159,18 +129,3 @@ class Geometric(NegativeBinomial):
         "failed attempts before the first success", ("failures",), "site", values=(0, 200)
     )
     given_parameters: ClassVar[tuple[str, ...]] = ()
-
-
-def count_and_sum(data: Array, origin: float = 0.0) -> Array:
-    """(n, Σx) along the last axis, of deviations x from an origin."""
-    x = data - origin if origin else data
-    return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
-
-
-def draw_poisson(rng: Generator, mean: Array) -> Array:
-    """Poisson draws; beyond 1e15, where doubles hold no fractions of a standard deviation, by the normal limit."""
-    large = mean > 1e15
-    small = np.asarray(rng.poisson(np.where(large, 0.0, mean)), dtype=np.float64)
-    if not large.any():
-        return small
-    return np.where(large, np.floor(mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean))), small)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, Extremes, Forecast, Generator, Model
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.core.contract import Array, Extremes, Forecast, Generator
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes
+from troth.models.count_and_sum import count_and_sum
 from troth.models.example import Example
 from troth.models.family import moments, scalar_parameters
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.day_types.fit import fit_day_types
 from troth.models.fitting.day_types.outcomes import outcome_of
-from troth.models.geometric import count_and_sum
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.day_type_cosines import day_type_cosines
 from troth.models.numerics.dispersed import (
@@ -69,7 +69,7 @@ class LatentClass(FiniteStates):
 
     At dispersion 0 rows are i.i.d. given the type. Statistic: the log-likelihood of the dataset under each type, up to
     terms that do not depend on it; Λ(t) = logsumexp(log p + t). Summaries add over rows, statistics over providers,
-    whose distributions may all differ as long as they share the prior. Statistics do not tell numbers of rows.
+    whose distributions may all differ as long as they share the prior. Statistics do not determine numbers of rows.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class LatentClass(FiniteStates):
 
     @property
     def reduction(self) -> Reduction:
-        """Labels are counted; of counts and values, the rows and their sum."""
+        """Counts of each label; for counts and values, the number of rows and their sum."""
         return Counts(self._codes) if self.outcome in LABELS else Moments((self.centre,), support=self.support)
 
     def summary(self, data: Any, /) -> Array:
@@ -197,50 +197,36 @@ class LatentClass(FiniteStates):
         return self.from_summary(self.summary(data))
 
     def rows(self, statistics: Array, /) -> Array:
-        """Tell empty reports; log-likelihoods do not tell how many rows others have."""
+        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
         t = np.asarray(statistics, dtype=np.float64)
         if t.any():
             raise MissingCapabilityError(
-                "log-likelihoods of day types do not tell numbers of rows: pass rows= beside the statistics"
+                "log-likelihoods of day types do not determine numbers of rows: pass rows= beside the statistics"
             )
         return np.zeros(t.shape[:-1])
 
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows: exact for few reports of labels, otherwise a bound.
 
         PMI = Σ_k p(k|a)e^{b_k} / Σ_k p(k)e^{b_k} is the ratio of two averages of numbers between min e^b and max e^b,
         so |log PMI| ≤ max b − min b, and by symmetry ≤ max a − min a. Peers' log-likelihoods add, so their spread is
         at most the sum of each one's. And PMI = Σ_k p(k|a)p(k|b)/p(k) ≤ 1/min p. ∎
         """
-        everyone = [(self, rows), *self._sharing(peers)]
+        everyone = [(self, rows), *self._in_one_space(peers)]
         highest = float(-self._log_prior.min())
         exact = self._enumerated(everyone)
         if exact is not None:
             return Extremes(exact[0], min(exact[1], highest))
-        bounds = {model: model._declared(values) for model, _ in everyone} if self.outcome not in LABELS else {}
-        wide: dict[tuple[LatentClass, int], float] = {}
-        for model, limit in everyone:
-            if (model, limit) not in wide:
-                wide[model, limit] = model._widest(limit, bounds.get(model))
-        reach = min(wide[self, rows], sum(wide[pair] for pair in everyone[1:]))
+        widest = {(model, limit): model._widest(limit, values) for model, limit in dict.fromkeys(everyone)}
+        reach = min(widest[self, rows], sum(widest[peer] for peer in everyone[1:]))
         return Extremes(-reach, min(reach, highest))
-
-    def _sharing(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[LatentClass, int]]:
-        """Return the peers, who must share the day types."""
-        sharing = []
-        for other, rows in peers:
-            if not isinstance(other, LatentClass) or other.space != self.space:
-                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            sharing.append((other, rows))
-        return sharing
 
     def _widest(self, rows: int, values: tuple[float, float] | None) -> float:
         """Bound how far apart a report's log-likelihoods can be."""
-        means = self._probabilities if self.outcome in LABELS else self._means
-        moved = None if values is None else (values[0] - self.centre, values[1] - self.centre)
-        return widest_spread(self.outcome, rows, means, self.dispersion, self.spread or 0.0, moved)
+        if self.outcome in LABELS:
+            return widest_spread(self.outcome, rows, self._probabilities, self.dispersion)
+        low, high = (value - self.centre for value in self._declared(values))
+        return widest_spread(self.outcome, rows, self._means, self.dispersion, self.spread or 0.0, (low, high))
 
     def _enumerated(self, everyone: Sequence[tuple[LatentClass, int]]) -> tuple[float, float] | None:
         """Return least and greatest log PMI over all full reports of labels, or None where they are too many.
@@ -307,7 +293,7 @@ class LatentClass(FiniteStates):
     @property
     def space(self) -> Mapping[str, object]:
         """Family and prior: providers may have different distributions on the same day types."""
-        return {"family": "LatentClass", "prior": self.prior}
+        return self._prior_space
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw types from the prior, shape ``(*shape, 1)``."""
@@ -338,13 +324,12 @@ class LatentClass(FiniteStates):
         type: the densities of normals with one variance and different means are linearly independent, and so are those
         of (negative binomial) sums, whose tails fall as powers of different numbers. ∎
         """
-        nobody = refuted_without_data(peers)
-        if nobody is not None:
-            return nobody
+        if refutation := refuted_without_data(peers):
+            return refutation
         types = len(self.prior)
         unbounded = (other for other, n in peers if n and other.outcome not in LABELS)
         if any(len(set(other.means)) == types for other in unbounded):
-            return Sensitivity("proved", "a peer's data have a different mean under each day type, and densities tell")
+            return Sensitivity("proved", "a peer's data have a different mean under each day type")
         cosines, log_lengths = np.ones((types, types)), np.zeros(types)
         for (other, n), times in Counter(pair for pair in peers if pair[1]).items():
             part, lengths = day_type_cosines(other, n)
@@ -361,7 +346,7 @@ class LatentClass(FiniteStates):
         return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """Of values, the density under type 0, from which statistics differ; of counts, what the dispersion adds."""
+        """For values, the density under type 0, from which statistics differ; for counts, what the dispersion adds."""
         if self.outcome == "real":
             s = moments_around(summaries, reduction, float(np.array(self.means)[0]))
             return dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0)
@@ -372,7 +357,7 @@ class LatentClass(FiniteStates):
 
     @property
     def score_measure(self) -> str | None:
-        """Of counts, the factorial of each, which the summary does not tell; of labels and values nothing."""
+        """For counts the factorial of each, which no summary has; nothing for labels and values."""
         return "ln x!" if self.outcome == "count" else "nothing"
 
     provider_effects: ClassVar[str] = "day types"
@@ -390,7 +375,7 @@ class LatentClass(FiniteStates):
 
     @property
     def refit_options(self) -> Mapping[str, Any]:
-        """As many day types as there are."""
+        """The same number of day types."""
         return {"types": len(self.prior)}
 
     @classmethod
@@ -411,7 +396,7 @@ class LatentClass(FiniteStates):
         Parameters
         ----------
         history
-            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+            Past days, as for `Family.fit`.
         outcome
             ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``; what suits the history by default.
         types
@@ -423,7 +408,7 @@ class LatentClass(FiniteStates):
         spread
             Standard deviation of values within a day, for ``"real"``, where the history has no sums of squares.
         watch
-            Called with the share of the work that is done, and with words.
+            Called with the share of the work that is done and what is being done.
 
         Examples
         --------
@@ -434,17 +419,7 @@ class LatentClass(FiniteStates):
         >>> [round(p, 1) for p in learned.population.prior], [round(p, 2) for p in learned.models["a"].means]
         ([0.5, 0.5], [0.21, 0.65])
         """
-        return fit_day_types(
-            cls,
-            history,
-            outcome,
-            types=types,
-            max_types=max_types,
-            starts=starts,
-            seed=seed,
-            spread=spread,
-            watch=watch,
-        )
+        return fit_day_types(cls, history, outcome, types, max_types, starts, seed, spread, watch)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,13 +1,12 @@
 """Features and an answer: linear regression with known noise, and with unknown noise.
 
-Features need no model of their own: they may even be correlated across providers, as long as they are independent of θ
+Features need no model: they may even be correlated across providers, as long as they are independent of θ
 (the paper's Example on p(θ|(z, y))). Statistics are taken around the prior's prediction, r = y − z·mean, which is y
 itself for the usual prior mean of zero.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,20 +19,21 @@ from troth.models.fitting.moments import regression_moments
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameters import parameter, positive
+from troth.models.reference_noise import ReferenceNoise
 from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
-class LinearRegression(Regression):
+class LinearRegression(ReferenceNoise, Regression):
     """Answers y = z·θ + ε with known noise, θ ~ N(mean, precision⁻¹) and ε ~ N(0, noise²).
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = ½ hᵀΛ⁻¹h − ½ ln det Λ with
@@ -64,18 +64,6 @@ class LinearRegression(Regression):
         "what a dose and age do to a response", ("dose", "age"), "clinic", target="response"
     )
 
-    @property
-    def _unit(self) -> float:
-        return self.noise if self.reference is None else self.reference
-
-    @property
-    def _weight(self) -> float:
-        return (self._unit / self.noise) ** 2
-
-    def from_summary(self, summary: Array, /) -> Array:
-        """Unpack the products, weighted by what a row is worth."""
-        return self._weight * super().from_summary(summary)
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """½ hᵀΛ⁻¹h − ½ ln det Λ."""
         t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2
@@ -92,31 +80,10 @@ class LinearRegression(Regression):
 
         return self._in_chunks(kernel, own, peers, both)
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows, whatever their weight."""
-        return super().rows(statistics) / self._weight
-
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features and number of rows, without their weight."""
         design = super().design(statistics)
         return np.concatenate([design[..., :-1] / self._weight, design[..., -1:]], axis=-1)
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family, prior and the noise in whose units rows are counted."""
-        return {
-            "family": "LinearRegression",
-            "mean": self.mean,
-            "precision": self.precision,
-            "reference noise": self._unit,
-        }
-
-    def in_space_of(self, reference: Model, /) -> Model:
-        """Return this model with its rows counted in units of the reference's noise."""
-        prior = (self.mean, self.precision)
-        if isinstance(reference, LinearRegression) and prior == (reference.mean, reference.precision):
-            return dataclasses.replace(self, reference=reference._unit)
-        return super().in_space_of(reference)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw coefficients from the prior, shape ``(*shape, d)``."""
@@ -156,9 +123,7 @@ class LinearRegression(Regression):
         return np.asarray(-s[..., 0] / 2 * np.log(2 * np.pi * unit) - s[..., -1] / (2 * unit))
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
         start = regression_moments(summaries, reduction)
         return {
@@ -174,13 +139,6 @@ class LinearRegressionUnknownNoise(Regression):
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = lnΓ(A) − A ln B − ½ ln det(P + ZᵀZ) with
     A = shape + n/2 and B = scale + ½(rᵀr − (Zᵀr)ᵀ(P + ZᵀZ)⁻¹Zᵀr).
-
-    Parameters
-    ----------
-    mean, precision
-        Prior mean of the d coefficients and their prior precision matrix in units of the noise.
-    shape, scale
-        Of the inverse gamma prior on the noise variance, above 0.
 
     Examples
     --------
@@ -269,9 +227,7 @@ class LinearRegressionUnknownNoise(Regression):
         return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
         start = regression_moments(summaries, reduction)
         return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +20,7 @@ from troth.models.normal import normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
+from troth.models.reference_noise import ReferenceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,19 +29,45 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Matrix, Vector
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
 _LEAST_ROOT = 1e-5  # of a drawn precision: sums of products with a larger spread do not fit doubles
 
 
 @dataclass(frozen=True)
-class MultivariateNormal(Family):
+class NormalVectors(Family):
+    """Rows that are normal vectors. Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows)."""
+
+    mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
+
+    row_axes: ClassVar[int] = 1
+
+    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
+        """Name the mean of each column."""
+        return [f"mean of {column}" for column in columns]
+
+    @property
+    def reduction(self) -> Reduction:
+        """The number of rows, the sums of deviations from the prior mean and their products."""
+        return Moments(tuple(self.mean), squares=True)
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations from the prior mean and their outer products."""
+        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations and their outer products, weighted by what a row is worth."""
+        return self.from_summary(self.summary(data))
+
+
+@dataclass(frozen=True)
+class MultivariateNormal(ReferenceNoise, NormalVectors):
     """Vectors with unknown mean θ ~ N(mean, covariance) and known noise covariance: x ~ N(θ, noise).
 
-    Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows); the last part does not matter for the evidence and
-    tells how a report is spread. In coordinates that make both covariances diagonal the model is d independent
-    `Normal` models, and so are its log evidence and log PMI.
+    Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows); the evidence does not depend on the last part. In
+    coordinates that make both covariances diagonal the model is d independent `Normal` models, and its log evidence and
+    log PMI are the sums of theirs.
 
     Parameters
     ----------
@@ -59,7 +85,6 @@ class MultivariateNormal(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
     covariance: Matrix = field(
         metadata=parameter("prior covariance of the mean", positive_definite, [[25.0, 3.0], [3.0, 4.0]])
     )
@@ -72,50 +97,23 @@ class MultivariateNormal(Family):
 
     description: ClassVar[str] = "several numbers, known noise"
     example: ClassVar[Example] = Example("height and weight of a species", ("height", "weight"), "station")
-    row_axes: ClassVar[int] = 1
-
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the mean of each column."""
-        del labels
-        return [f"mean of {column}" for column in columns]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reference is not None and _multiple(np.array(self.noise), np.array(self.reference)) is None:
+        if _multiple(self.noise, self._unit) is None:
             raise ParameterError("MultivariateNormal: reference must be a multiple of noise", parameter="reference")
 
     @cached_property
     def _weight(self) -> float:
         """How many rows of the reference noise one row is worth."""
-        if self.reference is None:
-            return 1.0
-        factor = _multiple(np.array(self.noise), np.array(self.reference))
-        assert factor is not None  # noqa: S101 (checked in __post_init__)
-        return 1 / factor
+        return float(1 / (self.noise[0][0] / self._unit[0][0]))
 
     @cached_property
     def _coordinates(self) -> tuple[Array, Array]:
         """T and p with T·noise·Tᵀ = 1 and T·covariance·Tᵀ = diag(1/p)."""
-        root = np.linalg.inv(np.linalg.cholesky(np.array(self.reference or self.noise)))
+        root = np.linalg.inv(np.linalg.cholesky(np.array(self._unit)))
         variances, vectors = np.linalg.eigh(root @ np.array(self.covariance) @ root.T)
         return vectors.T @ root, 1 / variances
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their outer products."""
-        return self.from_summary(self.summary(data))
-
-    @property
-    def reduction(self) -> Reduction:
-        """The number of rows, the sums of deviations from the prior mean and their products."""
-        return Moments(tuple(self.mean), squares=True)
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations and their outer products, whatever a row is worth."""
-        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
-
-    def from_summary(self, summary: Array, /) -> Array:
-        """Weight the summary by what a row is worth."""
-        return self._weight * np.asarray(summary, dtype=np.float64)
 
     def _scalar(self, statistics: Array) -> tuple[Array, Array]:
         """Precision and precision-weighted deviation of the data in each independent coordinate."""
@@ -142,28 +140,10 @@ class MultivariateNormal(Family):
         rows = own[..., :1], peers[..., :1], total[..., :1]
         return np.asarray(normal_log_pmi(prior, rows, anchor, (r1, r2), 1.0).sum(axis=-1))
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows, whatever their weight."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0] / self._weight
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family, prior and the noise in whose units rows are counted."""
-        unit = self.reference or self.noise
-        return {
-            "family": "MultivariateNormal",
-            "mean": self.mean,
-            "covariance": self.covariance,
-            "reference noise": unit,
-        }
-
     def in_space_of(self, reference: Model, /) -> Model:
         """Return this model with rows counted in units of the reference's noise, if that is a multiple of its own."""
-        if isinstance(reference, MultivariateNormal):
-            unit = reference.reference or reference.noise
-            same_prior = (self.mean, self.covariance) == (reference.mean, reference.covariance)
-            if same_prior and _multiple(np.array(self.noise), np.array(unit)) is not None:
-                return dataclasses.replace(self, reference=unit)
+        if isinstance(reference, MultivariateNormal) and _multiple(self.noise, reference._unit) is None:
+            return Family.in_space_of(self, reference)
         return super().in_space_of(reference)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
@@ -209,9 +189,7 @@ class MultivariateNormal(Family):
         return np.asarray(-s[..., 0] / 2 * np.linalg.slogdet(2 * np.pi * noise)[1] - spread / 2)
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
@@ -222,19 +200,12 @@ class MultivariateNormal(Family):
 
 
 @dataclass(frozen=True)
-class MultivariateNormalUnknownCovariance(Family):
+class MultivariateNormalUnknownCovariance(NormalVectors):
     """Vectors with unknown mean and covariance: Σ ~ InvWishart(scale, dof), μ | Σ ~ N(mean, Σ/strength).
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)(x − mean)ᵀ by rows).
     Λ(t) = lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ with ν = dof + n, κ = strength + n and
-    Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ, s = Σ(x − mean).
-
-    Parameters
-    ----------
-    mean, strength
-        Prior mean and how many rows it is worth, above 0.
-    dof, scale
-        Degrees of freedom, above d − 1, and scale matrix of the inverse Wishart prior on the covariance.
+    Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ, s = Σ(x − mean). dof is above d − 1.
 
     Examples
     --------
@@ -243,7 +214,6 @@ class MultivariateNormalUnknownCovariance(Family):
     array([ 2.,  4.,  6., 10., 14., 14., 20.])
     """
 
-    mean: Vector = field(metadata=parameter("prior mean", vector, [50.0, 8.0]))
     strength: float = field(metadata=parameter("number of rows that the prior mean is worth", positive, 0.5))
     dof: float = field(metadata=parameter("prior degrees of freedom of the covariance", number, 6.0))
     scale: Matrix = field(
@@ -254,12 +224,6 @@ class MultivariateNormalUnknownCovariance(Family):
     example: ClassVar[Example] = Example(
         "height and weight, whose spread is unknown too", ("height", "weight"), "station"
     )
-    row_axes: ClassVar[int] = 1
-
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the mean of each column."""
-        del labels
-        return [f"mean of {column}" for column in columns]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -269,40 +233,28 @@ class MultivariateNormalUnknownCovariance(Family):
                 f"{type(self).__name__}: dof must be above {least}, one less than the dimension", parameter="dof"
             )
 
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations from the prior mean and their outer products."""
-        return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
-
-    @property
-    def reduction(self) -> Reduction:
-        """The number of rows, the sums of deviations from the prior mean and their products."""
-        return Moments(tuple(self.mean), squares=True)
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ_d(ν/2) − (ν/2) ln det Ψ − (d/2) ln κ."""
-        t = np.asarray(statistics)
-        d = len(self.mean)
-        rows, shift = t[..., 0], t[..., 1 : d + 1]
-        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
-        strength, dof = self.strength + rows, self.dof + rows
-        posterior = np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength[..., None])[..., None, :]
+        t, d = np.asarray(statistics), len(self.mean)
+        strength, dof = self.strength + t[..., 0], self.dof + t[..., 0]
         try:
-            root = np.linalg.cholesky(posterior)
+            root = np.linalg.cholesky(self._posterior_scale(t))
         except np.linalg.LinAlgError:
             raise DataError("statistics that no data can have: n, Σx and Σxxᵀ contradict each other") from None
         log_determinant = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
         return np.asarray(multigammaln(dof / 2, d) - dof / 2 * log_determinant - d / 2 * np.log(strength))
 
+    def _posterior_scale(self, t: Array) -> Array:
+        """Return Ψ = scale + Σ(x − mean)(x − mean)ᵀ − s sᵀ/κ."""
+        d = len(self.mean)
+        shift, strength = t[..., 1 : d + 1], (self.strength + t[..., 0])[..., None]
+        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
+        return np.asarray(np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength)[..., None, :])
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (mean, covariance by rows) from the prior, shape ``(*shape, d + d²)``."""
-        d = len(self.mean)
-        inverse_root = np.linalg.inv(_wishart_root(rng, np.full(shape, self.dof), d, _LEAST_ROOT))
-        root = np.linalg.cholesky(np.array(self.scale)) @ np.swapaxes(inverse_root, -1, -2)
-        mean = np.array(self.mean) + np.einsum("...ij,...j->...i", root, rng.standard_normal((*shape, d))) / np.sqrt(
-            self.strength
-        )
-        covariance = root @ np.swapaxes(root, -1, -2)
-        return np.concatenate([mean, covariance.reshape(*shape, d * d)], axis=-1)
+        root = np.linalg.cholesky(np.array(self.scale))
+        return _draw_normal_inverse_wishart(rng, np.array(self.mean), self.strength, np.full(shape, self.dof), root)
 
     def _split(self, parameters: Array) -> tuple[Array, Array]:
         d = len(self.mean)
@@ -311,17 +263,12 @@ class MultivariateNormalUnknownCovariance(Family):
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw (mean, covariance by rows) given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        d = len(self.mean)
-        rows, shift = t[..., 0], t[..., 1 : d + 1]
-        strength = (self.strength + rows)[..., None]
-        scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
-        scale = np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength)[..., None, :]
-        inverse_root = np.linalg.inv(_wishart_root(rng, self.dof + rows, d, _LEAST_ROOT))
-        root = _root(scale) @ np.swapaxes(inverse_root, -1, -2)
-        noise = np.einsum("...ij,...j->...i", root, rng.standard_normal((*t.shape[:-1], d)))
-        covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*t.shape[:-1], d * d)
-        return np.concatenate([np.array(self.mean) + shift / strength + noise / np.sqrt(strength), covariance], axis=-1)
+        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
+        strength = (self.strength + t[..., 0])[..., None]
+        centre = np.array(self.mean) + t[..., 1 : d + 1] / strength
+        return _draw_normal_inverse_wishart(
+            rng, centre, strength, self.dof + t[..., 0], _root(self._posterior_scale(t))
+        )
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of vectors for each mean and covariance."""
@@ -354,9 +301,7 @@ class MultivariateNormalUnknownCovariance(Family):
         return np.asarray(-summaries[..., 0] * len(self.mean) / 2 * np.log(np.pi))
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
@@ -390,6 +335,18 @@ def _draw_moments(rng: Generator, shift: Array, root: Array, rows: Array) -> Arr
     return np.concatenate([n[..., None], total, scatter.reshape(*leading, d * d)], axis=-1)
 
 
+def _draw_normal_inverse_wishart(
+    rng: Generator, centre: Array, strength: Array | float, dof: Array, scale_root: Array
+) -> Array:
+    """Draw (mean, covariance by rows) with covariance ~ InvWishart and mean ~ N(centre, covariance/strength)."""
+    d = centre.shape[-1]
+    inverse_root = np.linalg.inv(_wishart_root(rng, dof, d, _LEAST_ROOT))
+    root = scale_root @ np.swapaxes(inverse_root, -1, -2)
+    noise = np.einsum("...ij,...j->...i", root, rng.standard_normal((*dof.shape, d)))
+    covariance = (root @ np.swapaxes(root, -1, -2)).reshape(*dof.shape, d * d)
+    return np.concatenate([centre + noise / np.sqrt(strength), covariance], axis=-1)
+
+
 def _root(covariance: Array) -> Array:
     """Return a root of each matrix, also where rounding has made one singular."""
     try:
@@ -408,7 +365,7 @@ def _wishart_root(rng: Generator, dof: Array, d: int, least: float = 0.0) -> Arr
     return root * (left > 0)[..., None, :]
 
 
-def _multiple(matrix: Array, unit: Array) -> float | None:
+def _multiple(matrix: Matrix, unit: Matrix) -> float | None:
     """Return the factor by which ``matrix`` is a multiple of ``unit``, or None if it is not."""
-    factor = float(matrix[0, 0] / unit[0, 0])
-    return factor if np.allclose(matrix, factor * unit, rtol=1e-12, atol=0) else None
+    factor = float(matrix[0][0] / unit[0][0])
+    return factor if np.allclose(matrix, factor * np.array(unit), rtol=1e-12, atol=0) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import Counter
 from dataclasses import dataclass, field
 from math import floor, log10
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,33 +11,107 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.core.contract import Extremes
-from troth.core.errors import UnboundedRangeError
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
+from troth.models.count_and_sum import count_and_sum
 from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.fitting.moments import day_moments
-from troth.models.geometric import count_and_sum
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
+from troth.models.reference_noise import ReferenceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
-class Normal(Family):
+class NormalMean(Family):
+    """A family whose θ ~ N(mean, scale²) is the mean of normal data with known precision.
+
+    Statistic: (Σw, Σw(x − mean)) with weights w in units of the precision 1/unit². Λ(t) = h²/2λ − ½ ln λ with
+    λ = 1/scale² + Σw/unit² and h = Σw(x − mean)/unit².
+    """
+
+    mean: float
+    scale: float
+
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
+
+    @property
+    def _unit(self) -> float:
+        return 1.0
+
+    @property
+    def _prior_rows(self) -> float:
+        """The weight of the prior."""
+        return self.scale**-2
+
+    @property
+    def reduction(self) -> Reduction:
+        """The number of rows and the sum of deviations from the prior mean."""
+        return Moments((self.mean,))
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum the deviations from the prior mean along the last axis."""
+        return moments(count_and_sum, self.support.check(data), self.mean)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Weight of the rows, and weighted sum of their deviations from the prior mean, along the last axis."""
+        return self.from_summary(self.summary(data))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """h²/2λ − ½ ln λ."""
+        t = np.asarray(statistics) / self._unit**2
+        precision = self.scale**-2 + t[..., 0]
+        return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """½ log1p(w₁w₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
+        prior = np.asarray(self._prior_rows)
+        total = own + peers if both is None else both
+        mean = total[..., 1] / (prior + total[..., 0])
+        r1, r2 = (minus_product(t[..., 1], mean, t[..., 0]) - prior * mean for t in (own, peers))
+        weights = own[..., 0], peers[..., 0], total[..., 0]
+        return normal_log_pmi(prior, weights, mean, (r1, r2), self._unit**2)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ from the prior, shape ``(*shape, 1)``."""
+        return rng.normal(self.mean, self.scale, size=(*shape, 1))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw θ given statistics."""
+        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
+        precision = self.scale**-2 + t[..., :1]
+        return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices, against the paper's appendix (erratum E1).
+
+        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
+        plus a known noise and dispersion: it determines both. ∎
+        """
+        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers that need not be whole."""
+        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
+
+
+@dataclass(frozen=True)
+class Normal(ReferenceNoise, NormalMean):
     """Values with unknown mean θ ~ N(mean, scale²) and known noise: x ~ N(θ, noise²).
 
     Statistic: (n, Σ(x − mean)). Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + n/noise² and h = Σ(x − mean)/noise².
@@ -68,7 +142,6 @@ class Normal(Family):
 
     description: ClassVar[str] = "numbers with known noise"
     example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))
-    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
@@ -90,77 +163,18 @@ class Normal(Family):
         return FirstGuess({"mean": mean, "scale": spread, "noise": noise}, from_data=True)
 
     @property
-    def _unit(self) -> float:
-        return self.noise if self.reference is None else self.reference
-
-    @property
-    def _weight(self) -> float:
-        """How many rows of the reference noise one row is worth."""
-        return (self._unit / self.noise) ** 2
-
-    @property
     def _prior_rows(self) -> float:
         """How many rows of the reference noise the prior is worth."""
-        return (self._unit / self.scale) ** 2
+        return float((self._unit / self.scale) ** 2)
 
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum the deviations from the prior mean along the last axis."""
-        return self.from_summary(self.summary(data))
-
-    @property
-    def reduction(self) -> Reduction:
-        """The number of rows and the sum of deviations from the prior mean."""
-        return Moments((self.mean,))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the deviations from the prior mean, whatever a row is worth."""
-        return moments(count_and_sum, self.support.check(data), self.mean)
-
-    def from_summary(self, summary: Array, /) -> Array:
-        """Weight the summary by what a row is worth."""
-        return self._weight * np.asarray(summary, dtype=np.float64)
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """h²/2λ − ½ ln λ."""
-        t = np.asarray(statistics) / self._unit**2
-        precision = self.scale**-2 + t[..., 0]
-        return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """½ log1p(n₁n₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
-        prior = np.asarray(self._prior_rows)
-        total = own + peers if both is None else both
-        mean = total[..., 1] / (prior + total[..., 0])
-        r1, r2 = (minus_product(t[..., 1], mean, t[..., 0]) - prior * mean for t in (own, peers))
-        rows = own[..., 0], peers[..., 0], total[..., 0]
-        return normal_log_pmi(prior, rows, mean, (r1, r2), self._unit**2)
-
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows, whatever their weight."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0] / self._weight
-
-    @property
-    def space(self) -> Mapping[str, object]:
-        """Family, prior and the noise in whose units rows are counted."""
-        return {"family": "Normal", "mean": self.mean, "scale": self.scale, "reference noise": self._unit}
-
-    def in_space_of(self, reference: Model, /) -> Model:
-        """Return this model with its rows counted in units of the reference's noise."""
-        if isinstance(reference, Normal) and (self.mean, self.scale) == (reference.mean, reference.scale):
-            return dataclasses.replace(self, reference=reference._unit)
-        return super().in_space_of(reference)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values."""
         low, high = (value - self.mean for value in self._declared(values))
-        own, peer = ((_effective_counts(part), low, high) for part in ([(self._weight, rows)], self._weights(peers)))
+        sides = ([(self, rows)], self._in_one_space(peers))
+        own, peer = ((_effective_counts(side), low, high) for side in sides)
         return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
-    def paper_bounds(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def paper_bounds(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bound log PMI in closed form as in the paper's appendix, corrected for the values (erratum E1).
 
         log PMI = ½ log1p(n₁n₂/(λ_Tλ₀)) − W, and with values within D of the prior mean −λ₀D²/2 ≤ W ≤ 2(λ₁ + λ₂)D².
@@ -168,28 +182,9 @@ class Normal(Family):
         reach = max(abs(value - self.mean) for value in self._declared(values))
         prior, unit = self.scale**-2, self._unit**2
         own = self._weight * rows / unit
-        other = sum(weight * count for weight, count in self._weights(peers)) / unit
+        other = sum(model._weight * count for model, count in self._in_one_space(peers)) / unit
         determinant = 0.5 * np.log1p(own / prior * (other / (prior + own + other)))
         return Extremes(-2 * (2 * prior + own + other) * reach**2, float(determinant + prior * reach**2 / 2))
-
-    def _weights(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[float, int]]:
-        """Return what a row of each peer is worth, and its row limit."""
-        weights = []
-        for other, rows in peers:
-            if not isinstance(other, Normal) or other.space != self.space:
-                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            weights.append((other._weight, rows))
-        return weights
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw means from the prior, shape ``(*shape, 1)``."""
-        return rng.normal(self.mean, self.scale, size=(*shape, 1))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw a mean given statistics."""
-        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
-        precision = self.scale**-2 + t[..., :1]
-        return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each mean."""
@@ -205,14 +200,6 @@ class Normal(Family):
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in n."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * (self.scale / self.noise) ** 2))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices, against the paper's appendix (erratum E1).
-
-        Proof. The predictive is normal with the posterior mean, and with the posterior variance plus the known noise:
-        it determines both. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
-
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return −½ ln(2πσ²) − (x − mean)²/2σ² for each row; without squares a report is one value, its mean."""
         s = moments_around(summaries, reduction, self.mean)
@@ -223,14 +210,7 @@ class Normal(Family):
         return np.asarray(0.5 * np.log(rows / (2 * np.pi * unit)) - s[..., 1] ** 2 / rows / (2 * unit))
 
     @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers that need not be whole."""
-        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
-
-    @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
@@ -246,15 +226,6 @@ class NormalUnknownVariance(Family):
 
     Statistic: (n, Σ(x − mean), Σ(x − mean)²). Λ(t) = lnΓ(A) − A ln B − ½ ln λ with A = shape + n/2,
     λ = strength + n and B = scale + ½(Σ(x − mean)² − (Σ(x − mean))²/λ).
-
-    Parameters
-    ----------
-    mean
-        Prior mean; values are centred on it.
-    strength
-        How many rows the prior mean is worth, above 0.
-    shape, scale
-        Of the inverse gamma prior on the variance, above 0; its mean is scale/(shape − 1) if shape > 1.
 
     Examples
     --------
@@ -364,9 +335,7 @@ class NormalUnknownVariance(Family):
         return np.asarray(-summaries[..., 0] / 2 * np.log(2 * np.pi))
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
         days = day_moments(cls.__name__, summaries, reduction)
         return {
@@ -387,15 +356,15 @@ def _count_sum_and_square(data: Array, mean: float) -> Array:
     return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
 
 
-def _effective_counts(weights: Sequence[tuple[float, int]]) -> Array:
-    """Return the numbers of rows that providers with (weight, row limit) may have in all, in rows of the reference."""
-    limits: dict[float, int] = {}
-    for weight, rows in (pair for pair in weights if pair[1]):
-        limits[weight] = limits.get(weight, 0) + rows
+def _effective_counts(limits_of_rows: Sequence[tuple[Normal, int]]) -> Array:
+    """Return the numbers of rows that providers may have together, in rows of the reference noise."""
+    limits: Counter[float] = Counter()
+    for model, rows in limits_of_rows:
+        if rows:
+            limits[model._weight] += rows
     if len(limits) <= 1:
         return np.concatenate([count_ladder(rows, weight) for weight, rows in limits.items()] or [np.zeros(1)])
-    total = sum(weight * rows for weight, rows in limits.items())
-    return np.linspace(0.0, total, 1001)
+    return np.linspace(0.0, sum(weight * rows for weight, rows in limits.items()), 1001)
 
 
 def normal_log_pmi(

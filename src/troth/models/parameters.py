@@ -43,7 +43,7 @@ class Kind:
 
     @property
     def wide(self) -> bool:
-        """Whether it takes the whole width of a form."""
+        """Whether it takes the full width of a form."""
         return False
 
     def checked(self, name: str, value: Any, owner: object) -> Any:
@@ -51,11 +51,11 @@ class Kind:
         raise NotImplementedError
 
     def parse(self, text: str) -> Any:
-        """Return what somebody typed as a campaign file has it, or raise `ValueError` with what is wrong."""
+        """Return typed text as a campaign file has it, or raise `ValueError` with what is wrong."""
         return text
 
     def text(self, value: Any) -> str:
-        """Return a value as somebody would type it."""
+        """Return a value as you would type it."""
         return str(value)
 
 
@@ -268,7 +268,7 @@ class Parameter:
     known
         Whether it belongs to the likelihood, which may differ between providers, and not to the prior.
     hidden
-        Whether nobody is asked for it, because the library sets it.
+        Whether it is never asked for, because the library sets it.
     name, required, default
         As the field is declared.
     """

@@ -9,40 +9,34 @@ import numpy as np
 from scipy.special import gammaln
 from scipy.stats import nbinom
 
-from troth.core.contract import Array, Extremes, Generator, Model
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
+from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.example import Example
-from troth.models.family import Family, moments, scalar_parameters
+from troth.models.family import scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import day_moments
-from troth.models.geometric import count_and_sum, draw_poisson
-from troth.models.numerics.extremes import count_ladder, ray_extremes
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
 from troth.models.numerics.second_difference import gamma_log_pmi
 from troth.models.parameters import parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
-    from troth.models.fitting.free_parameters import FreeParameter
+    from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
 
 @dataclass(frozen=True)
-class Poisson(Family):
+class Poisson(CountAndSum):
     """Counts with rate θ ~ Gamma(shape, rate).
 
     Statistic: (n, Σx). Λ(t) = lnΓ(a + Σx) − (a + Σx) ln(b + n).
-
-    Parameters
-    ----------
-    shape, rate
-        The prior's pseudo-count of events and of rows, above 0; its mean is shape / rate.
 
     Examples
     --------
@@ -64,7 +58,7 @@ class Poisson(Family):
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:
-        """Take the size of the mean from the data, as one row's worth of knowledge."""
+        """Take the size of the mean from the data, worth one row."""
         size = max(rough(float(column.numbers.mean())), 1e-9)
         return FirstGuess({"shape": 1.0, "rate": float(f"{1 / size:.3g}")}, from_data=True)
 
@@ -72,10 +66,6 @@ class Poisson(Family):
     def support(self) -> Support:
         """Counts from 0."""
         return Support(0, integer=True)
-
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum the events along the last axis."""
-        return moments(count_and_sum, self.support.check(data, "count"))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + Σx) − (a + Σx) ln(b + n)."""
@@ -87,13 +77,6 @@ class Poisson(Family):
         """Log PMI in a form that keeps its digits at any number of rows."""
         total = None if both is None else both[..., ::-1]
         return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
-
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
-        """Extremes over every report of up to ``rows`` rows with counts within the declared values."""
-        own, peer = ((count_ladder(n), *self._declared(values)) for n in (rows, self._peer_rows(peers)))
-        return Extremes(*ray_extremes(self.log_pmi, own, peer))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
@@ -132,13 +115,9 @@ class Poisson(Family):
         """
         return one_row_suffices(peers, "the predictive at 0, 1 and 2 determines the posterior")
 
-    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
-        """Return zeros: what the counts add, −ln x!, depends on no parameter."""
-        return np.zeros(summaries.shape[:-1])
-
     @property
     def score_measure(self) -> str | None:
-        """The factorial of each count, which the summary does not tell."""
+        """The factorial of each count, which no summary has."""
         return "ln x!"
 
     @classmethod
@@ -147,9 +126,7 @@ class Poisson(Family):
         return isinstance(reduction, Moments) and reduction.columns == 1 and reduction.support.integer
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)
         excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)

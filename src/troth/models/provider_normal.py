@@ -1,4 +1,4 @@
-"""Measurements by providers with an offset of their own and an effect of their own on each day."""
+"""Measurements by providers, each with its own offset and its own effect on each day."""
 
 from __future__ import annotations
 
@@ -8,42 +8,37 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.core.contract import Extremes
-from troth.core.errors import UnboundedRangeError
-from troth.core.reductions import Moments
-from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
-from troth.models.family import Family, moments, scalar_parameters
+from troth.models.family import scalar_parameters
 from troth.models.fitting.offsets import fit_offsets
-from troth.models.geometric import count_and_sum
-from troth.models.normal import normal_log_pmi
+from troth.models.normal import NormalMean
 from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import ray_extremes
-from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Generator
     from troth.core.past import History
     from troth.core.reductions import Reduction
-    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.core.sensitivity import Peers
     from troth.models.fitting.day_types.fit import Watch
     from troth.models.fitting.offsets import FittedOffsets
     from troth.models.numerics.predictive import Exact
 
-_GRID = 1001  # precisions between nothing and everybody's, where numbers of rows do not make a ladder
+_GRID = 1001  # precisions from 0 to that of all rows, where numbers of rows make no ladder
 
 
 @dataclass(frozen=True)
-class ProviderNormal(Family):
+class ProviderNormal(NormalMean):
     """Values around θ ~ N(mean, scale²), seen through a provider's offset b and its effect u of a day.
 
     x = θ + b + u + noise with u ~ N(0, τ²) once a day and noise ~ N(0, σ²) in each row, so that the mean of n rows is
-    ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with
-    w = 1/(τ² + σ²/n), which adds over providers whatever their offsets, dispersions and noises are, and
-    Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + w and h = w(ȳ − b − mean). The summary (n, Σ(x − mean)) adds over rows.
+    ȳ ~ N(θ + b, τ² + σ²/n). Statistic: (w, w(ȳ − b − mean)) with w = 1/(τ² + σ²/n), which adds over providers whatever
+    their offsets, dispersions and noises are. Λ(t) = h²/2λ − ½ ln λ with λ = 1/scale² + w and h = w(ȳ − b − mean).
+    The summary (n, Σ(x − mean)) adds over rows.
 
     Parameters
     ----------
@@ -73,53 +68,24 @@ class ProviderNormal(Family):
         metadata=parameter("standard deviation of what a day's values share", non_negative, 0.5, known=True),
     )
 
-    description: ClassVar[str] = "numbers, each provider with an offset of its own"
+    description: ClassVar[str] = "numbers, each provider with its own offset"
     example: ClassVar[Example] = Example(
-        "a temperature that stations read with an offset and a daily error of their own",
+        "a temperature that stations read with their own offset and daily error",
         ("temperature",),
         "station",
         values=(0, 200),
     )
-    theta: ClassVar[tuple[str, ...]] = ("mean of {column}",)
     independent_rows: ClassVar[bool] = False
 
     def _weight(self, rows: Array) -> Array:
         return real_weight(rows, np.asarray(self.dispersion), np.asarray(self.noise))
 
-    @property
-    def reduction(self) -> Reduction:
-        """The number of rows and the sum of deviations from the prior mean."""
-        return Moments((self.mean,))
-
-    def summary(self, data: Any, /) -> Array:
-        """Count the rows and sum the deviations from the prior mean along the last axis."""
-        return moments(count_and_sum, self.support.check(data), self.mean)
-
     def from_summary(self, summary: Array, /) -> Array:
-        """Map (n, Σ(x − mean)) to the precision of the day's mean, and to its deviation weighted by that."""
+        """Map (n, Σ(x − mean)) to the precision of the day's mean, and its deviation times the precision."""
         s = np.asarray(summary, dtype=np.float64)
         weight = self._weight(s[..., 0])
         average = s[..., 1] / np.maximum(s[..., 0], 1.0)
         return np.stack([weight, weight * (average - self.offset)], axis=-1)
-
-    def statistics(self, data: Any, /) -> Array:
-        """Precision and weighted deviation of the mean along the last axis."""
-        return self.from_summary(self.summary(data))
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """h²/2λ − ½ ln λ."""
-        t = np.asarray(statistics)
-        precision = self.scale**-2 + t[..., 0]
-        return np.asarray(t[..., 1] * (t[..., 1] / (2 * precision)) - 0.5 * np.log(precision))
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """½ log1p(w₁w₂/(λ_Tλ₀)) − W: log-determinant and quadratic form, neither of which cancels."""
-        prior = np.asarray(self.scale**-2)
-        total = own + peers if both is None else both
-        mean = total[..., 1] / (prior + total[..., 0])
-        r1, r2 = (minus_product(t[..., 1], mean, t[..., 0]) - prior * mean for t in (own, peers))
-        weights = own[..., 0], peers[..., 0], total[..., 0]
-        return normal_log_pmi(prior, weights, mean, (r1, r2), 1.0)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind one provider's statistic: n = wσ²/(1 − wτ²)."""
@@ -127,7 +93,7 @@ class ProviderNormal(Family):
         return np.asarray(w * self.noise**2 / np.maximum(1 - w * self.dispersion**2, np.finfo(float).tiny))
 
     def design(self, statistics: Array, /) -> Array:
-        """Read off the precision of the day's mean; precisions add over providers."""
+        """Return the precision of the day's mean; precisions add over providers."""
         return np.asarray(statistics, dtype=np.float64)[..., :1]
 
     def plan(self, rows: Any, /) -> Array:
@@ -137,42 +103,21 @@ class ProviderNormal(Family):
     @property
     def space(self) -> Mapping[str, object]:
         """Family and prior: providers may differ in everything else."""
-        return {"family": "ProviderNormal", "mean": self.mean, "scale": self.scale}
+        return self._prior_space
 
-    def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values.
 
-        A side has some precision up to that of all its rows, and a weighted mean of deviations between the least and
-        the greatest of its providers. All such pairs are searched, whether or not whole numbers of rows make them.
+        A side has a precision up to that of all its rows, and a weighted mean of deviations between the least and the
+        greatest of its providers. All of these are searched, whether or not whole numbers of rows make them.
         """
         low, high = (value - self.mean for value in self._declared(values))
         sides = []
-        for part in ([(self, rows)], self._sharing(peers)):
-            total = sum(float(model._weight(np.asarray(float(limit)))) for model, limit in part)
-            offsets = [model.offset for model, limit in part if limit] or [0.0]
+        for side in ([(self, rows)], self._in_one_space(peers)):
+            total = sum(float(model._weight(np.asarray(float(limit)))) for model, limit in side)
+            offsets = [model.offset for model, limit in side if limit] or [0.0]
             sides.append((np.linspace(0.0, total, _GRID), low - max(offsets), high - min(offsets)))
         return Extremes(*ray_extremes(self.log_pmi, *sides))
-
-    def _sharing(self, peers: Sequence[tuple[Model, int]]) -> list[tuple[ProviderNormal, int]]:
-        """Return the peers, who must share the prior."""
-        sharing = []
-        for other, rows in peers:
-            if not isinstance(other, ProviderNormal) or other.space != self.space:
-                raise UnboundedRangeError(f"no range is known for {self!r} beside {other!r}")
-            sharing.append((other, rows))
-        return sharing
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw θ from the prior, shape ``(*shape, 1)``."""
-        return rng.normal(self.mean, self.scale, size=(*shape, 1))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw θ given statistics."""
-        t = np.asarray(statistics, dtype=np.float64)
-        precision = self.scale**-2 + t[..., :1]
-        return self.mean + t[..., 1:] / precision + rng.standard_normal(precision.shape) / np.sqrt(precision)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each θ; the rows of a dataset share one effect."""
@@ -189,25 +134,12 @@ class ProviderNormal(Family):
         """−½ ln(λ/λ₀): h has variance (λ − λ₀)λ/λ₀, so E[h²/2λ] = (λ/λ₀ − 1)/2 is linear in the precision."""
         return np.asarray(-0.5 * np.log1p(design[..., 0] * self.scale**2))
 
-    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
-        """One peer row suffices, against the paper's appendix (erratum E1).
-
-        Proof. The predictive is normal with the posterior mean plus a known offset, and with the posterior variance
-        plus a known noise and dispersion: it determines both. ∎
-        """
-        return one_row_suffices(peers, "the predictive's mean and variance determine the posterior (E1)")
-
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
         """Return the log-density of a report at θ = mean."""
         s = moments_around(summaries, reduction, self.mean + self.offset)
         return dispersed_mean_log_density(s, self.dispersion, self.noise)
 
     provider_effects: ClassVar[str] = "offsets"
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers that need not be whole."""
-        return isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer
 
     @classmethod
     def fit_options(cls, _: Reduction, /) -> tuple[str, ...]:
@@ -223,11 +155,11 @@ class ProviderNormal(Family):
         Parameters
         ----------
         history
-            Past days; they must be public or paid for, and not depend on the reports that the model will price.
+            Past days, as for `Family.fit`.
         spread
             Standard deviation of values within a day, where the history has no sums of squares.
         watch
-            Called with the share of the work that is done, and with words.
+            Called with the share of the work that is done and what is being done.
 
         Examples
         --------

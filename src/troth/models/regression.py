@@ -60,9 +60,8 @@ class Regression(Family):
 
     explains_target: ClassVar[bool] = True
 
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+    def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target."""
-        del labels
         return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
 
     def statistics(self, data: Any, /) -> Array:
@@ -260,9 +259,8 @@ class Regression(Family):
 
     def _sensitivity(self, rows: int, peers: Peers, needed: int) -> Sensitivity:
         """Decide by how many rows peers have, of which all coefficients need at least ``needed``."""
-        nobody = refuted_without_data(peers)
-        if nobody is not None:
-            return nobody
+        if refutation := refuted_without_data(peers):
+            return refutation
         d, count = len(self.mean), sum(n for _, n in peers)
         if count >= needed:
             return Sensitivity(

@@ -35,7 +35,7 @@ class Fitted(ABC):
 
     @property
     def uninformative(self) -> bool:
-        """Whether providers' data say nothing about each other, so that everybody would be paid alike."""
+        """Whether providers' data say nothing about each other, so that all would be paid alike."""
         return False
 
     def predicted_means(self, history: History) -> Array | None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""How a parameter is written as free numbers, all 0 at the start of a search and of size 1 where it is plausible."""
+"""How a parameter is written as free numbers: all are 0 at the start of a search, and a plausible step is of size 1."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Real:
-    """A real number or a vector of them: origin + unit·free."""
-
+class _AroundOrigin:
     origin: Any
-    unit: Any
 
     @property
     def free(self) -> int:
         """How many free numbers there are."""
         return int(np.size(self.origin))
+
+
+@dataclass(frozen=True)
+class Real(_AroundOrigin):
+    """A real number or a vector of them: origin + unit·free."""
+
+    unit: Any
 
     def read(self, free: Array) -> Any:
         """Return the parameter with these free numbers."""
@@ -30,16 +34,10 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Positive:
+class Positive(_AroundOrigin):
     """A number above a bound, or a vector of them: above + origin·exp(free)."""
 
-    origin: Any
     above: float = 0.0
-
-    @property
-    def free(self) -> int:
-        """How many free numbers there are."""
-        return int(np.size(self.origin))
 
     def read(self, free: Array) -> Any:
         """Return the parameter with these free numbers."""
@@ -75,4 +73,4 @@ class PositiveDefinite:
         return np.asarray(root @ root.T)
 
 
-FreeParameter: TypeAlias = Real | Positive | PositiveDefinite
+FreeParameters: TypeAlias = dict[str, Real | Positive | PositiveDefinite]

@@ -41,7 +41,7 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
     Parameters
     ----------
     fixed
-        Parameters to keep: those that a history does not tell must be given, and any other may be.
+        Parameters to keep: those that no history determines must be given, and any other may be.
 
     Raises
     ------
@@ -49,12 +49,12 @@ def fit_prior(family: type[Family], history: History, fixed: Mapping[str, Any]) 
         If there are too few days, or every value is the same.
     """
     names = {field.name for field in dataclasses.fields(family) if field.init}
-    unknown = [name for name in fixed if name not in names]
-    if unknown:
-        raise ParameterError(f"{family.__name__} has no parameter {unknown[0]!r}")
-    missing = [name for name in family.given_parameters if name not in fixed]
-    if missing:
-        raise ParameterError(f"{family.__name__}: the history does not tell {missing[0]}: give {missing[0]}=")
+    for name in fixed:
+        if name not in names:
+            raise ParameterError(f"{family.__name__} has no parameter {name!r}")
+    for name in family.given_parameters:
+        if name not in fixed:
+            raise ParameterError(f"{family.__name__}: the history does not determine {name}: give {name}=")
     return _MarginalLikelihood(family, history, fixed).maximise()
 
 
@@ -75,13 +75,15 @@ class _MarginalLikelihood:
         start = family.initial_parameters(self.summaries, self.reduction, self.fixed)
         self.parameters = {name: parameter for name, parameter in start.items() if name not in fixed}
 
+    def split(self, free: Array) -> dict[str, Array]:
+        """Return the free numbers of each parameter."""
+        ends = np.cumsum([parameter.free for parameter in self.parameters.values()])
+        return dict(zip(self.parameters, np.split(free, ends[:-1]), strict=True))
+
     def model(self, free: Array) -> Family:
         """Return the model with these free numbers."""
-        values, place = dict(self.fixed), 0
-        for name, parameter in self.parameters.items():
-            values[name] = parameter.read(free[place : place + parameter.free])
-            place += parameter.free
-        return self.family(**values)
+        values = {name: self.parameters[name].read(part) for name, part in self.split(free).items()}
+        return self.family(**self.fixed, **values)
 
     def log_likelihood(self, free: Array) -> float:
         """Σ_t log p(day t)."""
@@ -91,12 +93,12 @@ class _MarginalLikelihood:
         return float(evidence.sum() + model.base_measure(self.summaries, self.reduction).sum())
 
     def maximise(self) -> FittedPrior:
-        """Climb from several starts, and measure the curvature at the top."""
+        """Search from several starts, and measure the curvature at the maximum."""
         free = sum(parameter.free for parameter in self.parameters.values())
         if not free:
             raise ParameterError(f"{self.family.__name__}: every parameter is fixed; there is nothing to fit")
         if not isinstance(self.model(np.zeros(free)), HasBaseMeasure):
-            raise ParameterError(f"{self.family.__name__} does not say its base_measure, so its prior cannot be fitted")
+            raise ParameterError(f"{self.family.__name__} has no base_measure, so its prior cannot be fitted")
 
         def loss(x: Array) -> float:
             try:
@@ -108,7 +110,7 @@ class _MarginalLikelihood:
         bounds = [(-_WIDEST, _WIDEST)] * free
         self.log_likelihood(np.zeros(free))  # refuses summaries that lack what the family needs
         best = None
-        for start in self._starts(free):
+        for start in self._starts():
             top = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500, "ftol": 1e-13})
             if best is None or top.fun < best.fun - 1e-9:
                 best = top
@@ -119,17 +121,10 @@ class _MarginalLikelihood:
         x = _newton(loss, best.x, curvature)
         return FittedPrior(self.model(x), -float(loss(x)), self._errors(curvature, x), self.days, self._at_bound(x))
 
-    def _starts(self, free: int) -> list[Array]:
+    def _starts(self) -> list[Array]:
         """Start at the guess by moments, and with each positive number ten times larger or smaller."""
-        starts = [np.zeros(free)]
-        for move in (2.3, -2.3):
-            start, place = np.zeros(free), 0
-            for parameter in self.parameters.values():
-                if isinstance(parameter, Positive):
-                    start[place : place + parameter.free] = move
-                place += parameter.free
-            starts.append(start)
-        return starts
+        positive = [np.full(each.free, float(isinstance(each, Positive))) for each in self.parameters.values()]
+        return [move * np.concatenate(positive) for move in (0.0, 2.3, -2.3)]
 
     def _errors(self, curvature: Array, x: Array) -> dict[str, Any]:
         """Return standard errors of the parameters themselves, by the delta method."""
@@ -146,17 +141,10 @@ class _MarginalLikelihood:
             model = self.model(free)
             return {name: np.asarray(getattr(model, name), dtype=np.float64) for name in self.parameters}
 
-        base, gradient = flatten(x), {}
-        for name, value in base.items():
-            gradient[name] = np.zeros((*value.shape, len(x)))
-        for k in range(len(x)):
-            step = np.zeros(len(x))
-            step[k] = _STEP
-            up, down = flatten(x + step), flatten(x - step)
-            for name in base:
-                gradient[name][..., k] = (up[name] - down[name]) / (2 * _STEP)
+        moved = [(flatten(x + step), flatten(x - step)) for step in _STEP * np.eye(len(x))]
         errors: dict[str, Any] = {}
-        for name, slope in gradient.items():
+        for name in self.parameters:
+            slope = np.stack([(up[name] - down[name]) / (2 * _STEP) for up, down in moved], axis=-1)
             variance = np.einsum("...i,ij,...j->...", slope, covariance, slope)
             lost = (np.abs(slope[..., undetermined]) > 0).any(axis=-1)
             error = np.where(lost, np.inf, np.sqrt(variance))
@@ -164,19 +152,13 @@ class _MarginalLikelihood:
         return errors
 
     def _at_bound(self, x: Array) -> tuple[str, ...]:
-        names, place = [], 0
-        for name, parameter in self.parameters.items():
-            part = x[place : place + parameter.free]
-            place += parameter.free
-            if not isinstance(parameter, Real) and (np.abs(part) > 0.5 * _WIDEST).any():
-                names.append(name)
-        return tuple(names)
+        far = (name for name, part in self.split(x).items() if (np.abs(part) > 0.5 * _WIDEST).any())
+        return tuple(name for name in far if not isinstance(self.parameters[name], Real))
 
 
 def _newton(loss: Callable[[Array], float], x: Array, curvature: Array) -> Array:
-    """Take the last step that a search by slopes alone leaves, if it leads up."""
-    step = 1e-4
-    slope = np.array([(loss(x + move) - loss(x - move)) / (2 * step) for move in step * np.eye(len(x))])
+    """Take one Newton step, if it lowers the loss."""
+    slope = np.array([(loss(x + step) - loss(x - step)) / (2 * _STEP) for step in _STEP * np.eye(len(x))])
     try:
         moved = x - np.linalg.solve(curvature, slope)
     except np.linalg.LinAlgError:
@@ -186,13 +168,12 @@ def _newton(loss: Callable[[Array], float], x: Array, curvature: Array) -> Array
 
 def _hessian(loss: Callable[[Array], float], x: Array) -> Array:
     """Return second derivatives by central differences, with steps that change the loss by about one."""
-    size = len(x)
-    centre = loss(x)
+    size, centre = len(x), loss(x)
     step = np.full(size, 1e-3)
+    axes = np.eye(size)
     for k in range(size):
         for _ in range(12):
-            move = np.zeros(size)
-            move[k] = step[k]
+            move = step[k] * axes[k]
             rise = (loss(x + move) + loss(x - move)) / 2 - centre
             if rise > 0.05 or step[k] > 0.5:
                 break
@@ -200,8 +181,7 @@ def _hessian(loss: Callable[[Array], float], x: Array) -> Array:
     H = np.empty((size, size))
     for i in range(size):
         for j in range(i + 1):
-            a, b = np.zeros(size), np.zeros(size)
-            a[i], b[j] = step[i], step[j]
+            a, b = step[i] * axes[i], step[j] * axes[j]
             if i == j:
                 second = loss(x + a) - 2 * centre + loss(x - a)
             else:

@@ -48,7 +48,7 @@ class DayMoments(NamedTuple):
 
     @property
     def strength(self) -> Array:
-        """How many rows tell as much about a day as the other days do."""
+        """How many rows say as much about a day as the other days do."""
         return np.asarray(self.within / np.maximum(self.scale**2, 1e-300))
 
 

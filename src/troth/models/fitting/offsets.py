@@ -35,10 +35,9 @@ class FittedOffsets(FittedProviders["ProviderNormal"]):
     Attributes
     ----------
     models
-        Each provider's own model; a provider who reported too little to have one has the population's.
+        Each provider's model; that of a provider who reported too little is the population's.
     population
-        The model of a provider about whom nothing is known: no offset, and a dispersion that holds how much offsets
-        vary.
+        The model of an unknown provider: no offset, and a dispersion that includes how much offsets vary.
     errors
         Standard errors: ``"mean"`` and ``"scale"`` of the prior, and for each of ``"providers"`` those of its
         ``"offset"`` and ``"dispersion"``.
@@ -122,19 +121,17 @@ def fit_offsets(
     rows = part.rows
     average = part.summaries[..., 1] / np.maximum(rows, 1.0) + reduction.centre[0]
     seen = rows > 0
-    size = float(np.var(average[seen]))
+    middle, size = float(average[seen].mean()), float(np.var(average[seen]))
     data = _Days(np.where(seen, average, 0.0), rows, spreads(part, spread), 1e-6 * size)
-    middle = float(average[seen].mean())
     variance = np.full(len(own), 0.2 * size)
-    state = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
-    state, _ = _maximise(data, state)
-    if watch is not None:
-        watch(0.5, "normal, first climb")
+    start = _State(middle, np.sqrt(0.5 * size), np.zeros(len(own)), variance, float(np.log(0.2 * size)), 1e-3 / size)
+    state, _ = _maximise(data, start)
+    report: Watch = watch or (lambda share, words: None)  # noqa: ARG005
+    report(0.5, "normal, first climb")
     chance = 1 / np.maximum(data.weight(state.variance).sum(axis=0), 1e-300)
     between = max(float(np.var(state.offset, ddof=1) - chance.mean()), 1e-4 * size)
     state, trace = _maximise(data, replace(state, shrinkage=1 / between))
-    if watch is not None:
-        watch(1.0, "normal")
+    report(1.0, "normal")
     if len(trace) > _LONGEST:
         notes.append(f"the climb had not ended after {_LONGEST} steps")
     return _result(family, history, part, data, state, between, trace, notes)
@@ -152,12 +149,10 @@ def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
     return state.mean + shift, 1 / precision, evidence
 
 
-def _penalties(state: _State, offset: Array, variance: Array) -> Array:
-    return -0.5 * (state.shrinkage * offset**2 + ((np.log(variance) - state.centre) / _ALIKE) ** 2)
-
-
 def _objective(state: _State, evidence: Array) -> float:
-    return float(evidence.sum() + _penalties(state, state.offset, state.variance).sum())
+    """Return the penalised log-likelihood."""
+    unlike = ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
+    return float(evidence.sum() + (-0.5 * (state.shrinkage * state.offset**2 + unlike)).sum())
 
 
 def _maximise(data: _Days, state: _State) -> tuple[_State, list[float]]:
@@ -189,23 +184,19 @@ def _step(data: _Days, state: _State, mean: Array, spare: Array) -> _State:
     up = slope.sum(axis=0) - (log - state.centre) / _ALIKE**2
     step = np.clip(up / ((slope**2).sum(axis=0) + _ALIKE**-2), -1.0, 1.0)
     before = _expected(data, state, state.variance, squares)
-    variance = state.variance.copy()
-    waiting = np.ones(len(log), dtype=bool)
+    variance, waiting = state.variance, np.ones(len(log), dtype=bool)
     for share in _ATTEMPTS:
         moved = np.maximum(np.exp(log + share * step), data.low) if share else state.variance
-        trial = np.where(waiting, moved, variance)
-        rises = _expected(data, state, trial, squares) >= before
-        variance = np.where(waiting, trial, variance)
-        waiting &= ~rises
+        variance = np.where(waiting, moved, variance)
+        waiting &= ~(_expected(data, state, variance, squares) >= before)
         if not waiting.any():
             break
     middle = float(mean.mean())
-    scale = float(np.sqrt(np.mean(spare + (mean - middle) ** 2)))
     shift = float(offset.mean())  # moving it to the prior's mean changes no likelihood, and offsets are shrunk to 0
     return replace(
         state,
         mean=middle + shift,
-        scale=scale,
+        scale=float(np.sqrt(np.mean(spare + (mean - middle) ** 2))),
         offset=offset - shift,
         variance=variance,
         centre=float(np.log(variance).mean()),

@@ -1,4 +1,4 @@
-"""How likely two datasets are to be the same, which is what the Brier rule needs to know of all that could happen.
+"""How likely two datasets are the same, which the Brier rule needs to know.
 
 Sequences of N rows from p and p′ are equal with probability (Σ_k p_k p′_k)^N: the entrywise power of a Gram matrix
 (errata E12 and E15). Their types, datasets up to the order of rows, are equal with probability
@@ -11,8 +11,8 @@ that of the types is again a convolution over symbols, of N + 1 terms each:
 
     Σ_c Π_k NB(c_k; a_k) NB(c_k; a′_k) / (NB(N; Σa) NB(N; Σa′)).
 
-That of the sequences is N!/((Σa)_N (Σa′)_N) Σ_c Π_k (a_k)_{c_k} (a′_k)_{c_k}/c_k!, whose terms are too unlike for
-anything but logarithms.
+That of the sequences is N!/((Σa)_N (Σa′)_N) Σ_c Π_k (a_k)_{c_k} (a′_k)_{c_k}/c_k!, whose terms are too different in
+size for anything but logarithms.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ def _log_same_counts(products: Array, rows: int) -> float:
     if len(roots) == 0:
         return -np.inf
     tilt = rows / roots.sum()  # makes N the most likely total
-    window, start = np.ones(1), 0
-    log_mass = 0.0
+    window, start, log_mass = np.ones(1), 0, 0.0
     for root in roots:
         centre = tilt * root
         reach = 9 * np.sqrt(centre / 2) + 30
@@ -65,8 +64,7 @@ def _log_same_counts(products: Array, rows: int) -> float:
         log_norm = _log_bessel(2 * centre)
         log_mass += log_norm
         weights = np.exp(log_weights - log_norm)
-        small = min(len(window), len(weights)) < 500
-        window = np.convolve(window, weights) if small else np.maximum(fftconvolve(window, weights), 0.0)
+        window = _convolved(window, weights)
         start += low
     return float(2 * gammaln(rows + 1) - 2 * rows * np.log(tilt) + log_mass + np.log(window[rows - start]))
 
@@ -97,16 +95,16 @@ def log_same_dispersed(table: Array, dispersion: float, rows: int, unordered: bo
     """
     one, two = np.triu_indices(len(table))
     if unordered:
-        laws, log_total = _negative_binomial(table, dispersion, rows)
-        found = [_same_counts(laws[i] * laws[j]) for i, j in zip(one, two, strict=True)]
+        probabilities, log_total = _negative_binomial(table, dispersion, rows)
+        same = [_same_counts(probabilities[i] * probabilities[j]) for i, j in zip(one, two, strict=True)]
         with np.errstate(divide="ignore"):  # where it vanishes beside √(K_ii K_jj), it does in qᵀKq too
-            return np.asarray(np.log(found) - 2 * log_total)
+            return np.asarray(np.log(same) - 2 * log_total)
     if dispersion == 0:
         return log_same_sequence(table, rows)[one, two]
     counts = np.arange(rows + 1.0)
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
-    log_laws = xlogy(counts, table[..., None]) + log_rising(table[..., None] * strength, counts)
-    log_pairs = log_laws[one] + log_laws[two] - gammaln(counts + 1)
+    log_terms = xlogy(counts, table[..., None]) + log_rising(table[..., None] * strength, counts)
+    log_pairs = log_terms[one] + log_terms[two] - gammaln(counts + 1)
     window = log_pairs[:, 0]
     for symbol in range(1, table.shape[1] - 1):
         window = _log_convolved(window, log_pairs[:, symbol])
@@ -124,25 +122,28 @@ def _negative_binomial(table: Array, dispersion: float, rows: int) -> tuple[Arra
     mass = np.log1p(rows * odds) / odds if dispersion else float(rows)
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))
 
-    def log_law(mean: Array, counts: Array) -> Array:
+    def log_probability(mean: Array, counts: Array) -> Array:
         rising = log_rising(mean * strength, counts)
         return np.asarray(xlogy(counts, mean * rate) + rising - gammaln(counts + 1) - mean * mass)
 
-    laws = np.exp(log_law(table[..., None], np.arange(rows + 1.0)))
-    return laws, float(log_law(np.ones(()), np.asarray(float(rows))))
+    probabilities = np.exp(log_probability(table[..., None], np.arange(rows + 1.0)))
+    return probabilities, float(log_probability(np.ones(()), np.asarray(float(rows))))
 
 
 def _same_counts(products: Array) -> float:
     """Σ Π_k products[k, c_k] over counts that sum to the largest one."""
     window = products[0]
-    for other in products[1:-1]:
-        small = len(window) < 500
-        window = np.convolve(window, other) if small else np.maximum(fftconvolve(window, other), 0.0)
-        window = window[: len(other)]
+    for product in products[1:-1]:
+        window = _convolved(window, product)[: len(product)]
     return float(window @ products[-1, ::-1])
 
 
+def _convolved(one: Array, two: Array) -> Array:
+    small = min(len(one), len(two)) < 500
+    return np.convolve(one, two) if small else np.maximum(fftconvolve(one, two), 0.0)
+
+
 def _log_convolved(one: Array, two: Array) -> Array:
-    """Convolve logarithms along the last axis, as far as it goes."""
+    """Convolve logarithms along the last axis, and keep its length."""
     sums = [log_sum_exp(one[:, : total + 1] + two[:, total::-1]) for total in range(one.shape[1])]
     return np.stack(sums, axis=-1)

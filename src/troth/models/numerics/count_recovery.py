@@ -1,9 +1,8 @@
-"""How many rows of each symbol stand behind a vector of log-likelihoods, where that can be told.
+"""How many rows of each symbol a vector of log-likelihoods sums up, where that is unambiguous.
 
 Whole counts c with Σ_k c_k log p(k|θ) = t_θ for every θ. If the log-likelihoods of the possible symbols are linearly
-independent, least squares finds them. If not, t bounds the number of rows from both sides, and all datasets of so many
-rows are tried, up to the order of their rows. Different tables of counts that explain t equally well are an ambiguity,
-and so an error: the statistics alone do not tell.
+independent, least squares finds them. If not, t bounds the number of rows from both sides, and all datasets within the
+bounds are tried, up to the order of rows. It is an error if different counts explain t equally well.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 _LARGEST_SEARCH = 2_000_000
 _CLOSE = 1e-9
+_NO_DATASET = "these log-likelihoods are not those of any dataset under this model"
 
 
 def recover_counts(log_table: Array, statistics: Array, rows: Array | None = None, *, only_rows: bool = False) -> Array:
@@ -41,10 +41,10 @@ def recover_counts(log_table: Array, statistics: Array, rows: Array | None = Non
         alive = ~excluded
         symbols = np.flatnonzero(np.isfinite(log_table[:, alive]).all(axis=1))
         ruling_out = np.isneginf(log_table[symbols][:, excluded])
-        found = _solve(log_table[np.ix_(symbols, alive)], distinct[np.ix_(members, alive)], ruling_out, only_rows)
-        if not (found @ ruling_out > 0).all():
-            raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
-        counts[np.ix_(members, symbols)] = found
+        solved = _solve(log_table[np.ix_(symbols, alive)], distinct[np.ix_(members, alive)], ruling_out, only_rows)
+        if not (solved @ ruling_out > 0).all():
+            raise MissingCapabilityError(_NO_DATASET)
+        counts[np.ix_(members, symbols)] = solved
     return np.asarray(np.nan_to_num(counts)[back.ravel()], dtype=np.float64).reshape(*t.shape[:-1], len(log_table))
 
 
@@ -55,7 +55,7 @@ def _solve(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         counts: Array = np.round(t @ np.linalg.pinv(table)).astype(np.float64)
         if (counts >= 0).all() and np.allclose(counts @ table, t, rtol=_CLOSE, atol=_CLOSE):
             return counts
-        raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
+        raise MissingCapabilityError(_NO_DATASET)
     return _search(table, t, ruling_out, only_rows)
 
 
@@ -77,16 +77,16 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
     slack = _CLOSE * (1 + np.abs(t) @ weights) * 10
     first = np.searchsorted(shadows[order], t @ weights - slack)
     last = np.searchsorted(shadows[order], t @ weights + slack)
-    found = np.empty((len(t), len(table)))
+    counts = np.empty((len(t), len(table)))
     for i in range(len(t)):
         near = candidates[order[first[i] : last[i]]]
         near = near[np.isclose(near @ table, t[i], rtol=_CLOSE, atol=_CLOSE).all(axis=1)]
         near = near[(near @ ruling_out > 0).all(axis=1)]
         if len(near) == 0:
-            raise MissingCapabilityError("these log-likelihoods are not those of any dataset under this model")
+            raise MissingCapabilityError(_NO_DATASET)
         if np.ptp(near.sum(axis=1)) > 0 or (len(near) > 1 and not only_rows):
             raise MissingCapabilityError(
                 "several datasets have these log-likelihoods: pass rows= beside the statistics, or use another rule"
             )
-        found[i] = near[0]
-    return found
+        counts[i] = near[0]
+    return counts

@@ -1,11 +1,11 @@
-"""A provider's data on one day: rows are alike given the day's type and an effect of that provider and day.
+"""A provider's data on one day: rows are i.i.d. given the day's type and an effect of that provider and day.
 
 Each kind of outcome has a mean per type and a dispersion, how much the effect moves all of a provider's rows together;
 at zero the rows are i.i.d. given the type. Everything is a function of sums over rows, and vectorised:
 
 - sums ``(..., sum)``, means ``(..., type)`` or ``(..., type, code)`` and dispersions ``(...)``, whose leading axes
   broadcast, give log-likelihoods ``(..., type)``;
-- terms that do not depend on the type cancel in log PMI, and are left out unless a fit asks for the ``whole``.
+- terms that do not depend on the type cancel in log PMI, and are left out unless a fit asks for ``all_terms``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def log_rising(x: Array, count: Array) -> Array:
     finite = np.where(np.isfinite(x), x, 1.0)
     u = c / finite
     log = np.log1p(u)
-    found = finite * ((1 + u) * log - u) - 0.5 * log + (binet_remainder(finite + c) - binet_remainder(finite))
-    return np.asarray(np.where(np.isfinite(x), found, 0.0)).reshape(shape)
+    rising = finite * ((1 + u) * log - u) - 0.5 * log + (binet_remainder(finite + c) - binet_remainder(finite))
+    return np.asarray(np.where(np.isfinite(x), rising, 0.0)).reshape(shape)
 
 
 def pseudo_counts(means: Array, dispersion: Array) -> Array:
@@ -56,27 +56,27 @@ def pseudo_counts(means: Array, dispersion: Array) -> Array:
 def labels_log_likelihood(counts: Array, means: Array, dispersion: Array) -> Array:
     """Ln p(labels|type), Dirichlet-multinomial: Σ_c [n_c ln m_c + Σ_{i<n_c} log1p(i/a_c)] − Σ_{i<n} log1p(i/Σa)."""
     c = np.asarray(counts, dtype=np.float64)[..., None, :]
-    found = xlogy(c, means).sum(axis=-1)
+    log_chance = xlogy(c, means).sum(axis=-1)
     rho = np.asarray(dispersion, dtype=np.float64)
     if not rho.any():
-        return np.asarray(found)
+        return np.asarray(log_chance)
     strength = pseudo_counts(np.ones(()), rho)[..., None]
     rising = log_rising(means * strength[..., None], c).sum(axis=-1)
-    return np.asarray(found + rising - log_rising(strength, c.sum(axis=-1)))
+    return np.asarray(log_chance + rising - log_rising(strength, c.sum(axis=-1)))
 
 
-def count_log_likelihood(sums: Array, means: Array, dispersion: Array, whole: bool = False) -> Array:
+def count_log_likelihood(sums: Array, means: Array, dispersion: Array, all_terms: bool = False) -> Array:
     """Ln p(counts|type), negative binomial: S ln λ − (S + 1/δ) log1p(nλδ), and S ln λ − nλ at δ = 0."""
     n, total = sums[..., None, 0], sums[..., None, 1]
     delta = np.asarray(dispersion, dtype=np.float64)[..., None]
     u = n * means * delta
     log = np.log1p(u)
     share = np.divide(log, u, out=np.ones(np.shape(u)), where=u > 0)
-    found = total * (np.log(means) - log) - n * means * share
-    if whole:
+    log_chance = total * (np.log(means) - log) - n * means * share
+    if all_terms:
         with np.errstate(divide="ignore"):
-            found = found + log_rising(1 / delta, total)
-    return np.asarray(found)
+            log_chance = log_chance + log_rising(1 / delta, total)
+    return np.asarray(log_chance)
 
 
 def real_weight(rows: Array, dispersion: Array, spread: Array) -> Array:
@@ -84,7 +84,7 @@ def real_weight(rows: Array, dispersion: Array, spread: Array) -> Array:
     return np.asarray(rows / (rows * dispersion**2 + spread**2))
 
 
-def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Array, whole: bool = False) -> Array:
+def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Array, all_terms: bool = False) -> Array:
     """Ln p(values|type) for ȳ ~ N(μ, τ² + σ²/n), less that of type 0: w(μ − μ₀)(ȳ − (μ + μ₀)/2), w = 1/(τ² + σ²/n).
 
     The difference is formed without squares, so values far from every mean cost no digits.
@@ -94,19 +94,19 @@ def real_log_likelihood(sums: Array, means: Array, dispersion: Array, spread: Ar
     weight = real_weight(n, tau, sigma)
     average = total / np.maximum(n, 1.0)
     first = means[..., :1]
-    found = weight * (means - first) * (average - 0.5 * (means + first))
-    if whole:
-        # the sum of squares around the mean, which says nothing of the effect, stays out
-        found = found + 0.5 * (np.log(np.where(n > 0, weight, 1.0)) - weight * (average - first) ** 2)
-    return np.asarray(found)
+    log_chance = weight * (means - first) * (average - 0.5 * (means + first))
+    if all_terms:
+        # without the sum of squares around the mean, which does not depend on the effect
+        log_chance = log_chance + 0.5 * (np.log(np.where(n > 0, weight, 1.0)) - weight * (average - first) ** 2)
+    return np.asarray(log_chance)
 
 
-def log_likelihood(outcome: str, sums: Array, means: Array, dispersion: Any, spread: Any, whole: bool = False) -> Array:
+def log_likelihood(outcome: str, sums: Array, means: Array, dispersion: Any, spread: Any) -> Array:
     """Log-likelihoods per type of a provider's sums, ``(..., type)``; means of binary rows are rates of 1."""
     if outcome == "real":
-        return real_log_likelihood(sums, means, dispersion, spread, whole)
+        return real_log_likelihood(sums, means, dispersion, spread)
     if outcome == "count":
-        return count_log_likelihood(sums, means, dispersion, whole)
+        return count_log_likelihood(sums, means, dispersion)
     return labels_log_likelihood(sums, as_probabilities(outcome, means), dispersion)
 
 

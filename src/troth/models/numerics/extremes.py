@@ -36,21 +36,18 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     if own == 0 or peers == 0:
         return 0.0, 0.0
 
-    def information(a: Array, b: Array) -> Array:
-        return dirichlet_log_pmi(prior, a, b)
-
-    ends = np.eye(len(prior))[:2]
-    low = float(information(own * ends[0], peers * ends[1]))
+    one, two = np.eye(len(prior))[:2]
+    low = float(dirichlet_log_pmi(prior, own * one, peers * two))
     few = comb(own + len(prior) - 1, own) <= _ALL_TYPES
-    a = datasets_by_type(own, len(prior)) if few else _spreads(prior, own)
-    found = information(a, best_counts(prior, a, peers))
+    reports = datasets_by_type(own, len(prior)) if few else _spreads(prior, own)
+    scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
     while not few:
-        best = found.max()
-        a = _neighbours(a[np.argsort(found)[-20:]])
-        found = information(a, best_counts(prior, a, peers))
-        if found.max() <= best:
+        best = scores.max()
+        reports = _neighbours(reports[np.argsort(scores)[-20:]])
+        scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
+        if scores.max() <= best:
             return low, float(best)
-    return low, float(found.max())
+    return low, float(scores.max())
 
 
 def best_counts(prior: Array, other: Array, rows: int) -> Array:
@@ -101,9 +98,9 @@ def ray_extremes(
 ) -> tuple[float, float]:
     """Least and greatest log PMI of statistics (n, s) with n among given counts and s between n·low and n·high.
 
-    In all families with such statistics there are P, Q ≥ 0 such that log PMI with peers (m, u) rises in s up to
+    In all families with these statistics there are P, Q ≥ 0 such that log PMI with peers (m, u) rises in s up to
     u(P + n)/m − Q and falls from there, and likewise in u. So for given n and m a minimum lies at a corner. So does the
-    maximum: let s answer u in the best way; by the envelope theorem what is reached rises in u just where
+    maximum: let s answer u in the best way; by the envelope theorem what is reached rises in u where
     u > mQ/P, falls below, and where the answer is cut off at an end its slope has the same sign. Hence only reports
     whose rows all have the least or all the greatest value are tried, for every n and m or, if they are very many, for
     a ladder of them that is refined around the best.

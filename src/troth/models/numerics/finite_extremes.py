@@ -1,7 +1,7 @@
 """The least and the greatest finite log PMI of finite models: every report if they are few, a climb if they are many.
 
 A block is one table of log-likelihoods ``[symbol, state]`` with a limit of rows: the own report is one, and all peers
-with the same table are another. A further symbol, no row at all, stands for shorter reports.
+with the same table are another. A further symbol, no row, makes shorter reports possible.
 """
 
 from __future__ import annotations
@@ -33,18 +33,17 @@ def finite_extremes(log_prior: Array, blocks: Sequence[Block], zeros: bool) -> t
     Without zeros in the tables full reports are extreme: adding a row changes log PMI by the log of a ratio of two
     distributions over rows, so some row does not lower it and some row does not raise it.
     """
-    padded = (
-        [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks] if zeros else list(blocks)
-    )
-    if prod(comb(limit + len(table) - 1, limit) for table, limit in padded) <= _ALL_PAIRS:
-        reports = [statistics_of(datasets_by_type(limit, len(table)), table) for table, limit in padded]
+    if zeros:
+        blocks = [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks]
+    if prod(comb(limit + len(table) - 1, limit) for table, limit in blocks) <= _ALL_PAIRS:
+        reports = [statistics_of(datasets_by_type(limit, len(table)), table) for table, limit in blocks]
         return finite_extremes_of(log_prior, reports[0], reports[1:])
-    return -_climb(log_prior, padded, -1.0), _climb(log_prior, padded, 1.0)
+    return -_climb(log_prior, blocks, -1.0), _climb(log_prior, blocks, 1.0)
 
 
-def finite_extremes_of(log_prior: Array, own: Array, others: Sequence[Array]) -> tuple[float, float]:
+def finite_extremes_of(log_prior: Array, own: Array, peers: Sequence[Array]) -> tuple[float, float]:
     """Return least and greatest finite log PMI over all combinations of given reports."""
-    pooled = reduce(lambda a, b: (a[:, None] + b[None]).reshape(-1, a.shape[1]), others, np.zeros((1, len(log_prior))))
+    pooled = reduce(lambda a, b: (a[:, None] + b[None]).reshape(-1, a.shape[1]), peers, np.zeros((1, len(log_prior))))
     low, high = 0.0, 0.0
     step = max(1, 500_000 // len(pooled))
     for start in range(0, len(own), step):
@@ -55,19 +54,19 @@ def finite_extremes_of(log_prior: Array, own: Array, others: Sequence[Array]) ->
 
 
 def can_contradict(blocks: Sequence[Block]) -> bool:
-    """Tell whether two reports that are possible each can be impossible together, so that PMI = 0 occurs."""
+    """Return whether two reports, each possible alone, can be impossible together, so that PMI = 0 occurs."""
 
     def survivors(table: Array, limit: int) -> set[frozenset[int]]:
         everything = frozenset(range(table.shape[1]))
         alive = [frozenset(np.flatnonzero(np.isfinite(row)).tolist()) for row in table]
-        found, fresh = {everything}, {everything}
+        reached, fresh = {everything}, {everything}
         for _ in range(min(limit, table.shape[1])):
-            fresh = {old & new for old, new in product(fresh, alive)} - found
-            found |= fresh
-        return {states for states in found if states}
+            fresh = {old & new for old, new in product(fresh, alive)} - reached
+            reached |= fresh
+        return {states for states in reached if states}
 
-    own, *others = (survivors(table, limit) for table, limit in blocks)
-    peers = {frozenset.intersection(*chosen) for chosen in product(*others)} if others else set()
+    own, *peer_blocks = (survivors(table, limit) for table, limit in blocks)
+    peers = {frozenset.intersection(*chosen) for chosen in product(*peer_blocks)} if peer_blocks else set()
     return any(one and two and not one & two for one, two in product(own, peers))
 
 
@@ -80,30 +79,28 @@ def statistics_of(counts: Array, table: Array) -> Array:
 
 def _log_pmi(log_prior: Array, own: Array, peers: Array) -> Array:
     """Log PMI, and −∞ where either side or both together are impossible."""
-    joint, alone, others = (log_sum_exp(log_prior + t) for t in (own + peers, own, peers))
+    joint, alone, pooled = (log_sum_exp(log_prior + t) for t in (own + peers, own, peers))
     with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(joint), -np.inf, joint - alone - others)
+        return np.where(np.isneginf(joint), -np.inf, joint - alone - pooled)
 
 
 def _climb(log_prior: Array, blocks: Sequence[Block], sign: float) -> float:
     """Return the greatest finite sign·log PMI that moving rows between symbols reaches from one-sided reports."""
-    sizes = [len(table) for table, _ in blocks]
-    edges = np.cumsum([0, *sizes])
+    edges = np.cumsum([0, *(len(table) for table, _ in blocks)])
 
     def value(counts: Array) -> Array:
         parts = [statistics_of(counts[:, a:b], blocks[k][0]) for k, (a, b) in enumerate(pairwise(edges))]
         score = sign * _log_pmi(log_prior, parts[0], sum(parts[1:], np.zeros_like(parts[0])))
         return np.where(np.isfinite(score), score, -np.inf)
 
-    starts = _starts(blocks)
-    best = -np.inf
+    reports, best = _starts(blocks), -np.inf
     while True:
-        scores = value(starts)
+        scores = value(reports)
         order = np.argsort(scores)[-_BEAM:]
-        if not scores[order[-1]] > best + 1e-13:
-            return max(best, float(scores[order[-1]]), 0.0)
-        best = float(scores[order[-1]])
-        starts = _moved(starts[order], blocks, edges)
+        top = float(scores[order[-1]])
+        if not top > best + 1e-13:
+            return max(best, top, 0.0)
+        best, reports = top, _moved(reports[order], blocks, edges)
 
 
 def _starts(blocks: Sequence[Block]) -> Array:
@@ -119,12 +116,12 @@ def _starts(blocks: Sequence[Block]) -> Array:
 
 def _moved(counts: Array, blocks: Sequence[Block], edges: Array) -> Array:
     """Move 1, 2, 4, … rows from one symbol to another within each block."""
-    found = [counts]
+    reports = [counts]
     for k, (table, limit) in enumerate(blocks):
         unit = np.zeros((len(table), counts.shape[1]))
         unit[:, edges[k] : edges[k + 1]] = np.eye(len(table))
         moves = (unit[:, None] - unit[None]).reshape(-1, counts.shape[1])
         steps = 2.0 ** np.arange(max(1, int(limit).bit_length()))
         moved = (counts[:, None, None] + steps[:, None, None] * moves).reshape(-1, counts.shape[1])
-        found.append(moved[(moved >= 0).all(axis=1)])
-    return np.unique(np.concatenate(found), axis=0)
+        reports.append(moved[(moved >= 0).all(axis=1)])
+    return np.unique(np.concatenate(reports), axis=0)

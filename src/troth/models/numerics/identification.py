@@ -1,4 +1,4 @@
-"""Whether peers' data tell a provider's reports apart, where reports can be compared one by one."""
+"""Whether peers' data distinguish a provider's reports, where reports can be compared one by one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ _FREE = 1e-12
 
 def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> Sensitivity:
     """Decide for counts with a Dirichlet prior: two peer rows suffice, one shows only ratios of posterior counts."""
-    nobody = refuted_without_data(peers)
-    if nobody is not None:
-        return nobody
+    if refutation := refuted_without_data(peers):
+        return refutation
     if sum(count for _, count in peers) >= 2:
         return Sensitivity("proved", "two peer rows determine all posterior counts")
     if comb(rows + len(prior), rows) > _MOST_REPORTS:
@@ -54,8 +53,7 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
     if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
         return Sensitivity("undecided", "Q of the peers may lack rank, and reports are too many to compare", least)
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
-    log_posterior = np.log(np.array(model.prior)) + statistics
-    posterior = np.exp(log_posterior - model.log_evidence(statistics)[:, None])
+    posterior = model.posterior_probabilities(statistics)
     _, first = np.unique(posterior.round(10), axis=0, return_index=True)
     pairs = np.array(list(combinations(first, 2)), dtype=np.intp).reshape(-1, 2)
     difference = (posterior[pairs[:, 0]] - posterior[pairs[:, 1]]) * lengths

@@ -15,7 +15,12 @@ _ONE_BY_ONE = 4000  # rows up to which the best report of labels is found row by
 
 
 def widest_spread(
-    outcome: str, rows: int, means: Array, dispersion: float, spread: float, values: tuple[float, float] | None
+    outcome: str,
+    rows: int,
+    means: Array,
+    dispersion: float,
+    spread: float = 0.0,
+    values: tuple[float, float] = (-np.inf, np.inf),
 ) -> float:
     """Return the largest difference of two types' log-likelihoods over reports of up to ``rows`` rows, or a bound.
 
@@ -24,13 +29,12 @@ def widest_spread(
     means
         By type; for labels probabilities, ``(type, code)``.
     values
-        Bounds on counts and values.
+        Bounds on counts and values; labels need none.
     """
     if rows == 0 or len(means) == 1:
         return 0.0
     if outcome in LABELS:
         return max(_labels(rows, one, two, dispersion) for one in means for two in means)
-    assert values is not None  # noqa: S101 (declared by the caller)
     if outcome == "count":
         return _counts(rows, means, dispersion, max(values[1], 0.0))
     return _reals(rows, means, dispersion, spread, values)

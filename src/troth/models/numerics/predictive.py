@@ -1,7 +1,7 @@
 """Exact expectations under the prior predictive, from which every mutual information follows.
 
 I(own; peers) = E[Λ(both)] + Λ(0) − E[Λ(own)] − E[Λ(peers)]: any part of E[Λ] that is linear in the design cancels. What
-grows with the data is such a part, because N·E[θ ln θ | t] has the expectation N·E[θ ln θ]. What is left of lnΓ(x) is
+grows with the data is linear, because N·E[θ ln θ | t] has the expectation N·E[θ ln θ]. What is left of lnΓ(x) is
 
     S(x) = lnΓ(x) − x·ψ(x) + x,
 

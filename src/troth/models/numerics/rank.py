@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.core.sensitivity import Peers
 
+_LARGEST_COMPARISON = 2_000_000
+
 FULL_RANK = 1e-9
 """Smallest eigenvalue of a matrix of cosines from which full rank is certain in double precision."""
 
@@ -46,9 +48,8 @@ def kruskal_rank(matrix: Array) -> int:
     """
     columns = int(matrix.shape[1])
     for size in range(1, columns + 1):
-        for chosen in combinations(range(columns), size):
-            if int(np.linalg.matrix_rank(matrix[:, list(chosen)])) < size:
-                return size - 1
+        if any(np.linalg.matrix_rank(matrix[:, chosen]) < size for chosen in combinations(range(columns), size)):
+            return size - 1
     return columns
 
 
@@ -61,9 +62,7 @@ def squared_singular_value(peers: Peers, states: int) -> float:
     return float(values[0]) if values[0] > 1e-12 * values[-1] else 0.0
 
 
-def exact_linear_price(
-    model: Any, rows: int, peers: Peers, low: float = -np.inf, most: int = 2_000_000
-) -> float | None:
+def exact_linear_price(model: Any, rows: int, peers: Peers, low: float = -np.inf) -> float | None:
     """Return the least expected loss over ‖Δ‖ of all reports, in nats of log PMI, or None if they are too many.
 
     Where PMI = 0 the score is ``low``, as the rule pays it; without a rule the loss is a Kullback-Leibler divergence.
@@ -71,7 +70,7 @@ def exact_linear_price(
     size = comb(rows + len(model.likelihood[0]), rows) ** 2
     for other, count in peers:
         size *= comb(count + len(other.likelihood[0]) - 1, count)
-    if size > most:
+    if size > _LARGEST_COMPARISON:
         return None
     _, own, _ = enumerate_reports(model, range(rows + 1))
     pooled, orders = np.zeros((1, len(model.prior))), np.zeros(1)
@@ -84,7 +83,7 @@ def exact_linear_price(
     log_p = model.log_evidence(own[:, None] + pooled[None]) - model.log_evidence(own)[:, None]
     chance = np.exp(orders + log_p)
     score = np.maximum(log_p - model.log_evidence(pooled), low)
-    posterior = np.exp(np.log(np.array(model.prior)) + own - model.log_evidence(own)[:, None])
+    posterior = model.posterior_probabilities(own)
     least = np.inf
     for i in range(len(own)):
         seen = chance[i] > 0

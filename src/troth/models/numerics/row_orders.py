@@ -1,4 +1,4 @@
-"""In how many orders the rows of a report can stand, told from its log-likelihoods and its number of rows.
+"""The number of orders of a report's rows, recovered from its log-likelihoods and its number of rows.
 
 ln p(labels|θ) = Σ_k g_θk(c_k) − h(N) adds over labels k, whatever the dispersion. So the labels are cut into two
 halves, all counts of either half are listed, and pairs whose parts add up to the report's log-likelihoods are searched
@@ -54,16 +54,16 @@ def _log_orders(table: Table, dispersion: float, statistic: tuple[float, ...], r
     one = np.repeat(np.arange(len(wanted)), last - first)
     two = np.arange(len(one)) + np.repeat(first - np.concatenate([[0], np.cumsum(last - first)[:-1]]), last - first)
     fits = (np.abs(few[1][one] + many[1][two] - t) <= _CLOSE * (1 + np.abs(t).max())).all(axis=1)
-    found = gammaln(rows + 1) - few[2][one[fits]] - many[2][two[fits]]
-    if len(found) == 0:
+    orders = gammaln(rows + 1) - few[2][one[fits]] - many[2][two[fits]]
+    if len(orders) == 0:
         raise MissingCapabilityError(
             f"these log-likelihoods are not those of any dataset of {rows} rows: pass rows= as reported"
         )
-    if np.ptp(found) > 1e-9 * (1 + abs(found[0])):
+    if np.ptp(orders) > 1e-9 * (1 + abs(orders[0])):
         raise MissingCapabilityError(
             "several datasets have these log-likelihoods, and differ in how many orders they have: use another rule"
         )
-    return float(found[0])
+    return float(orders[0])
 
 
 @lru_cache(maxsize=8)
@@ -76,7 +76,7 @@ def _halves(
     cut = symbols // 2
     if comb(rows + symbols - cut, symbols - cut) > _LARGEST_HALF:
         raise MissingCapabilityError(
-            f"Brier cannot tell the counts of {symbols} labels behind the log-likelihoods of {rows} rows: use "
+            f"Brier cannot recover the counts of {symbols} labels from the log-likelihoods of {rows} rows: use "
             'SyntheticPeers, or form = "paper", or merge labels'
         )
     strength = pseudo_counts(np.ones(()), np.asarray(dispersion))

@@ -39,30 +39,28 @@ _WEAK, _STRONG = 1.0, 1e4  # rows that the population's means are worth to a pro
 def fit_day_types(
     family: type[LatentClass],
     history: History,
-    outcome: str | None = None,
-    *,
-    types: int | None = None,
-    max_types: int = 8,
-    starts: int = 4,
-    seed: int = 0,
-    spread: float | None = None,
-    watch: Watch | None = None,
+    outcome: str | None,
+    types: int | None,
+    max_types: int,
+    starts: int,
+    seed: int,
+    spread: float | None,
+    watch: Watch | None,
 ) -> FittedDayTypes:
     """Fit day types to a history by penalised maximum likelihood.
 
-    Σ_d ln Σ_k p(k) Π_i p(data of provider i on day d | k) is climbed by expectation and maximisation from several
+    Σ_d ln Σ_k p(k) Π_i p(data of provider i on day d | k) is maximised by expectation and maximisation from several
     starts. Each provider's means are shrunk towards the population's of the same type, as strongly as providers are
     alike, and the logarithms of dispersions towards their mean. The number of types, if it is not given, is the
-    smallest whose log-likelihood of held-out blocks of days is within one standard error of the best.
-
-    The parameters are those of ``LatentClass.fit``.
+    smallest whose log-likelihood of held-out blocks of days is within one standard error of the best. The parameters
+    are those of `LatentClass.fit`.
     """
     outcome = outcome or outcome_of(history.reduction)
     if outcome not in OUTCOMES:
         raise ParameterError(f"there is no outcome {outcome!r}; there are {', '.join(OUTCOMES)}")
     if starts < 1 or max_types < 1 or (types is not None and types < 1):
         raise ParameterError("types, max_types and starts must be at least 1")
-    tell: Watch = watch or (lambda share, words: None)  # noqa: ARG005
+    report: Watch = watch or (lambda share, words: None)  # noqa: ARG005
     if spread is not None and outcome != "real":
         raise ParameterError(f"spread is for values, not for {outcome} outcomes")
     needed = max(FEWEST_DAYS, 3 * (types or 1))
@@ -72,38 +70,28 @@ def fit_day_types(
     part = history.select(providers=own)
     held_out: dict[int, tuple[float, float]] = {}
     if types is None:
-        types, held_out = choose_types(part, outcome, max_types, seed, spread, tell)
+        types, held_out = choose_types(part, outcome, max_types, seed, spread, report)
         if types == 1:
             notes.append("one type explains held-out days best: these data say nothing about each other")
     data = outcome_data(part, outcome, spread)
-    share = 0.0 if not held_out else 0.8
+    share = 0.8 if held_out else 0.0
     state = climb(data, types, np.random.default_rng([seed, types]), starts, _LONGEST, _TOLERANCE)
-    tell(share + (1 - share) * 0.5, f"{types} day types, first climb")
+    report(share + (1 - share) * 0.5, f"{types} day types, first climb")
     state = dataclasses.replace(state, shrinkage=_shrinkage(data, state))
     state, trace = maximise(data, state, _LONGEST, _TOLERANCE)
     if len(trace) > _LONGEST:
         notes.append(f"the climb had not ended after {_LONGEST} steps")
     state = state.sorted(_order(data, state))
     evidence, posterior = day_log_likelihoods(data, state)
-    tell(1.0, f"{types} day types")
+    report(1.0, f"{types} day types")
     models, population = _models(family, history, part, outcome, data, state, posterior)
     errors = standard_errors(data, state, part.providers)
-    return FittedDayTypes(
-        outcome,
-        models,
-        population,
-        errors,
-        state.shrinkage,
-        float(evidence.mean()),
-        held_out,
-        tuple(trace),
-        posterior,
-        tuple(notes),
-    )
+    fit = (float(evidence.mean()), held_out, tuple(trace), posterior, tuple(notes))
+    return FittedDayTypes(outcome, models, population, errors, state.shrinkage, *fit)
 
 
 def usable_providers(history: History, outcome: str) -> tuple[list[str], list[str]]:
-    """Return who reported enough to have a distribution of their own, and notes about everybody else."""
+    """Return the providers who reported enough for their own distribution, and notes about everybody else."""
     rows = history.rows
     days = (rows > 0).sum(axis=0)
     if not days.any():
@@ -136,7 +124,7 @@ def usable_providers(history: History, outcome: str) -> tuple[list[str], list[st
 
 
 def choose_types(
-    history: History, outcome: str, most: int, seed: int, spread: float | None, tell: Watch
+    history: History, outcome: str, most: int, seed: int, spread: float | None, report: Watch
 ) -> tuple[int, dict[int, tuple[float, float]]]:
     """Return the number of types that predicts held-out days best, and what each number reached.
 
@@ -151,7 +139,7 @@ def choose_types(
             break
         score = np.empty(days)
         for fold, block in enumerate(blocks):
-            tell(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
+            report(0.8 * (types - 1 + fold / _FOLDS) / most, f"{types} day types, block {fold + 1} of {_FOLDS}")
             inside = np.setdiff1d(np.arange(days), block)
             train, test = (history.select(days=[history.days[i] for i in part]) for part in (inside, block))
             data = outcome_data(train, outcome, spread)

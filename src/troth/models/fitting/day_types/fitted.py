@@ -30,16 +30,14 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
     outcome
         The kind of outcome: ``"binary"``, ``"categorical"``, ``"count"`` or ``"real"``.
     models
-        Each provider's own model; a provider who reported too little to have one has the population's.
+        Each provider's model; that of a provider who reported too little is the population's.
     population
-        The model of a provider about whom nothing is known: the population's means, and a dispersion that says how
-        much providers differ as well as how much days do.
-    errors
-        Standard errors of each provider's means and dispersion, and those of the prior.
+        The model of an unknown provider: the population's means, and a dispersion that includes how much providers
+        differ.
     shrinkage
-        How many rows the population's means were worth to each provider.
+        How many rows the population's means are worth to each provider.
     log_likelihood
-        Of the history, in nats per day, up to terms that no parameter touches.
+        Of the history, in nats per day, up to terms that depend on no parameter.
     held_out
         For each number of types that was tried, the log-likelihood per day of days that were held out, and the
         standard error of its shortfall from the best.

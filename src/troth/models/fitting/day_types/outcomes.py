@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 _ANCHOR = 0.5
 _REACH = 1.0  # the longest step of a logarithm
 
-
 Who: TypeAlias = slice | NDArray[np.intp]
-"""Some of the providers."""
+"""A selection of providers."""
 
-
-_OF_THE_UNEXPLAINED = 3.0  # the share of it that is taken for spread, where one row a day does not tell
+_OF_THE_UNEXPLAINED = 3.0  # the part of it that is taken for spread, where there is one row a day
 
 
 class Step(NamedTuple):
@@ -107,10 +105,7 @@ class LabelData:
 
     def errors(self, means: Array, covariance: Array) -> Array:
         """Return standard errors of means from the covariance of free logits, ``(..., logit, logit)``."""
-        free = means[..., :-1]
-        jacobian = -means[..., :, None] * free[..., None, :]
-        jacobian[..., :-1, :] += free[..., :, None] * np.eye(free.shape[-1])
-        return np.asarray(np.sqrt(np.einsum("...ca,...ab,...cb->...c", jacobian, covariance, jacobian)))
+        return np.sqrt(softmax_variance(means, covariance))
 
     def unit_variance(self, population: Array) -> Array:
         """Variance of a row's code indicators."""
@@ -123,7 +118,7 @@ class LabelData:
         return np.asarray(means * (1 - means) / days[..., None])
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
-        """Dispersion of somebody whose own means are unknown: a mean and an effect of a day are both drawn."""
+        """Dispersion of a provider whose means are unknown: a mean and an effect of a day are both drawn."""
         rho = dispersion / (1 + dispersion)
         return float(rho + (1 - rho) * between / (1 + between))
 
@@ -136,14 +131,28 @@ class LabelData:
         return errors / (1 + dispersion) ** 2
 
 
-class CountData:
+class SumData:
+    """Rows of numbers, of which the number of rows and the sum are known."""
+
+    overall: Array
+
+    def __init__(self, history: History) -> None:
+        self.summaries = history.summaries[..., :2]
+        self.rows, self.total = self.summaries[..., 0], self.summaries[..., 1]
+
+    def initial(self, weights: Array) -> Array:
+        """Return providers' means by type."""
+        total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
+        return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
+
+
+class CountData(SumData):
     """Counts whose rates share a gamma effect; the dispersion is the effect's variance δ."""
 
     low, high, start = 1e-5, 100.0, 0.1
 
     def __init__(self, history: History) -> None:
-        self.summaries = history.summaries
-        self.rows, self.total = history.summaries[..., 0], history.summaries[..., 1]
+        super().__init__(history)
         self.overall = np.asarray((self.total.sum() + 0.5) / (self.rows.sum() + 0.5))
         self.unit = 1.0
         seen = self.rows > 0
@@ -157,12 +166,7 @@ class CountData:
 
     def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
-        return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], whole=True)
-
-    def initial(self, weights: Array) -> Array:
-        """Return providers' rates by type."""
-        total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
-        return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
+        return count_log_likelihood(self.summaries[:, who], means[who], dispersion[who], all_terms=True)
 
     def steps(self, means: Array, dispersion: Array, weights: Array, population: Array, shrinkage: float) -> Step:
         """Fisher scoring of ln λ, and the slope in ln δ."""
@@ -213,7 +217,7 @@ class CountData:
         return np.asarray(means / np.maximum(worth, 1e-9))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:
-        """Dispersion of somebody whose own rates are unknown: λ varies by between·λ."""
+        """Dispersion of a provider whose rates are unknown: λ varies by between·λ."""
         other = between * float((1 / population).mean()) / self.worth
         return float(dispersion + other + dispersion * other)
 
@@ -226,12 +230,11 @@ class CountData:
         return errors
 
 
-class ValueData:
+class ValueData(SumData):
     """Values with a normal effect; the working dispersion is its variance τ²."""
 
     def __init__(self, history: History, spread: Array) -> None:
-        self.summaries = history.summaries[..., :2]
-        self.rows, self.total = self.summaries[..., 0], self.summaries[..., 1]
+        super().__init__(history)
         self.spread = spread
         self.overall = np.asarray(self.total.sum() / np.maximum(self.rows.sum(), 1.0))
         days = self.rows > 0
@@ -249,13 +252,8 @@ class ValueData:
     def log_likelihood(self, means: Array, dispersion: Array, who: Who = slice(None)) -> Array:
         """Log-likelihoods of some providers' days under each type."""
         return real_log_likelihood(
-            self.summaries[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], whole=True
+            self.summaries[:, who], means[who], np.sqrt(dispersion[who]), self.spread[who], all_terms=True
         )
-
-    def initial(self, weights: Array) -> Array:
-        """Return providers' means by type."""
-        total, rows = (np.einsum("dk,di->ik", weights, x) for x in (self.total, self.rows))
-        return np.asarray((total + 2.0 * self.overall) / (rows + 2.0))
 
     def _weight(self, dispersion: Array) -> Array:
         return real_weight(self.rows, np.sqrt(dispersion), self.spread)
@@ -300,7 +298,7 @@ class ValueData:
         return np.asarray(1 / np.maximum(precision, 1e-9 / self.unit))
 
     def widened(self, dispersion: float, population: Array, between: float) -> float:  # noqa: ARG002
-        """Dispersion of somebody whose own means are unknown."""
+        """Dispersion of a provider whose means are unknown."""
         return float(np.sqrt(dispersion + between * self.unit))
 
     def natural(self, dispersion: Array) -> Array:
@@ -370,8 +368,8 @@ def _unexplained(n: Array, total: Array) -> float:
 def spreads(history: History, spread: float | None) -> Array:
     """Return each provider's standard deviation of values within a day, a few degrees of freedom pooled.
 
-    One row a day does not tell it. Then a third of what day and provider leave unexplained is taken for it, and the
-    rest counts as dispersion: on one row only their sum matters, and who sends a row twice gains little.
+    One row a day does not determine it. Then a third of what day and provider leave unexplained is taken for it, and
+    the rest counts as dispersion: for one row only their sum matters, and sending a row twice gains little.
     """
     if spread is not None:
         if not (np.isfinite(spread) and spread > 0):
@@ -379,7 +377,7 @@ def spreads(history: History, spread: float | None) -> Array:
         return np.full(len(history.providers), float(spread))
     if not (isinstance(history.reduction, Moments) and history.reduction.squares):
         raise DataError(
-            "the spread of values within a day cannot be told from sums alone: give sums of squares "
+            "sums alone do not determine the spread of values within a day: give sums of squares "
             "(Moments with squares=True), or spread="
         )
     n, total, squares = (history.summaries[..., i] for i in range(3))
@@ -391,6 +389,14 @@ def spreads(history: History, spread: float | None) -> Array:
         raise DataError("values do not vary within any day: give their spread (spread=, --spread)")
     pooled = within.sum() / freedom.sum()
     return np.asarray(np.sqrt((within + 3.0 * pooled) / (freedom + 3.0)))
+
+
+def softmax_variance(probabilities: Array, covariance: Array) -> Array:
+    """Return the variances of probabilities from the covariance of their logits but the last, by the delta method."""
+    free = probabilities[..., :-1]
+    jacobian = -probabilities[..., :, None] * free[..., None, :]
+    jacobian[..., :-1, :] += free[..., :, None] * np.eye(free.shape[-1])
+    return np.asarray(np.einsum("...ca,...ab,...cb->...c", jacobian, covariance, jacobian))
 
 
 def root_error(variance: Array, error: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.models.fitting.day_types.em import day_log_likelihoods
+from troth.models.fitting.day_types.outcomes import softmax_variance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,21 +76,14 @@ def standard_errors(data: OutcomeData, state: State, providers: Sequence[str]) -
     errors = np.sqrt(np.maximum(own[:, -1, -1], 0.0))
     return Errors(
         tuple(providers),
-        _prior_errors(np.exp(state.log_prior), logits),
+        np.sqrt(np.maximum(softmax_variance(np.exp(state.log_prior), logits), 0.0)),
         data.errors(state.means, of_type),
         data.natural_errors(state.dispersion, errors),
     )
 
 
-def _prior_errors(prior: Array, covariance: Array) -> Array:
-    free = prior[:-1]
-    jacobian = -prior[:, None] * free
-    jacobian[:-1] += np.diag(free)
-    return np.asarray(np.sqrt(np.maximum(np.einsum("ca,ab,cb->c", jacobian, covariance, jacobian), 0.0)))
-
-
 def inverse(information: Array) -> Array:
-    """Invert in units in which the diagonal is 1, and leave out what the data do not tell at all."""
+    """Invert in units in which the diagonal is 1, and leave out what the data do not determine."""
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     units = np.outer(scale, scale)
     return np.asarray(np.linalg.pinv(information / units, rcond=1e-10, hermitian=True) / units)

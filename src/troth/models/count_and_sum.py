@@ -1,0 +1,54 @@
+"""What families of counts and of positive numbers share: the statistic (n, Σx)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import Array, Extremes, Generator
+from troth.models.family import Family, moments
+from troth.models.numerics.extremes import count_ladder, ray_extremes
+
+if TYPE_CHECKING:
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
+
+
+@dataclass(frozen=True)
+class CountAndSum(Family):
+    """A family whose statistic is (n, Σx), and whose log PMI is extreme at the ends of the values."""
+
+    def statistics(self, data: Any, /) -> Array:
+        """Count the rows and sum the values along the last axis."""
+        return moments(count_and_sum, self.support.check(data, "count" if self.support.integer else "value"))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI in a form that keeps its digits at any number of rows."""
+        raise NotImplementedError
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
+        """Extremes over every report of up to ``rows`` rows within the declared values."""
+        peer_rows = sum(count for _, count in self._in_one_space(peers))
+        ends = self._declared(values)
+        return Extremes(*ray_extremes(self.log_pmi, (count_ladder(rows), *ends), (count_ladder(peer_rows), *ends)))
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
+        return np.zeros(summaries.shape[:-1])
+
+
+def count_and_sum(data: Array, origin: float = 0.0) -> Array:
+    """(n, Σx) along the last axis, of deviations x from an origin."""
+    x = data - origin if origin else data
+    return np.stack([np.full(x.shape[:-1], float(x.shape[-1])), x.sum(axis=-1)], axis=-1)
+
+
+def draw_poisson(rng: Generator, mean: Array) -> Array:
+    """Poisson draws; beyond 1e15, where doubles hold no fractions of a standard deviation, by the normal limit."""
+    large = mean > 1e15
+    small = np.asarray(rng.poisson(np.where(large, 0.0, mean)), dtype=np.float64)
+    if not large.any():
+        return small
+    return np.where(large, np.floor(mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean))), small)

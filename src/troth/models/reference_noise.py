@@ -1,0 +1,50 @@
+"""What families with known noise share: providers of different noise are combined in rows of one reference noise."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.models.family import Family
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array, Model
+
+
+class ReferenceNoise(Family):
+    """A family with fields ``noise`` and ``reference``, the noise in whose units rows are counted, or None."""
+
+    noise: Any
+    reference: Any
+
+    @property
+    def _unit(self) -> Any:
+        return self.noise if self.reference is None else self.reference
+
+    @property
+    def _weight(self) -> float:
+        """How many rows of the reference noise one row is worth."""
+        return float((self._unit / self.noise) ** 2)
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Weight the summary by what a row is worth."""
+        return self._weight * super().from_summary(summary)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows, whatever their weight."""
+        return np.asarray(super().rows(statistics) / self._weight)
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """Family, prior and the noise in whose units rows are counted."""
+        return {**self._prior_space, "reference noise": self._unit}
+
+    def in_space_of(self, reference: Model, /) -> Model:
+        """Return this model with its rows counted in units of the reference's noise."""
+        if isinstance(reference, type(self)) and self._prior_space == reference._prior_space:
+            return dataclasses.replace(self, reference=reference._unit)  # type: ignore[call-arg]
+        return super().in_space_of(reference)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.audits.findings import Audit
-    from troth.core.contract import Model
+    from troth.core.contract import Models
     from troth.mechanisms.rule import Rule
 
 
@@ -40,7 +40,7 @@ class Comparison:
 
 
 def compare(
-    model: Model | Sequence[Model], rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
+    model: Models, rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
 ) -> Comparison:
     """Audit several rules with the same lies and the same random numbers.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Model, shared_evidence
+from troth.core.contract import Array, Model, Models, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
 from troth.models.numerics.reports import enumerate_reports
@@ -48,7 +48,7 @@ class BestResponse:
 
 
 def best_response(
-    model: Model | Sequence[Model], rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
+    model: Models, rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
 ) -> BestResponse:
     """Search all reports for the one that gains most over the truth, exactly.
 

@@ -15,6 +15,7 @@ from troth.core.contract import (
     Array,
     Generator,
     Model,
+    Models,
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
@@ -31,7 +32,7 @@ _CHUNK = 1_000_000  # numbers drawn at a time
 
 
 def audit(
-    model: Model | Sequence[Model],
+    model: Models,
     rule: Rule,
     lies: Sequence[Lie] | None = None,
     rows: Sequence[int] = (),
@@ -119,7 +120,7 @@ def audit(
 class _Scene:
     """A rule, providers with their rows, and the one who may lie."""
 
-    def __init__(self, model: Model | Sequence[Model], rule: Rule, rows: list[int], liar: int) -> None:
+    def __init__(self, model: Models, rule: Rule, rows: list[int], liar: int) -> None:
         if len(rows) < 2:
             raise DataError("an audit needs rows= of at least two providers, such as rows=[40] * 5")
         if not 0 <= liar < len(rows):

@@ -14,7 +14,7 @@ from troth.mechanisms.score_range import situations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Model
+    from troth.core.contract import Bounds, Model, Models
     from troth.mechanisms import Rule
 
 _RIGHT_MODEL = (
@@ -46,12 +46,7 @@ class Certificate:
         return [asdict(claim) for claim in self.claims]
 
 
-def certify(
-    model: Model | Sequence[Model],
-    rows: Sequence[int],
-    rule: Rule | None = None,
-    values: tuple[float, float] | None = None,
-) -> Certificate:
+def certify(model: Models, rows: Sequence[int], rule: Rule | None = None, values: Bounds | None = None) -> Certificate:
     """Say what is proved about a campaign, what is refuted, and what is not known.
 
     Parameters

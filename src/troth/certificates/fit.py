@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, Model, SamplesStatistics, shared_evidence
+from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, shared_evidence
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
@@ -58,7 +55,7 @@ class Fit:
 
 
 def check_fit(
-    model: Model | Sequence[Model],
+    model: Models,
     statistics: Array,
     *,
     rows: Any = None,

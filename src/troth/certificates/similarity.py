@@ -15,6 +15,7 @@ from troth.core.contract import (
     HasExpectedEvidence,
     HasSupport,
     Model,
+    Models,
     SamplesPosterior,
     SamplesStatistics,
 )
@@ -45,7 +46,7 @@ class NearDuplicates:
 
 
 def find_near_duplicates(
-    model: Model | Sequence[Model],
+    model: Models,
     statistics: Array,
     datasets: Sequence[Any] | None = None,
     *,
@@ -85,10 +86,7 @@ def find_near_duplicates(
             pairs += _multiples(t[where], where)
     if datasets is not None and all(_continuous(one) for one in members):
         pairs += _shared_rows(datasets)
-    return sorted(
-        {(pair.providers, pair.why): pair for pair in pairs}.values(),
-        key=lambda pair: pair.providers,
-    )
+    return sorted({(pair.providers, pair.why): pair for pair in pairs}.values(), key=lambda pair: pair.providers)
 
 
 def _continuous(model: Any) -> bool:

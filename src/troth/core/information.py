@@ -15,6 +15,7 @@ from troth.core.contract import (
     HasExpectedEvidence,
     HasLogPMI,
     Model,
+    Models,
     SamplesData,
     SamplesStatistics,
     shared_evidence,
@@ -39,10 +40,9 @@ class Measured(Model, Protocol):
     @property
     def width(self) -> int:
         """How many numbers a statistic has."""
-        ...
 
 
-def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Array | None = None) -> Array:
+def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) -> Array:
     """Pointwise mutual information of two datasets, in nats, from their statistics.
 
     log PMI(a, b) = log p(A, B) / (p(A) p(B)) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b): the mixed second difference of
@@ -145,7 +145,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     return np.where(exclusions > 0, -np.inf, peers)
 
 
-def peer_log_pmi(model: Model | Sequence[Model], statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None = None) -> Array:
     """Log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
 
     Examples

@@ -40,10 +40,7 @@ class ModelCheck:
     skipped: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [
-            f"{type(self.model).__name__} obeys {len(self.obeyed)} laws:",
-            *(f"  ✓ {law}" for law in self.obeyed),
-        ]
+        lines = [f"{type(self.model).__name__} obeys {len(self.obeyed)} laws:", *(f"  ✓ {law}" for law in self.obeyed)]
         return "\n".join([*lines, *(f"  – not tried: {law}" for law in self.skipped)])
 
 

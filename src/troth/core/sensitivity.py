@@ -53,15 +53,12 @@ class HasSensitivity(Model, Protocol):
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Decide for a provider with up to ``rows`` rows whose peers have the given models and rows."""
-        ...
 
     def price_of_lying(self, rows: int, peers: Peers, low: float, /) -> Price | None:
         """Return what a lie costs at least if no score falls below ``low``, or None where it is not known."""
-        ...
 
     def k_rank_condition(self, peers: Peers, /) -> bool | None:
         """Return whether the paper's k-rank condition holds, or None where it does not apply."""
-        ...
 
 
 def unproved(model: Any) -> Sensitivity:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from troth.core.errors import DataError
 
 Array: TypeAlias = NDArray[np.float64]
+Bounds: TypeAlias = tuple[float, float]
+"""The least and the greatest value that a row may have."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from troth.mechanisms.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Bounds, Generator, Models
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.rule import Amount, Shares
 
@@ -83,7 +83,7 @@ class Bonded(Rule):
 
     def deposit(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         budget: Amount,
@@ -111,12 +111,7 @@ class Bonded(Rule):
         inner = self.rule.to_settings()
         return None if inner is None else {**inner, "bonded": True}
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
 
@@ -149,9 +144,7 @@ class Bonded(Rule):
         )
         return (*inner, bond)
 
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """As the rule behind it: a bond adds and multiplies constants."""
         return self.rule.truthful(model, rows, values)
 
@@ -160,7 +153,7 @@ class Bonded(Rule):
         text = "a payment can be negative, down to the deposit"
         return [Claim("individually rational", "refuted", text, "definition of bonds"), self.rule.feasible()[1]]
 
-    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+    def symmetry(self, model: Models) -> Claim:
         """As the rule behind it."""
         return self.rule.symmetry(model)
 

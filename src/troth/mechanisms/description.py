@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Model
+from troth.core.contract import Bounds, Model, Models
 from troth.core.errors import ParameterError
 from troth.mechanisms.breakdown import Figures, Step, step_on_scale
 from troth.mechanisms.registry import RULES
@@ -146,17 +146,15 @@ class RuleDescription:
         value = f"{figures.score:.4f}"
         return Step("The score", self.score_formula, terms, "score", value, meaning=self.score_meaning)
 
-    def claims(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> list[Claim]:
+    def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
         return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
 
     def truthful(
         self,
-        model: Model | Sequence[Model],  # noqa: ARG002
+        model: Models,  # noqa: ARG002
         rows: Sequence[int],  # noqa: ARG002
-        values: tuple[float, float] | None = None,  # noqa: ARG002
+        values: Bounds | None = None,  # noqa: ARG002
     ) -> Claim:
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
         if self.truthful_by:
@@ -175,7 +173,7 @@ class RuleDescription:
             Claim("budget feasible", "proved", "payments never exceed the budget in all", why),
         ]
 
-    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+    def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""
         if not self.symmetric:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")

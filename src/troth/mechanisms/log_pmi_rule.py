@@ -15,7 +15,7 @@ from troth.mechanisms.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Generator, Models
     from troth.mechanisms.rule import Amount, Shares
 
 
@@ -54,7 +54,7 @@ class LogPmiRule(Rule):
 
     def pay(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         budget: Amount = 1.0,  # noqa: ARG002

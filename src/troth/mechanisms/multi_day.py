@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim, weaker
-from troth.core.contract import Model, has_independent_rows
+from troth.core.contract import Bounds, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -55,10 +55,7 @@ class LastDayOption(Option):
 
 
 _LAST = LastDayOption(
-    "last",
-    "equal",
-    "the last day has no next: everybody gets the cap; or the name of a rule",
-    in_form=False,
+    "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
 )
 _EXCHANGEABLE = Flag(
     "exchangeable",
@@ -165,12 +162,7 @@ class MultiDay(Rule):
         """What f is."""
         return "The next day's peers know nothing about this day. " + self.divergence.meaning
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the last day's rule."""
         return self if self.last_rule is None else replace(self, last=self.last_rule.prepared(model, rows, values))
 
@@ -230,9 +222,7 @@ class MultiDay(Rule):
         """Add both terms up."""
         return with_sum(super().score_step(figures), figures, ("next_day", "same_day"))
 
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
         sizes = "sizes are declared exchangeable" if self.exchangeable else "peers have equally many rows on both days"
         text = f"{NO_LIE_GAINS}, if days are independent draws and {sizes}"

@@ -19,7 +19,7 @@ from troth.mechanisms.score_range import ScoreRange, exact_range
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Model
+    from troth.core.contract import Array, Bounds, Models
     from troth.mechanisms.round import Round
 
 _RANGE = RangeOption(
@@ -78,12 +78,7 @@ class OneTime(Rule):
             )
         return self.score_range
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Compute the range, if it has a name."""
         if not isinstance(self.score_range, NamedRange) or rows is None:
             return self
@@ -105,9 +100,7 @@ class OneTime(Rule):
         share = normalise(np.zeros(1), self.scale.low, self.scale.high)[0]
         return np.full(this_round.own.shape[:-1], share)
 
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Compare the range with the exact one of this very campaign, wherever the former comes from."""
         scale = self.scale
         clipped = scale.source == "clipped"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, Model, Models, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import leave_one_out, log_pmi, peer_log_pmi
 from troth.models.family import check_generator
@@ -41,7 +41,7 @@ class Round:
         would refuse.
     """
 
-    model: Model | Sequence[Model]
+    model: Models
     statistics: Array
     groups: Sequence[Any] | None = None
     rows: Array | None = None

@@ -21,7 +21,7 @@ from troth.mechanisms.round import Round
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Bounds, Generator, Models
     from troth.mechanisms.breakdown import Breakdown
 
     Amount: TypeAlias = float | Sequence[float] | Array
@@ -39,7 +39,7 @@ class Rule(RuleDescription):
 
     def pay(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         budget: Amount,
@@ -81,7 +81,7 @@ class Rule(RuleDescription):
 
     def explain(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         groups: Sequence[Any] | None = None,
@@ -113,7 +113,7 @@ class Rule(RuleDescription):
 
     def empty_share(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         groups: Sequence[Any] | None = None,
@@ -133,9 +133,9 @@ class Rule(RuleDescription):
 
     def prepared(
         self,
-        model: Model | Sequence[Model],  # noqa: ARG002
+        model: Models,  # noqa: ARG002
         rows: Sequence[int] | None,  # noqa: ARG002
-        values: tuple[float, float] | None = None,  # noqa: ARG002
+        values: Bounds | None = None,  # noqa: ARG002
     ) -> Rule:
         """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
         return self

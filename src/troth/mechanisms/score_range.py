@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import Extremes, HasPaperBounds, HasScoreRange, Model, has_independent_rows, shared_evidence
+from troth.core.contract import (
+    Bounds,
+    Extremes,
+    HasPaperBounds,
+    HasScoreRange,
+    Model,
+    Models,
+    has_independent_rows,
+    shared_evidence,
+)
 from troth.core.errors import DataError, ParameterError, UnboundedRangeError
 
 if TYPE_CHECKING:
@@ -57,9 +66,7 @@ class ScoreRange:
         return self.epsilon / (self.high - self.low)
 
 
-def exact_range(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-) -> ScoreRange:
+def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
     """Return the true least and greatest log PMI over every admissible report of everybody.
 
     Where PMI = 0 is possible, and paid as nothing, the low end lies one nat below the least finite log PMI: with less
@@ -94,13 +101,7 @@ def exact_range(
     return ScoreRange(low, high, source="exact")
 
 
-def clipped_range(
-    model: Model | Sequence[Model],
-    rows: Sequence[int],
-    values: tuple[float, float] | None = None,
-    *,
-    low: float = -8.0,
-) -> ScoreRange:
+def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = None, *, low: float = -8.0) -> ScoreRange:
     """Return a range whose low end is chosen: scores below it are raised to it, which no lie can use for more than ε.
 
     The clipped score is the log score of max(q, e^low·m), whose mass is at most 1 + e^low, so any lie gains at most
@@ -120,9 +121,7 @@ def clipped_range(
     return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
 
 
-def paper_range(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-) -> ScoreRange:
+def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
     """Return the paper's closed bounds: valid, and so loose that incentives nearly vanish (erratum E14).
 
     For finite models those of the paper's appendix on bounding log PMI, with the margin of erratum E5 where PMI = 0 is
@@ -137,9 +136,7 @@ def paper_range(
     return ScoreRange(min(e.low for e in extremes) - margin, max(e.high for e in extremes), source="paper")
 
 
-def _extremes(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None
-) -> list[Extremes]:
+def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list[Extremes]:
     extremes = []
     for own, limit, peers in situations(model, rows):
         if not isinstance(own, HasScoreRange):
@@ -150,7 +147,7 @@ def _extremes(
     return extremes
 
 
-def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
+def situations(model: Models, rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and limits) of a round.
 
     Peers of one model are one peer with all their rows, unless rows share an effect: then each is a peer of its own.

@@ -13,16 +13,7 @@ from troth.audits.strategies.fabrications import (
     FabricateFromPrior,
     SendYesterday,
 )
-from troth.audits.strategies.strategy import (
-    Knowledge,
-    Lie,
-    Play,
-    RowLie,
-    Strategy,
-    SummaryLie,
-    Truthful,
-    as_strategy,
-)
+from troth.audits.strategies.strategy import Knowledge, Lie, Play, RowLie, Strategy, SummaryLie, Truthful, as_strategy
 from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
 from troth.core.contract import Model
 from troth.core.reductions import Reduction

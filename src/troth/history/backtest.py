@@ -138,9 +138,8 @@ def backtest(
 
 
 def _measure(model: Any) -> str | None:
-    """Say what log scores leave out, or None if a provider's model does not tell or providers' models differ in it."""
-    models = [model] if isinstance(model, Model) else model
-    measures = {score_measure(each) for each in models}
+    """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
+    measures = {score_measure(each) for each in ([model] if isinstance(model, Model) else model)}
     return measures.pop() if len(measures) == 1 else None
 
 
@@ -159,7 +158,6 @@ class _Replay:
     ) -> None:
         self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
         self.model, self.groups = model, groups
-        self.models: list[Any] = [model] * history.summaries.shape[1] if isinstance(model, Model) else list(model)
         self.evidence = shared_evidence(model)
         self.summaries = np.asarray(history.summaries, dtype=np.float64)
         self.present = np.asarray(history.present, dtype=bool)[block]
@@ -170,8 +168,8 @@ class _Replay:
         """Return what was earned by what was reported, and where anything was to be earned."""
         share = self._shares(self.reported)
         paid = self.present.copy()
-        if self.rule.days > 1:
-            paid[-1] = False  # the last day of a block has no next one
+        if self.rule.days > 1:  # the last day of a block has no next one
+            paid[-1] = False
         if np.isnan(share[paid]).any():
             day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
             raise DataError(
@@ -190,9 +188,8 @@ class _Replay:
             if knowledge is not None:
                 reported[:, provider] = lie.change_summary(knowledge)
         own = self._statistics(reported, np.ones_like(self.present))
-        impossible = (
-            np.isneginf(self.evidence.log_evidence(own)) if np.isneginf(own).any() else np.zeros_like(self.present)
-        )
+        excluding = np.isneginf(own).any()
+        impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
         share = self._shares(np.where(impossible[..., None], 0.0, own))
         refused = impossible | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
@@ -214,13 +211,12 @@ class _Replay:
 
     def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
         """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
-        here = self.present if present is None else present
+        reduction = self.history.reduction
         if isinstance(self.model, Model):
-            t = statistics_of(self.model, summaries, self.history.reduction)  # type: ignore[arg-type]
+            t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
         else:
-            parts = [statistics_of(m, summaries[:, i], self.history.reduction) for i, m in enumerate(self.models)]
-            t = np.stack(parts, axis=1)
-        return np.where(here[..., None], t, 0.0)
+            t = np.stack([statistics_of(m, summaries[:, i], reduction) for i, m in enumerate(self.model)], axis=1)
+        return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
     def _shares(self, own: Array) -> Array:
         key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
@@ -263,7 +259,7 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
     """Fit, and return one model or one per provider, all of which can take sums."""
     fitted: Any = candidate
-    if not isinstance(candidate, Model) and not isinstance(candidate, list | tuple) and callable(candidate):
+    if not isinstance(candidate, Model | list | tuple) and callable(candidate):
         fitted = candidate(past)
     for name in ("models", "model"):
         if not isinstance(fitted, Model | list | tuple) and hasattr(fitted, name):

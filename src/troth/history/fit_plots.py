@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.errors import MissingCapabilityError
+from troth.audits.plots import new_figure, saved
 from troth.models.fitting.fitted import BLUE, GREY
 
 if TYPE_CHECKING:
@@ -17,31 +17,23 @@ if TYPE_CHECKING:
 
 def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
     """Draw a fit; needs matplotlib (``pip install troth[plots]``)."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingCapabilityError("plots need matplotlib: pip install 'troth[plots]'") from None
-    figure = Figure(figsize=(10.5, 7.4), layout="constrained")
+    figure = new_figure(10.5, 7.4)
     axes = figure.subplots(2, 2).ravel()
     learned.draw(axes[:3], history)
     _draw_calibration(axes[3], learned.predicted_means(history), history)
     for each in axes:
-        for side in ("top", "right"):
-            each.spines[side].set_visible(False)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+        each.spines[["top", "right"]].set_visible(False)
+    return saved(figure, path)
 
 
 def _draw_calibration(axes: Any, predicted_means: Array | None, history: History) -> None:
     """Draw the mean that peers predict of a provider against what it reported."""
-    here = history.present & (history.rows > 0)
-    if predicted_means is None or not here.any():
+    reports = history.present & (history.rows > 0)
+    if predicted_means is None or not reports.any():
         axes.set_axis_off()
         return
-    predicted, reported, rows = predicted_means[here], _means(history)[here], history.rows[here]
-    order = np.argsort(predicted)
-    bins = [part for part in np.array_split(order, min(15, max(1, len(order) // 8))) if len(part)]
+    predicted, reported, rows = predicted_means[reports], _means(history)[reports], history.rows[reports]
+    bins = np.array_split(np.argsort(predicted), min(15, max(1, len(predicted) // 8)))
     x = [np.average(predicted[part], weights=rows[part]) for part in bins]
     y = [np.average(reported[part], weights=rows[part]) for part in bins]
     axes.plot(predicted, reported, ".", color=GREY, markersize=2, alpha=0.4)

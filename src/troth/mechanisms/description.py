@@ -1,6 +1,6 @@
 """What a payment rule says about itself: its options, what it needs, what is proved about it, how it explains a share.
 
-Whoever else must know something about a rule asks it. A rule declares what differs from the defaults here.
+A rule declares what differs from the defaults here. All other code asks the rule.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RuleDescription:
     """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
 
     pools_peers: bool = False
-    """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
+    """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
 
     truthful_by: ClassVar[str] = ""
     """The theorem by which no lie gains, in every campaign; empty if there is none."""
@@ -150,12 +150,7 @@ class RuleDescription:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
         return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
 
-    def truthful(
-        self,
-        model: Models,  # noqa: ARG002
-        rows: Sequence[int],  # noqa: ARG002
-        values: Bounds | None = None,  # noqa: ARG002
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:  # noqa: ARG002
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)

@@ -1,6 +1,6 @@
 """Ranges of log PMI that are fixed before any report is seen and hold for every admissible one.
 
-Normalising by the realised least and greatest score would make the scale depend on one's own report (erratum E9).
+Normalising by the realised least and greatest score would make the scale depend on the report (erratum E9).
 """
 
 from __future__ import annotations
@@ -89,15 +89,13 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     Examples
     --------
     >>> import troth
-    >>> found = exact_range(troth.models.Bernoulli(1, 1), rows=[40] * 5)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> scale = exact_range(troth.models.Bernoulli(1, 1), rows=[40] * 5)
+    >>> round(scale.low, 3), round(scale.high, 3)
     (-93.935, 3.492)
     """
-    extremes = _extremes(model, rows, values)
-    margin = 1.0 if any(e.impossible for e in extremes) else 0.0
-    low, high = min(e.low for e in extremes) - margin, max(e.high for e in extremes)
+    low, high = _with_margin(_extremes(model, rows, values))
     if not high - low > _SAYS_NOTHING:
-        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+        raise _no_information()
     return ScoreRange(low, high, source="exact")
 
 
@@ -117,7 +115,7 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
         raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
     high = max(e.high for e in _extremes(model, rows, values))
     if not high > _SAYS_NOTHING:
-        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+        raise _no_information()
     return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
 
 
@@ -132,8 +130,16 @@ def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None
         if not isinstance(own, HasPaperBounds):
             raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
         extremes.append(own.paper_bounds(limit, peers, values))
+    return ScoreRange(*_with_margin(extremes), source="paper")
+
+
+def _with_margin(extremes: list[Extremes]) -> tuple[float, float]:
     margin = 1.0 if any(e.impossible for e in extremes) else 0.0
-    return ScoreRange(min(e.low for e in extremes) - margin, max(e.high for e in extremes), source="paper")
+    return min(e.low for e in extremes) - margin, max(e.high for e in extremes)
+
+
+def _no_information() -> UnboundedRangeError:
+    return UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
 
 
 def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list[Extremes]:
@@ -150,7 +156,7 @@ def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list
 def situations(model: Models, rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and limits) of a round.
 
-    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a peer of its own.
+    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a separate peer.
     """
     shared_evidence(model)
     limits = [int(n) for n in rows]

@@ -24,7 +24,7 @@ Places: TypeAlias = NDArray[np.intp]
 
 
 class SeparatePeers:
-    """The places at which providers' draws stand, kind by kind, and which of them each provider leaves out.
+    """The places of providers' draws, kind by kind, and which of them each provider leaves out.
 
     Parameters
     ----------
@@ -50,9 +50,9 @@ class SeparatePeers:
             last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
             places = np.where(last, np.arange(len(members)), len(members))
             ends = start + np.flip(np.minimum.accumulate(np.flip(places, axis=-1), axis=-1), axis=-1)
-            found = np.empty(ends.shape, dtype=np.intp)
-            np.put_along_axis(found, order, ends, axis=-1)
-            self._ends[..., members] = kinds[..., members] = found
+            end_of_kind = np.empty(ends.shape, dtype=np.intp)
+            np.put_along_axis(end_of_kind, order, ends, axis=-1)
+            self._ends[..., members] = kinds[..., members] = end_of_kind
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)
@@ -60,7 +60,7 @@ class SeparatePeers:
 
     def _by_group(self, kinds: Places, groups: list[object]) -> list[tuple[list[int], NDArray[np.bool_]]]:
         """Return each group's members and the places that they leave out, ``(..., place)``."""
-        found = []
+        left_out = []
         for label in dict.fromkeys(groups):
             members = [provider for provider, other in enumerate(groups) if other == label]
             out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
@@ -69,8 +69,8 @@ class SeparatePeers:
                 drawn = kinds[..., provider] >= 0
                 place = np.where(drawn, self._ends[..., provider] - same, self._count)
                 np.put_along_axis(out, place[..., None], True, axis=-1)
-            found.append((members, out))
-        return found
+            left_out.append((members, out))
+        return left_out
 
     def draw(self, rng: Generator, theta: Array) -> Array:
         """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``."""

@@ -246,7 +246,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
-    """Draw statistics of providers with these counts of rows, ``(..., provider, statistic)``, without rows if possible."""
+    """Draw statistics for these numbers of rows, ``(..., provider, statistic)``, without drawing rows if possible."""
     if isinstance(model, SamplesStatistics) and hasattr(model, "plan"):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))

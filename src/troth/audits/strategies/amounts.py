@@ -28,8 +28,7 @@ class Replicate(RowLie, SummaryLie):
         if self.times < 1 or self.times != int(self.times):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
 
-    def __str__(self) -> str:
-        return f"replicate {self.times} times"
+    label = "replicate {times} times"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Repeat the rows."""
@@ -61,8 +60,7 @@ class Withhold(RowLie, SummaryLie):
     def __post_init__(self) -> None:
         check_share(self)
 
-    def __str__(self) -> str:
-        return f"withhold {self.share:.0%}"
+    label = "withhold {share:.0%}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Report the first rows only."""
@@ -92,8 +90,7 @@ class Withhold(RowLie, SummaryLie):
 class Nothing(RowLie, SummaryLie):
     """Report no rows at all."""
 
-    def __str__(self) -> str:
-        return "report nothing"
+    label = "report nothing"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Drop every row."""

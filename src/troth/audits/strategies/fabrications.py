@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class FabricateFromPrior(RowLie):
     """Make data up: parameters from the prior, rows from the parameters."""
 
-    def __str__(self) -> str:
-        return "fabricate from the prior"
+    label = "fabricate from the prior"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw as many rows as there are."""
@@ -71,8 +70,7 @@ class FabricateFromPast(SummaryLie):
 class SendYesterday(SummaryLie):
     """Send one's own previous report once more."""
 
-    def __str__(self) -> str:
-        return "send yesterday's report"
+    label = "send yesterday's report"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Repeat the report before."""

@@ -37,8 +37,7 @@ class Flip(RowLie, SummaryLie):
     def __post_init__(self) -> None:
         check_share(self)
 
-    def __str__(self) -> str:
-        return f"flip {self.share:.0%}"
+    label = "flip {share:.0%}"
 
     def suits_model(self, model: Model) -> bool:
         """Only labels can be flipped."""
@@ -72,8 +71,7 @@ class Perturb(RowLie):
         if not self.amount > 0:
             raise ParameterError(f"Perturb: amount must be above 0, not {self.amount!r}")
 
-    def __str__(self) -> str:
-        return f"perturb by {self.amount:g}"
+    label = "perturb by {amount:g}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Blur values or answers."""
@@ -91,8 +89,7 @@ class Shift(RowLie, SummaryLie):
 
     by: float = 1.0
 
-    def __str__(self) -> str:
-        return f"shift by {self.by:g} sd"
+    label = "shift by {by:g} sd"
 
     def suits_model(self, model: Model) -> bool:
         """Only numbers can be shifted."""
@@ -143,8 +140,7 @@ class ScaleAnswers(RowLie, SummaryLie):
 
     factor: float = 1.5
 
-    def __str__(self) -> str:
-        return f"multiply answers by {self.factor:g}"
+    label = "multiply answers by {factor:g}"
 
     def suits_model(self, model: Model) -> bool:
         """Only regressions have answers."""
@@ -174,8 +170,7 @@ class ScaleAnswers(RowLie, SummaryLie):
 class ShuffleLabels(RowLie):
     """Pair each row's features with another row's answer."""
 
-    def __str__(self) -> str:
-        return "shuffle labels"
+    label = "shuffle labels"
 
     def suits_model(self, model: Model) -> bool:
         """Only regressions have answers."""
@@ -191,8 +186,7 @@ class ShuffleLabels(RowLie):
 class Pander(RowLie):
     """Report what will look agreeable: the majority label, one's own mean, or one's own fitted values, in every row."""
 
-    def __str__(self) -> str:
-        return "pander"
+    label = "pander"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Replace every row by the fit of all."""

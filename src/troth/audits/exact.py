@@ -81,10 +81,9 @@ def best_response(
     _check_size(models, rows, provider, most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
-    others = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
-    joint = list(product(*(range(len(t)) for _, t, _ in others)))
-    peers = np.array([[others[k][1][i] for k, i in enumerate(row)] for row in joint])
-    orders = np.array([sum(others[k][2][i] for k, i in enumerate(row)) for row in joint])
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
+    peers = np.array(list(product(*(t for _, t, _ in peer_reports))))
+    orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]

@@ -36,7 +36,7 @@ class FixedPrice(Rule):
     """The full cap for any dataset that is not empty."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Pay whoever sent something."""
+        """Pay everybody who sent something."""
         return Breakdown((this_round.own != 0).any(axis=-1).astype(np.float64))
 
 
@@ -123,7 +123,7 @@ class ShapleyValue(TestSetRule):
 
 @dataclass(frozen=True)
 class OutOfBag(Rule):
-    """How well peers' data predict the rows, on average: needs no test set, and loves whoever panders."""
+    """How well peers' data predict the rows, on average: needs no test set, and rewards the expected answer."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Pay the geometric mean of the rows' predictive probabilities."""
@@ -131,8 +131,8 @@ class OutOfBag(Rule):
         if not (isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")
         rows = _own_rows(this_round)
-        joint, others = model.log_evidence(this_round.own + this_round.peers), model.log_evidence(this_round.peers)
-        log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(others), 0.0, others))
+        joint, peers = (model.log_evidence(t) for t in (this_round.own + this_round.peers, this_round.peers))
+        log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(peers), 0.0, peers))
         return Breakdown(np.where(rows > 0, np.exp(np.minimum(log_chance / np.maximum(rows, 1), 0.0)), 0.0))
 
 

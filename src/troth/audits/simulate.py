@@ -177,7 +177,7 @@ class _Scene:
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
             rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
-            # colluders have a group in any case; whoever splits could have stayed one account
+            # colluders have a group in any case; a provider that splits could have stayed one account
             beside = grouped and existing == accounts
             if (existing, beside) not in truths:
                 honest_rows = np.array(self.rows, dtype=np.float64)

@@ -7,7 +7,7 @@ over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel
     log PMI(a, b) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b).
 
 What a family can do beyond that is a capability, one small Protocol each. All of them are vectorised over
-leading axes, and shapes obey one law: ``(..., provider, statistic)``.
+leading axes. Shapes are always ``(..., provider, statistic)``.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class HasReduction(HasSummary, Protocol):
 
 @runtime_checkable
 class HasBaseMeasure(HasReduction, Protocol):
-    """A model that knows the whole probability of a report, not only what log PMI needs.
+    """A model that knows the full probability of a report, not only what log PMI needs.
 
-    Λ leaves out what does not depend on θ. To compare models by the probability of past days, or to fit parameters
-    that such terms depend on (the noise of a normal), they are needed.
+    Λ leaves out terms that do not depend on θ. They are needed to compare models by the probability of past days, and
+    to fit parameters that they depend on (the noise of a normal).
     """
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
@@ -141,7 +141,7 @@ class NamesParameters(Model, Protocol):
 
 @runtime_checkable
 class CountsRows(Model, Protocol):
-    """A model that knows how many rows stand behind a statistic."""
+    """A model that knows how many rows are behind a statistic."""
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
@@ -214,7 +214,7 @@ class Forecast(NamedTuple):
     Attributes
     ----------
     probability
-        That the peers report just what they did.
+        The probability of exactly what the peers reported.
     collision_probability
         Σ p² over all that they could report.
     log_outcomes
@@ -264,9 +264,9 @@ class Combinable(Model, Protocol):
 
 
 def has_independent_rows(model: Model) -> bool:
-    """Tell whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
+    """Return whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
 
-    A model says so by an attribute ``independent_rows``; without one they are taken to be.
+    A model says so by an attribute ``independent_rows``, which is taken to be True where there is none.
     """
     return bool(getattr(model, "independent_rows", True))
 

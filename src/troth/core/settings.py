@@ -57,7 +57,7 @@ class Section:
         return f"{self.file}: {table}" if self.file else table
 
     def wrong(self, message: str) -> CampaignError:
-        """Return an error about the whole table."""
+        """Return an error about the table."""
         return CampaignError(f"{self.place}: {message}", section=self.name)
 
     def fail(self, key: str, message: str) -> CampaignError:
@@ -120,7 +120,7 @@ class Section:
         return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
     def done(self, known: Sequence[str] = ()) -> None:
-        """Raise at the first key that nobody took."""
+        """Raise at the first key that was not taken."""
         for key in self.left:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""

@@ -41,7 +41,7 @@ class Support:
         return f"{kind} from {self.low:g} to {self.high:g}"
 
     def contains(self, values: Array) -> NDArray[np.bool_]:
-        """Tell for each value whether it may occur; NaN and infinities never may."""
+        """Return for each value whether it may occur; NaN and infinities never may."""
         inside = np.isfinite(values) & (values <= self.high)
         inside &= (values > self.low) if self.open else (values >= self.low)
         if self.integer:
@@ -49,7 +49,7 @@ class Support:
         return inside
 
     def _holds(self, values: Array) -> bool:
-        """Tell in two or three fast passes whether all values may occur; NaN fails every comparison."""
+        """Return in two or three fast passes whether all values may occur; NaN fails every comparison."""
         if values.size == 0:
             return True
         low, high = values.min(), values.max()

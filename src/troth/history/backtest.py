@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
 
 Fitted: TypeAlias = Any
-"""A model, one model per provider, or anything with such a ``models`` or ``model``."""
+"""A model, one model per provider, or anything with one of these as ``models`` or ``model``."""
 
 Candidate: TypeAlias = Fitted | Callable[[History], Fitted]
 """A fixed model, or a function that fits one to past days."""
@@ -62,7 +62,7 @@ def backtest(
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
         as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
-        By default all known ones that can be told in such summaries, `troth.strategies.lies_for_reduction`.
+        By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
     name
         What the model is called in tables.
     folds
@@ -210,7 +210,7 @@ class _Replay:
         return Knowledge(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
 
     def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
-        """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
+        """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
         reduction = self.history.reduction
         if isinstance(self.model, Model):
             t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
@@ -225,15 +225,15 @@ class _Replay:
 
 
 def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
-    """Return lies that can be told in such summaries, or say which cannot."""
+    """Return lies that work on summaries of this reduction, or say which does not."""
     if lies is None:
         return lies_for_reduction(reduction)
     chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if not isinstance(lie, SummaryLie):
-            raise ParameterError(f"{lie!r} cannot be told in a summary: past days have no rows, so audit it instead")
+            raise ParameterError(f"{lie!r} does not work on a summary: past days have no rows, so audit it instead")
         if not lie.suits_reduction(reduction):
-            raise ParameterError(f"{lie.name!r} cannot be told in summaries of {type(reduction).__name__}")
+            raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
     if not chosen:
         raise ParameterError("there are no lies to replay")
     return chosen

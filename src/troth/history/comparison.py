@@ -47,7 +47,7 @@ class ModelComparison:
         return max(self.backtests, key=order)
 
     def outdone(self, name: str) -> bool:
-        """Tell whether another model predicts held-out days significantly better, one without gaining lies if any."""
+        """Whether another model predicts held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
         every = list(self.backtests.values())
         sound = [replayed for replayed in every if not replayed.gaining()] or every
@@ -67,16 +67,16 @@ class ModelComparison:
                 f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
                 f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved."
             )
-        others = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
-        without = f"; lies gain under {', '.join(others)}" if others else ""
+        unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
+        warning = f"; lies gain under {', '.join(unsafe)}" if unsafe else ""
         if replayed.incentive < _WORTHLESS:
             return (
                 f"No lie gains under {name}, but none costs much either ({100 * replayed.incentive:.1f}% of "
-                "the cap on average): these days hardly tell providers' data apart, and honesty would not be rewarded."
+                "the cap on average): these days hardly distinguish providers' data, and honesty would not be rewarded."
             )
         return (
             f"Pay with {name}: no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap "
-            f"on average{without}."
+            f"on average{warning}."
         )
 
     def __str__(self) -> str:

@@ -57,13 +57,13 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
 
 
 def default_family(reduction: Reduction) -> type[Family] | None:
-    """Return the first family that suits a history of such summaries and learns each provider by itself, if any."""
+    """Return the first family that suits these summaries and learns each provider by itself, if any."""
     suitable = (family for family in FAMILIES.values() if family.suits_reduction(reduction))
     return next((family for family in suitable if family.provider_effects), None)
 
 
 def candidates_for(reduction: Reduction, **options: Any) -> dict[str, Callable[[History], Fitted]]:
-    """Return ways to learn a model from a history of such summaries: the textbook's, and by provider.
+    """Return ways to learn a model from a history of these summaries: the textbook's, and by provider.
 
     Parameters
     ----------

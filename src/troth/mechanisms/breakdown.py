@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,7 +129,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Step:
-    """One step from data to a share, as people are told it.
+    """One step of the explanation from data to a share.
 
     Attributes
     ----------
@@ -172,12 +172,6 @@ def step_on_scale(figures: Figures) -> Step:
         meaning="The scale was fixed before anybody reported.",
         scale=Scale(score, low, high, figures.empty_share) if high > low else None,
     )
-
-
-def with_sum(step: Step, figures: Figures, keys: tuple[str, ...]) -> Step:
-    """Return a step that shows how its result is the sum of some terms, where they are known."""
-    known = all(key in figures.terms for key in keys)
-    return replace(step, calculation=" + ".join(f"{figures.terms[key]:.4f}" for key in keys)) if known else step
 
 
 def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:

@@ -85,6 +85,9 @@ class RuleDescription:
     term_labels: ClassVar[Mapping[str, str]] = {}
     """The terms of a breakdown in words."""
 
+    summed_terms: ClassVar[tuple[str, ...]] = ()
+    """The terms that add up to the score, if it is a sum."""
+
     score_formula: str = ""
     """How a score is made, in LaTeX."""
 
@@ -143,8 +146,10 @@ class RuleDescription:
     def score_step(self, figures: Figures, /) -> Step:
         """Explain a score."""
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
+        known = all(key in figures.terms for key in self.summed_terms)
+        calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
         value = f"{figures.score:.4f}"
-        return Step("The score", self.score_formula, terms, "score", value, meaning=self.score_meaning)
+        return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""

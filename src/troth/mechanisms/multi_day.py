@@ -12,7 +12,7 @@ from troth.core.contract import Bounds, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
@@ -77,7 +77,7 @@ class EqualShares(Rule):
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Say why nothing is scored."""
         del figures
-        meaning = "The last day has no next one to be compared with, so everybody gets the whole cap."
+        meaning = "The last day has no next one to be compared with, so everybody gets the full cap."
         return (Step("Nothing is scored", meaning=meaning),)
 
 
@@ -93,7 +93,7 @@ class MultiDay(Rule):
     divergence
         One of `troth.divergences`.
     last
-        How the last day, which has no next, is paid: ``"equal"``, the whole cap to everybody, or a one-time rule.
+        How the last day, which has no next, is paid: ``"equal"``, the full cap to everybody, or a one-time rule.
     exchangeable
         Declare that numbers of rows vary from day to day in a way that providers cannot foresee.
 
@@ -126,6 +126,7 @@ class MultiDay(Rule):
         "next_day": "term of the next day's peers",
         "same_day": "term of the same day's peers",
     }
+    summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
     individually_rational = delegated("last_rule", "individually_rational")
@@ -190,10 +191,6 @@ class MultiDay(Rule):
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain the last day by its own rule."""
         return super().steps(figures) if "next_day" in figures.terms else self.last_rule.steps(figures)
-
-    def score_step(self, figures: Figures, /) -> Step:
-        """Add both terms up."""
-        return with_sum(super().score_step(figures), figures, ("next_day", "same_day"))
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""

@@ -124,5 +124,5 @@ class Round:
 
 def _rows(model: Model, statistics: Array) -> Array:
     if not isinstance(model, CountsRows):
-        raise MissingCapabilityError(f"{type(model).__name__} does not tell numbers of rows: pass rows=")
+        raise MissingCapabilityError(f"{type(model).__name__} does not say numbers of rows: pass rows=")
     return model.rows(statistics)

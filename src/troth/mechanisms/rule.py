@@ -68,7 +68,7 @@ class Rule(RuleDescription):
         groups
             One label per provider; none of a group is among another member's peers.
         rows
-            Numbers of rows, only where statistics do not tell them.
+            Numbers of rows, only where statistics do not say them.
         rng
             Only for rules that draw.
         """

@@ -1,8 +1,9 @@
 """Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are no single dataset.
 
 Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every provider,
-kind by kind in an order that does not depend on who comes first. Who leaves out c providers of a kind (itself, or its
-whole group) faces all draws of that kind but the last c: the right law, and the same draws for all who face the same.
+kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers of a kind
+(itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same draws for all
+who face the same peers.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 Places: TypeAlias = NDArray[np.intp]
 
 
+def design_keys(designs: Array) -> Array:
+    """Return a number for each design, the same for equal designs."""
+    return np.asarray(np.einsum("...q,q->...", designs, np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))))
+
+
 class SeparatePeers:
     """The places of providers' draws, kind by kind, and which of them each provider leaves out.
 
@@ -37,13 +43,12 @@ class SeparatePeers:
         leading, providers = this_round.statistics.shape[:-2], this_round.providers
         self._designs: list[tuple[SamplesStatistics, Array]] = []
         self._count = sum(len(members) for members, _ in classes.values())
-        # the last place of a provider's kind; whoever is not drawn here leaves out a further place, which is empty
+        # the last place of a provider's kind; a provider that is not drawn leaves out a further place, which is empty
         self._ends: Places = np.full((*leading, providers), self._count, dtype=np.intp)
         kinds = np.full((*leading, providers), -1, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
-            weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys
-            keys = np.broadcast_to(np.einsum("...q,q->...", designs, weights), (*leading, len(members)))
+            keys = np.broadcast_to(design_keys(designs), (*leading, len(members)))
             order = np.argsort(keys, axis=-1, kind="stable")
             ordered = np.take_along_axis(keys, order, axis=-1)
             last = np.ones(ordered.shape, dtype=bool)

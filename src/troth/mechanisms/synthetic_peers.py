@@ -15,12 +15,12 @@ import numpy as np
 from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out, log_pmi
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
 from troth.mechanisms.rule import Rule, delegated
-from troth.mechanisms.separate_peers import SeparatePeers
+from troth.mechanisms.separate_peers import SeparatePeers, design_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,6 +74,7 @@ class SyntheticPeers(Rule):
     truthful_if = ", in expectation over draws whose seed providers do not know"
     symmetric = True
     term_labels: ClassVar[Mapping[str, str]] = {"drawn_peers": "term of the drawn peers", "peers": "term of the peers"}
+    summed_terms = ("drawn_peers", "peers")
     score_formula = r"\text{score} = \underset{\text{draws}}{\text{mean}} \; " + score_formula("drawn peers")
 
     strict = delegated("divergence", "strictly_convex")
@@ -114,10 +115,6 @@ class SyntheticPeers(Rule):
         score = mismatched + matched
         terms = {"drawn_peers": mismatched, "peers": matched}
         return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
-
-    def score_step(self, figures: Figures, /) -> Step:
-        """Add both terms up."""
-        return with_sum(super().score_step(figures), figures, ("drawn_peers", "peers"))
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale: an empty report has log PMI 0 with everything."""
@@ -188,8 +185,7 @@ def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) ->
 def _distinct(designs: Array) -> tuple[Array, Places]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     providers = designs.shape[-2]
-    weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys, whatever their place
-    keys = np.einsum("...q,q->...", designs, weights)
+    keys = design_keys(designs)
     order = np.argsort(keys, axis=-1, kind="stable")
     ordered = np.take_along_axis(keys, order, axis=-1)
     rank = np.cumsum(np.diff(ordered, axis=-1, prepend=-np.inf) != 0, axis=-1) - 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copy(Strategy):
-    """Report a peer's data instead of one's own."""
+    """Report a peer's data in place of the true data."""
 
     label = "copy a peer"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from troth.audits.strategies.summaries import draw_rows
 from troth.core.contract import Array, Generator, HasSummary, Model
 from troth.core.errors import ParameterError
 from troth.core.reductions import Counts, Moments
-
-if TYPE_CHECKING:
-    from troth.core.reductions import Reduction
 
 
 @dataclass(frozen=True)
@@ -66,9 +63,7 @@ class Withhold(RowLie, SummaryLie):
         """Report the first rows only."""
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
 
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Only counts and moments can be thinned."""
-        return isinstance(reduction, Counts | Moments)
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts | Moments))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Thin the summary."""

@@ -38,7 +38,7 @@ class Strategy:
     """What it is called in tables, with its options in braces."""
 
     def __str__(self) -> str:
-        return self.label.format(**vars(self))
+        return self.label.format(**vars(self)) if self.label else repr(self)
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Return the round in which provider ``liar`` lies and everybody else is honest.
@@ -66,9 +66,8 @@ class RowLie(Strategy):
         """Return the rows to report instead of ``data``."""
         raise NotImplementedError
 
-    def suits_model(self, model: Model) -> bool:  # noqa: ARG002
-        """Whether it makes sense for a model's rows."""
-        return True
+    suits_model: ClassVar[Callable[[Any], bool]] = staticmethod(lambda model: True)  # noqa: ARG005
+    """Whether it makes sense for a model's rows."""
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Change the liar's rows."""
@@ -133,9 +132,8 @@ class SummaryLie(Strategy):
         """Return the summaries to report instead of ``knowledge.own``."""
         raise NotImplementedError
 
-    def suits_reduction(self, reduction: Reduction) -> bool:  # noqa: ARG002
-        """Whether it makes sense for such summaries."""
-        return True
+    suits_reduction: ClassVar[Callable[[Any], bool]] = staticmethod(lambda reduction: True)  # noqa: ARG005
+    """Whether it makes sense for summaries of a reduction."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Reduction(Protocol):
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return what ``wanted`` would have made of the same rows.
 
-        Raises `DataError` if that cannot be told, such as squares that were never added up.
+        Raises `DataError` if it cannot be known, such as squares that were never added up.
         """
 
     def pack(self, summaries: Array, /) -> Array:

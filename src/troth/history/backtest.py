@@ -1,7 +1,7 @@
 """Replay the known lies on past days, under models that never saw them, before a cent is spent.
 
 Days are cut into blocks. For each block a model is fitted to the other days, and the block is paid as if the round were
-held then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
+paid then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
 and a confidence interval over days.
 """
 
@@ -101,10 +101,10 @@ def backtest(
     gains = np.full((days, providers, len(tried)), np.nan)
     refused, scores = gains.copy(), np.full(days, np.nan)
     used: Rule | None = None
-    for fold, (block, others) in enumerate(blocks):
-        fitted = _models(model, history.select(days=[history.days[day] for day in others]), providers)
+    for fold, (block, fitted_days) in enumerate(blocks):
+        fitted = _models(model, history.select(days=[history.days[day] for day in fitted_days]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = _Replay(history, fitted, used, block, others, (seed, fold), groups)
+        replay = _Replay(history, fitted, used, block, fitted_days, (seed, fold), groups)
         truth[block], paid = replay.honest()
         scores[block] = log_marginal(fitted, history, block)
         for k, lie in enumerate(tried):
@@ -152,11 +152,11 @@ class _Replay:
         model: Any,
         rule: Rule,
         block: NDArray[np.intp],
-        others: NDArray[np.intp],
+        fitted_days: NDArray[np.intp],
         seed: tuple[int, int],
         groups: Sequence[Any] | None = None,
     ) -> None:
-        self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
+        self.history, self.rule, self.block, self.fitted_days, self.seed = history, rule, block, fitted_days, seed
         self.model, self.groups = model, groups
         self.evidence = shared_evidence(model)
         self.summaries = np.asarray(history.summaries, dtype=np.float64)
@@ -199,12 +199,12 @@ class _Replay:
         reduction, summaries = self.history.reduction, self.summaries
         own = summaries[:, provider]
         reported = reduction.rows(own) > 0
-        past = own[self.others][reported[self.others]]
-        everyone = summaries[self.others].reshape(-1, summaries.shape[-1])
+        past = own[self.fitted_days][reported[self.fitted_days]]
+        everyone = summaries[self.fitted_days].reshape(-1, summaries.shape[-1])
         if not len(past):
             return None
-        numbers = np.where(reported, np.arange(len(own)), -1)
-        latest = np.concatenate([[-1], np.maximum.accumulate(numbers)[:-1]])[self.block]
+        last_reported = np.maximum.accumulate(np.where(reported, np.arange(len(own)), -1))
+        latest = np.concatenate([[-1], last_reported[:-1]])[self.block]
         yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
         rng = np.random.default_rng([*self.seed, provider, number])
         return Knowledge(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
@@ -219,9 +219,9 @@ class _Replay:
         return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
     def _shares(self, own: Array) -> Array:
-        key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
-        round_ = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
-        return self.rule.evaluate(round_ if own is self.reported else round_.with_own(own)).share
+        key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
+        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
+        return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share
 
 
 def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
@@ -249,10 +249,10 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
     every = np.arange(days)
     blocks = []
     for block in np.array_split(every, folds):
-        others = every[(every < block[0] - gap) | (every > block[-1] + gap)]
-        if not len(others):
+        fitted_days = every[(every < block[0] - gap) | (every > block[-1] + gap)]
+        if not len(fitted_days):
             raise DataError(f"a gap of {gap} days leaves nothing to fit on")
-        blocks.append((block, others))
+        blocks.append((block, fitted_days))
     return blocks
 
 

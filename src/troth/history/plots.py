@@ -1,14 +1,20 @@
-"""Pictures of backtests: who would have gained by which lie."""
+"""Pictures of backtests, who would have gained by which lie, and of fits, what was learnt."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from troth.audits.plots import heat_map
+import numpy as np
+
+from troth.audits.plots import heat_map, new_figure, saved
+from troth.models.fitting.fitted import BLUE, GREY
 
 if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.core.past import History
     from troth.history.comparison import ModelComparison
     from troth.history.findings import Backtest
+    from troth.models.fitting.fitted import Fitted
 
 
 def plot_backtest(backtest: Backtest, path: Any = None) -> Any:
@@ -32,3 +38,41 @@ def plot_models(comparison: ModelComparison, path: Any = None) -> Any:
     gains = [[comparison[name][lie].gain for lie in lies] for name in names]
     significant = [[any(f.lie == lie for f in comparison[name].gaining()) for lie in lies] for name in names]
     return heat_map(names, lies, gains, significant, "What a lie would have gained on past days", path)
+
+
+def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
+    """Draw a fit; needs matplotlib (``pip install troth[plots]``)."""
+    figure = new_figure(10.5, 7.4)
+    axes = figure.subplots(2, 2).ravel()
+    learned.draw(axes[:3], history)
+    _draw_calibration(axes[3], learned.predicted_means(history), history)
+    for each in axes:
+        each.spines[["top", "right"]].set_visible(False)
+    return saved(figure, path)
+
+
+def _draw_calibration(axes: Any, predicted_means: Array | None, history: History) -> None:
+    """Draw the mean that peers predict of a provider against what it reported."""
+    reports = history.present & (history.rows > 0)
+    if predicted_means is None or not reports.any():
+        axes.set_axis_off()
+        return
+    predicted, reported, rows = predicted_means[reports], _means(history)[reports], history.rows[reports]
+    bins = np.array_split(np.argsort(predicted), min(15, max(1, len(predicted) // 8)))
+    x = [np.average(predicted[part], weights=rows[part]) for part in bins]
+    y = [np.average(reported[part], weights=rows[part]) for part in bins]
+    axes.plot(predicted, reported, ".", color=GREY, markersize=2, alpha=0.4)
+    ends = [min(x), max(x)]
+    axes.plot(ends, ends, color="black", linewidth=0.8)
+    axes.plot(x, y, "o-", color=BLUE)
+    axes.set_xlabel("mean that peers of the day predict")
+    axes.set_ylabel("mean reported")
+    axes.set_title("calibration (on the days of the fit)", loc="left")
+
+
+def _means(history: History) -> Array:
+    """Return each report's mean; of labels, the share of the last one."""
+    rows, reduction = np.maximum(history.rows, 1), history.reduction
+    if reduction.labels is not None:
+        return np.asarray(history.summaries[..., -1] / rows)
+    return np.asarray(history.summaries[..., 1] / rows + reduction.centre[0])  # type: ignore[attr-defined]

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 
-_FORM = Choice(
-    "form", "unordered", "or paper", label="Form", choices={"unordered": "unordered", "paper": "the paper's"}
-)
+_FORMS = {"unordered": "unordered", "paper": "the paper's"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Brier(Rule):
     array([2.864, 5.045, 3.55 ])
     """
 
-    form: Literal["unordered", "paper"] = option(_FORM)
+    form: Literal["unordered", "paper"] = option(Choice("form", "unordered", "or paper", label="Form", choices=_FORMS))
 
     purpose = "finite models; quadratic score"
     needs_finite_data = True

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.separate_peers import Places
 
 _BLOCK = 1 << 22  # numbers drawn at a time
-_DRAWS = Whole(
-    "draws",
-    64,
-    "how many times peers are drawn; more draws make payments less random",
-    "Draws",
-    least=1,
-    most=1_000_000,
-)
+_MEANING = "how many times peers are drawn; more draws make payments less random"
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class SyntheticPeers(Rule):
     True
     """
 
-    draws: int = option(_DRAWS)
+    draws: int = option(Whole("draws", 64, _MEANING, "Draws", least=1, most=1_000_000))
     divergence: Divergence = option(DIVERGENCE, logistic)
 
     purpose = "one round, any model; draws with a committed seed"

@@ -66,8 +66,10 @@ class RowLie(Strategy):
         """Return the rows to report instead of ``data``."""
         raise NotImplementedError
 
-    suits_model: ClassVar[Callable[[Any], bool]] = staticmethod(lambda model: True)  # noqa: ARG005
-    """Whether it makes sense for a model's rows."""
+    @staticmethod
+    def suits_model(model: Any) -> bool:  # noqa: ARG004
+        """Whether it makes sense for a model's rows."""
+        return True
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Change the liar's rows."""
@@ -132,8 +134,10 @@ class SummaryLie(Strategy):
         """Return the summaries to report instead of ``knowledge.own``."""
         raise NotImplementedError
 
-    suits_reduction: ClassVar[Callable[[Any], bool]] = staticmethod(lambda reduction: True)  # noqa: ARG005
-    """Whether it makes sense for summaries of a reduction."""
+    @staticmethod
+    def suits_reduction(reduction: Any) -> bool:  # noqa: ARG004
+        """Whether it makes sense for summaries of a reduction."""
+        return True
 
 
 @dataclass(frozen=True)

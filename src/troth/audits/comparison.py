@@ -1,4 +1,4 @@
-"""Under which rule does which lie pay? One table and one picture: the reason for all of this."""
+"""Under which rule does which lie pay? One table and one picture."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(
     Parameters
     ----------
     rules
-        Rules and rivals, by the name they shall have.
+        Rules and rivals, by the names that tables give them.
     lies, rows, options
         As for `audit`.
     """

@@ -1,4 +1,4 @@
-"""What an audit found: numbers with their uncertainty, a table, a plot."""
+"""The result of an audit: numbers with their uncertainty, a table, a plot."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.findings import Audit, Total
+from troth.audits.rivals import TestSetRule
 from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
@@ -123,8 +124,7 @@ class _Scene:
             raise DataError("an audit needs rows= of at least two providers, such as rows=[40] * 5")
         if not 0 <= liar < len(rows):
             raise ParameterError(f"liar must be one of the {len(rows)} providers, not {liar!r}")
-        self.rule, self.rows, self.liar = rule, rows, liar
-        self.model = model
+        self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
         self.models = [model] * len(rows) if isinstance(model, Model) else list(model)
         if len(self.models) != len(rows):
@@ -154,11 +154,10 @@ class _Scene:
         own: Any = self.models[self.liar]
         data = own.draw_data(rng, theta, self.rows[self.liar])
         honest[..., self.liar, :] = own.statistics(data)
-        test_rows = getattr(self.rule, "test_rows", 0)
-        test = None
-        if test_rows:
-            test = own.statistics(self.rule.bias(own.draw_data(rng, theta, test_rows), rng))  # type: ignore[attr-defined]
-        return data, honest, test
+        if not isinstance(self.rule, TestSetRule):
+            return data, honest, None
+        test = self.rule.bias(own.draw_data(rng, theta, self.rule.test_rows), rng)
+        return data, honest, own.statistics(test)
 
     def simulate(
         self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any

@@ -109,7 +109,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
 
     The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
     permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
-    a giant. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
+    a large one. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
 
     Parameters
     ----------

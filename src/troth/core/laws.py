@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise, product
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,11 +117,7 @@ def check_model(
     run("a batch equals a loop", True, lambda: _batch(model, statistics, rng))
     run("log PMI is symmetric", several, lambda: _symmetric(model, statistics))
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
-    run(
-        _ADDITIVE,
-        simulated or (direct and len(datasets) > 2),
-        lambda: chain(_chain(model, statistics) if direct else (), _pooled(simulation) if simulated else ()),
-    )
+    run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
     run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
@@ -214,6 +210,13 @@ def _chain(model: Model, statistics: Array) -> Failures:
             yield f"pooling datasets {i}, {i + 1} and {i + 2} from the left gives {one}, from the right {two}"
 
 
+def _additive(simulation: Simulation, statistics: Array) -> Failures:
+    if isinstance(simulation.model, HasLogPMI):
+        yield from _chain(simulation.model, statistics)
+    if isinstance(simulation.model, SamplesData):
+        yield from _pooled(simulation)
+
+
 def _direct(model: Model, statistics: Array) -> Failures:
     for i, (a, b) in enumerate(pairwise(statistics)):
         closed, generic = float(log_pmi(model, a, b)), float(second_difference(model, a, b))
@@ -234,7 +237,7 @@ def _ratio(simulation: Simulation) -> Failures:
 
 
 def _pooled(simulation: Simulation) -> Failures:
-    """Two peers' statistics, added, are the statistics of peers: PMI with their sum is a density ratio as well."""
+    """Pool two peers: PMI with the sum of their statistics is a density ratio as well."""
     own, peers = simulation.sizes[-1]
     parts = (peers // 3, peers - peers // 3)
     a, b, c = simulation.draw((own, *parts))

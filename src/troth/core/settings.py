@@ -78,12 +78,10 @@ class Section:
         value = self.left.pop(key)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(key, f"must be a text in quotes, not {value!r}")
-        if among and value not in among:
-            known = closest(value, among)
-            if known is None:
-                raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
-            return known
-        return value
+        known = closest(value, among) if among else value
+        if known is None:
+            raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+        return known
 
     def whole(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
         """Take a whole number."""

@@ -77,14 +77,11 @@ class Support:
             raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
         if self._holds(array):
             return array
-        inside = self.contains(array)
-        if not inside.all():
-            first = tuple(int(i) for i in np.argwhere(~inside)[0])
-            *dataset, row = first if columns is None else first[:-1]
-            place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
-            place += f" of dataset {tuple(dataset)}" if dataset else ""
-            raise DataError(f"{place}: {what} {array[first]} is not {self}")
-        return array
+        first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
+        *dataset, row = first if columns is None else first[:-1]
+        place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+        place += f" of dataset {tuple(dataset)}" if dataset else ""
+        raise DataError(f"{place}: {what} {array[first]} is not {self}")
 
 
 def as_floats(values: Any, what: str = "value") -> Array:

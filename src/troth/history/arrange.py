@@ -1,4 +1,4 @@
-"""Histories from what is at hand: arrays of summaries, or rows with their provider and day."""
+"""Histories from arrays of summaries, or from rows with their provider and day."""
 
 from __future__ import annotations
 

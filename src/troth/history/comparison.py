@@ -131,7 +131,7 @@ def compare_models(
     Parameters
     ----------
     candidates
-        Models, or functions that fit them to past days, by the name they shall have.
+        Models, or functions that fit them to past days, by the names that tables give them.
     history, rule, lies, options
         As for `backtest`; the false-alarm rate is shared among the candidates.
     """

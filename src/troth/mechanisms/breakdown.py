@@ -1,4 +1,4 @@
-"""Why everybody earns what they earn: the numbers behind shares, and the steps in which they are explained."""
+"""Why providers earn what they earn: the numbers behind shares, and the steps that explain them."""
 
 from __future__ import annotations
 
@@ -47,22 +47,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Why everybody earns what they earn: arrays with one entry per provider (and day).
+    """The `Figures` behind all shares: arrays with one entry per provider (and day).
 
-    Attributes
-    ----------
-    share
-        Share of the cap that is paid.
-    log_pmi
-        Log PMI of the report with its peers, in nats.
-    score
-        What is put on the scale from ``low`` to ``high``.
-    terms
-        The parts of the score, by the keys under which the rule's ``term_labels`` has them in words.
-    note, noted
-        Anything else that some providers should know, and which.
-    labels
-        The terms in words.
+    ``labels`` has the terms in words, and ``noted`` says whom the note concerns.
     """
 
     share: Array

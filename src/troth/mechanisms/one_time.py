@@ -87,8 +87,7 @@ class OneTime(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put log PMI on the scale."""
         scale, log_pmi = self.scale, this_round.log_pmi()
-        floor = -np.inf if scale.source != "clipped" else scale.low
-        score = np.maximum(log_pmi, floor)
+        score = np.maximum(log_pmi, scale.low if scale.source == "clipped" else -np.inf)
         impossible = np.isneginf(score)
         possible = np.where(impossible, scale.low, score)
         share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, this_round.lenient))
@@ -101,7 +100,7 @@ class OneTime(Rule):
         return np.full(this_round.own.shape[:-1], share)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
-        """Compare the range with the exact one of this very campaign, wherever the former comes from."""
+        """Compare the range, wherever it comes from, with the exact one of this campaign."""
         scale = self.scale
         clipped = scale.source == "clipped"
         try:

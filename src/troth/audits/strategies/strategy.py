@@ -1,4 +1,4 @@
-"""What a strategy is: a report in place of the truth, made of rows where they are at hand, or of a summary."""
+"""What a strategy is: a report in place of the truth, made from rows or from a summary."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ class Replicate(RowLie, SummaryLie):
 
     times: int = 2
 
+    label = "replicate {times} times"
+
     def __post_init__(self) -> None:
         if self.times < 1 or self.times != int(self.times):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
-
-    label = "replicate {times} times"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Repeat the rows."""
@@ -54,16 +54,15 @@ class Withhold(RowLie, SummaryLie):
 
     share: float = 0.5
 
+    label = "withhold {share:.0%}"
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts | Moments))
+
     def __post_init__(self) -> None:
         check_share(self)
-
-    label = "withhold {share:.0%}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Report the first rows only."""
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
-
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts | Moments))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Thin the summary."""

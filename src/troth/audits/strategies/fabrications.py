@@ -34,11 +34,11 @@ class FabricateFromPosterior(RowLie):
 
     times: float = 1.0
 
+    suits_model = staticmethod(lambda model: isinstance(model, SamplesPosterior))
+
     def __str__(self) -> str:
         amount = "" if self.times == 1 else f"{self.times:g}× "
         return f"fabricate {amount}from own posterior"
-
-    suits_model = staticmethod(lambda model: isinstance(model, SamplesPosterior))
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw rows from the posterior predictive distribution."""

@@ -46,12 +46,12 @@ class Flip(RowLie, SummaryLie):
 
     share: float = 0.1
 
-    def __post_init__(self) -> None:
-        check_share(self)
-
     label = "flip {share:.0%}"
     suits_model = staticmethod(has_labels)
     suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts))
+
+    def __post_init__(self) -> None:
+        check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add one to the labels of the first rows, around the corner."""
@@ -73,11 +73,11 @@ class Perturb(RowLie):
 
     amount: float = 0.5
 
+    label = "perturb by {amount:g}"
+
     def __post_init__(self) -> None:
         if not self.amount > 0:
             raise ParameterError(f"Perturb: amount must be above 0, not {self.amount!r}")
-
-    label = "perturb by {amount:g}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Blur values or answers."""
@@ -119,13 +119,13 @@ class ShrinkToMean(SummaryLie):
 
     amount: float = 0.5
 
+    # regressions have no mean to move to
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
+
     def __str__(self) -> str:
         if self.amount == 1:
             return "report the usual mean"
         return f"shrink {self.amount:.0%} to the mean" if self.amount > 0 else f"exaggerate by {-self.amount:.0%}"
-
-    # regressions have no mean to move to
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Keep the number of rows, and change their mean."""

@@ -118,9 +118,9 @@ def test_lies_that_do_not_fit_are_refused() -> None:
     model = models.Normal(0, 1, 1)
     past = from_summaries(Moments(), np.ones((12, 2, 2)))
     for lie, message in (
-        (lies.Flip(), "'flip 10%' cannot be told in summaries of Moments"),
+        (lies.Flip(), "'flip 10%' does not work on summaries of Moments"),
         (lies.Pander(), "Pander.* past days have no rows, so audit it instead"),
-        (["replicate"], "'replicate' cannot be told in a summary"),
+        (["replicate"], "'replicate' does not work on a summary"),
         ([], "no lies"),
     ):
         with pytest.raises(ParameterError, match=message):

@@ -1,4 +1,4 @@
-"""Under which rule does which lie pay? One table and one picture: the reason for all of this."""
+"""Under which rule does which lie pay? One table and one picture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.audits.findings import Audit
-    from troth.core.contract import Model
+    from troth.core.contract import Models
     from troth.mechanisms.rule import Rule
 
 
@@ -40,14 +40,14 @@ class Comparison:
 
 
 def compare(
-    model: Model | Sequence[Model], rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
+    model: Models, rules: Mapping[str, Rule], lies: Sequence[Lie], rows: Sequence[int], **options: Any
 ) -> Comparison:
     """Audit several rules with the same lies and the same random numbers.
 
     Parameters
     ----------
     rules
-        Rules and rivals, by the name they shall have.
+        Rules and rivals, by the names that tables give them.
     lies, rows, options
         As for `audit`.
     """

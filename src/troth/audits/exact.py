@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Model, shared_evidence
+from troth.core.contract import Array, Model, Models, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
 from troth.models.numerics.reports import enumerate_reports
@@ -48,7 +48,7 @@ class BestResponse:
 
 
 def best_response(
-    model: Model | Sequence[Model], rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
+    model: Models, rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
 ) -> BestResponse:
     """Search all reports for the one that gains most over the truth, exactly.
 
@@ -72,18 +72,18 @@ def best_response(
     >>> print(best_response(model, troth.SyntheticPeers(), rows=[3, 2, 2]))
     no report earns more than the truth
     """
-    evidence: Any = shared_evidence(model)
+    evidence = shared_evidence(model)
     models = [model] * len(rows) if isinstance(model, Model) else list(model)
     if not 0 <= provider < len(rows):
         raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])
-    _check_size(models, rows, provider, own_rows if most is None else most)
+    most = own_rows if most is None else most
+    _check_size(models, rows, provider, most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
-    reports, report_t, _ = enumerate_reports(models[provider], range((own_rows if most is None else most) + 1))
-    others = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
-    joint = list(product(*(range(len(t)) for _, t, _ in others)))
-    peers = np.array([[others[k][1][i] for k, i in enumerate(row)] for row in joint])
-    orders = np.array([sum(others[k][2][i] for k, i in enumerate(row)) for row in joint])
+    reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
+    peers = np.array(list(product(*(t for _, t, _ in peer_reports))))
+    orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
@@ -130,9 +130,9 @@ def _expected_shares(
         result = rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0), lenient=True))
         return np.nan_to_num(result.share[..., provider])  # a report outside the range is refused
     shares = np.empty((len(own), len(peers)))
-    tomorrow = _with_own(own[:1, None], peers[None], provider)[0]
+    tomorrow = _with_own(own[0], peers, provider)
     for i in range(len(own)):
-        today = _with_own(own[i : i + 1, None], peers[None], provider)[0]
+        today = _with_own(own[i], peers, provider)
         days = np.stack(np.broadcast_arrays(today[:, None], tomorrow[None]), axis=-3)
         paid = rule.evaluate(Round(model, days, rows=counts, lenient=True)).share[..., 0, provider]
         shares[i] = np.nan_to_num(paid) @ marginal
@@ -140,7 +140,5 @@ def _expected_shares(
 
 
 def _with_own(own: Array, peers: Array, provider: int) -> Array:
-    shape = np.broadcast_shapes(own.shape[:-1], peers.shape[:-2])
-    everyone = [np.broadcast_to(peers[..., k, :], (*shape, own.shape[-1])) for k in range(peers.shape[-2])]
-    everyone.insert(provider, np.broadcast_to(own, (*shape, own.shape[-1])))
-    return np.stack(everyone, axis=-2)
+    shape = (*np.broadcast_shapes(own.shape[:-1], peers.shape[:-2]), *peers.shape[-2:])
+    return np.insert(np.broadcast_to(peers, shape), provider, own, axis=-2)

@@ -1,4 +1,4 @@
-"""What an audit found: numbers with their uncertainty, a table, a plot."""
+"""The result of an audit: numbers with their uncertainty, a table, a plot."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """Whether the lie gains, loses, or cannot be told from the truth."""
+        """Whether the lie gains, loses, or makes no difference that the audit can see."""
         return "GAINS" if self.low > 0 else "loses" if self.high < 0 else "no difference found"
 
 

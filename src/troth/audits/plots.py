@@ -1,4 +1,4 @@
-"""Pictures of audits: readable at report size, and without red against green."""
+"""Pictures of audits and backtests: readable at report size, and without red against green."""
 
 from __future__ import annotations
 
@@ -9,27 +9,34 @@ import numpy as np
 from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.audits.comparison import Comparison
     from troth.audits.findings import Audit
 
 _GAINS, _LOSES, _UNSURE = "#d55e00", "#0072b2", "#777777"  # Okabe and Ito's vermilion and blue
 
 
-def _pyplot() -> Any:
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty Matplotlib figure, or raise an error that says how to install Matplotlib."""
     try:
-        import matplotlib as mpl
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingCapabilityError("plots need matplotlib: pip install 'troth[plots]'") from None
-    from matplotlib.figure import Figure
+    return Figure(figsize=(width, height), layout="constrained")
 
-    return mpl, Figure
+
+def saved(figure: Any, path: Any) -> Any:
+    """Return the figure, written to a file if there is a path."""
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
 
 
 def plot_audit(audit: Audit, path: Any = None) -> Any:
     """Draw the gain of each lie with its interval; orange gains, blue loses."""
-    _, figure_class = _pyplot()
     findings = sorted(audit.findings, key=lambda f: f.gain)
-    figure = figure_class(figsize=(7.2, 1.3 + 0.36 * len(findings)), layout="constrained")
+    figure = new_figure(7.2, 1.3 + 0.36 * len(findings))
     axes = figure.subplots()
     axes.axvline(0, color="black", linewidth=1)
     for y, finding in enumerate(findings):
@@ -42,46 +49,41 @@ def plot_audit(audit: Audit, path: Any = None) -> Any:
     axes.set_title(f"{type(audit.rule).__name__}: what lies earn", loc="left")
     axes.grid(axis="x", color="#dddddd", linewidth=0.7)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    axes.spines[["top", "right"]].set_visible(False)
+    return saved(figure, path)
 
 
 def plot_comparison(comparison: Comparison, path: Any = None) -> Any:
-    """Draw rules (rows) against lies (columns): orange where a lie gains, blue where it costs."""
-    mpl, figure_class = _pyplot()
-    rules, lies = list(comparison.audits), list(comparison.lies)
-    gains = np.array([[100 * comparison.audits[rule][lie].gain for lie in lies] for rule in rules])
-    significant = np.array([[comparison.audits[rule][lie].low > 0 for lie in lies] for rule in rules])
-    figure = figure_class(
-        figsize=(max(7.5, 2.6 + 0.95 * len(lies)), max(3.4, 2.0 + 0.42 * len(rules))), layout="constrained"
-    )
+    """Draw rules (rows) against lies (columns)."""
+    rules, lies = list(comparison.audits), comparison.lies
+    gains = [[comparison.audits[rule][lie].gain for lie in lies] for rule in rules]
+    significant = [[comparison.audits[rule][lie].low > 0 for lie in lies] for rule in rules]
+    return heat_map(rules, lies, gains, significant, "What a lie gains over the truth", path)
+
+
+def heat_map(
+    rows: Sequence[str], columns: Sequence[str], gains: Any, significant: Any, title: str, path: Any = None
+) -> Any:
+    """Draw gains, shares of the cap, as percentages: orange where a lie gains, violet where it costs."""
+    figure = new_figure(max(7.5, 2.6 + 0.95 * len(columns)), max(3.4, 2.4 + 0.36 * len(rows)))
+    import matplotlib as mpl
+
+    percent = 100 * np.nan_to_num(gains)
     axes = figure.subplots()
-    reach = max(5.0, float(np.abs(gains).max()))
+    reach = max(5.0, float(np.abs(percent).max()))
     norm = mpl.colors.SymLogNorm(linthresh=2.0, vmin=-reach, vmax=reach)
     colours = mpl.colormaps["PuOr_r"]
-    image = axes.imshow(gains, cmap=colours, norm=norm, aspect="auto")
-    for i, j in np.ndindex(gains.shape):
-        dark = np.dot(colours(norm(gains[i, j]))[:3], (0.299, 0.587, 0.114)) < 0.5
-        text = f"{gains[i, j]:+.1f}" if abs(gains[i, j]) >= 0.05 else "0"
-        axes.text(
-            j,
-            i,
-            text,
-            ha="center",
-            va="center",
-            color="white" if dark else "black",
-            fontweight="bold" if significant[i, j] else "normal",
-            fontsize=8.5,
-        )
-    axes.set_xticks(range(len(lies)), lies, rotation=35, ha="right", rotation_mode="anchor")
-    axes.set_yticks(range(len(rules)), rules)
-    axes.set_title("What a lie gains over the truth, percent of the cap (bold: significantly)", loc="left", fontsize=10)
-    bar = figure.colorbar(image, ax=axes, shrink=0.8, ticks=[-50, -10, -2, 0, 2, 10, 50])
-    bar.ax.set_yticklabels([f"{x:+d}" if x else "0" for x in (-50, -10, -2, 0, 2, 10, 50)])
+    image = axes.imshow(percent, cmap=colours, norm=norm, aspect="auto")
+    for (i, j), gain in np.ndenumerate(percent):
+        dark = np.dot(colours(norm(gain))[:3], (0.299, 0.587, 0.114)) < 0.5
+        style = {"color": "white" if dark else "black", "ha": "center", "va": "center", "fontsize": 8.5}
+        weight = "bold" if significant[i][j] else "normal"
+        axes.text(j, i, f"{gain:+.1f}" if abs(gain) >= 0.05 else "0", fontweight=weight, **style)
+    axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_title(title + ",\npercent of the cap (bold: significantly)", loc="left", fontsize=10)
+    ticks = [tick for tick in (-50, -10, -2, 0, 2, 10, 50) if abs(tick) <= reach]
+    bar = figure.colorbar(image, ax=axes, shrink=0.8, ticks=ticks)
+    bar.ax.set_yticklabels([f"{tick:+d}" if tick else "0" for tick in ticks])
     bar.set_label("lie costs  ←   →  lie pays")
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+    return saved(figure, path)

@@ -33,16 +33,16 @@ def with_extra_ones(data: Any, rng: Generator) -> Any:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class FixedPrice(Rule):
-    """The whole cap for any dataset that is not empty."""
+    """The full cap for any dataset that is not empty."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Pay whoever sent something."""
+        """Pay everybody who sent something."""
         return Breakdown((this_round.own != 0).any(axis=-1).astype(np.float64))
 
 
 @dataclass(frozen=True)
 class PerRow(Rule):
-    """A price per row, up to so many rows."""
+    """A price per row, up to ``most`` rows."""
 
     most: int = 200
 
@@ -52,57 +52,65 @@ class PerRow(Rule):
 
 
 @dataclass(frozen=True)
-class TestLikelihood(Rule):
-    """The likelihood that the data alone give to a test set, on a fixed scale."""
+class TestSetRule(Rule):
+    """A rule that values data by a test set, on a fixed scale from ``low`` to ``high``."""
 
     __test__ = False
-
-    test_rows: int = 50
-    bias: Callable[[Any, Generator], Any] = honest_test
-    low: float = -5.0
-    high: float = 5.0
-
-    def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Score each dataset by the test set."""
-        value = log_pmi(this_round.model, this_round.own, _test(this_round)[..., None, :])
-        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
-
-
-@dataclass(frozen=True)
-class LeaveOneOutValue(Rule):
-    """How much the likelihood of a test set falls if the data are left out, on a fixed scale."""
 
     test_rows: int = 50
     bias: Callable[[Any, Generator], Any] = honest_test
     low: float = -1.0
     high: float = 1.0
 
+    def value(self, this_round: Round, test: Array) -> Array:
+        """Return the value of everybody's data for a test set."""
+        raise NotImplementedError
+
     def breakdown(self, this_round: Round, /) -> Breakdown:
-        """Compare the test likelihood with and without each dataset."""
-        test = _test(this_round)[..., None, :]
-        whole, rest = (
-            np.maximum(log_pmi(this_round.evidence, t, test), -50.0)
-            for t in (this_round.own + this_round.peers, this_round.peers)
-        )
-        value = whole - rest
-        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
+        """Put values on the scale, cut off at its ends."""
+        if this_round.test is None:
+            raise MissingCapabilityError("this rival needs a test set, which only an audit gives it")
+        value = self.value(this_round, this_round.test[..., None, :])
+        share = np.clip((value - self.low) / (self.high - self.low), 0.0, 1.0)
+        return Breakdown(share, score=value, low=self.low, high=self.high)
 
 
 @dataclass(frozen=True)
-class ShapleyValue(Rule):
+class TestLikelihood(TestSetRule):
+    """The likelihood that the data alone give to a test set, on a fixed scale."""
+
+    low: float = -5.0
+    high: float = 5.0
+
+    def value(self, this_round: Round, test: Array) -> Array:
+        """Score each dataset by the test set."""
+        return log_pmi(this_round.model, this_round.own, test)
+
+
+@dataclass(frozen=True)
+class LeaveOneOutValue(TestSetRule):
+    """How much the likelihood of a test set falls if the data are left out, on a fixed scale."""
+
+    def value(self, this_round: Round, test: Array) -> Array:
+        """Compare the test likelihood with and without each dataset."""
+        everyone, peers = (
+            np.maximum(log_pmi(this_round.evidence, t, test), -50.0)
+            for t in (this_round.own + this_round.peers, this_round.peers)
+        )
+        return everyone - peers
+
+
+@dataclass(frozen=True)
+class ShapleyValue(TestSetRule):
     """The average fall over random orders in which datasets are added, on a fixed scale."""
 
-    test_rows: int = 50
-    bias: Callable[[Any, Generator], Any] = honest_test
-    orders: int = 8
-    low: float = -1.0
     high: float = 2.0
+    orders: int = 8
 
-    def breakdown(self, this_round: Round, /) -> Breakdown:
+    def value(self, this_round: Round, test: Array) -> Array:
         """Average marginal values over permutations."""
         if this_round.rng is None:
             raise MissingCapabilityError("ShapleyValue draws orders: pass rng=")
-        test = _test(this_round)[..., None, :]
         value = np.zeros(this_round.own.shape[:-1])
         for _ in range(self.orders):
             order = np.argsort(this_round.rng.random(value.shape), axis=-1)
@@ -110,12 +118,12 @@ class ShapleyValue(Rule):
             worth = np.maximum(log_pmi(this_round.evidence, grown, test), -50.0)
             part = np.take_along_axis(value, order, axis=-1) + np.diff(worth, axis=-1, prepend=0.0) / self.orders
             np.put_along_axis(value, order, part, axis=-1)
-        return Breakdown(_clip(value, self.low, self.high), score=value, low=self.low, high=self.high)
+        return value
 
 
 @dataclass(frozen=True)
 class OutOfBag(Rule):
-    """How well peers' data predict the rows, on average: needs no test set, and loves whoever panders."""
+    """How well peers' data predict the rows, on average: needs no test set, and rewards the expected answer."""
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Pay the geometric mean of the rows' predictive probabilities."""
@@ -123,8 +131,8 @@ class OutOfBag(Rule):
         if not (isinstance(model, HasSupport) and model.support.integer and np.isfinite(model.support.high)):
             raise MissingCapabilityError("OutOfBag is defined here for labels only")
         rows = _own_rows(this_round)
-        joint, others = model.log_evidence(this_round.own + this_round.peers), model.log_evidence(this_round.peers)
-        log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(others), 0.0, others))
+        joint, peers = (model.log_evidence(t) for t in (this_round.own + this_round.peers, this_round.peers))
+        log_chance = np.where(np.isneginf(joint), -np.inf, joint - np.where(np.isneginf(peers), 0.0, peers))
         return Breakdown(np.where(rows > 0, np.exp(np.minimum(log_chance / np.maximum(rows, 1), 0.0)), 0.0))
 
 
@@ -133,13 +141,3 @@ def _own_rows(this_round: Round) -> Array:
     if this_round.own is this_round.statistics:
         return this_round.count_rows()
     return np.where((this_round.own != 0).any(axis=-1), this_round.count_rows(), 0.0)
-
-
-def _test(this_round: Round) -> Array:
-    if this_round.test is None:
-        raise MissingCapabilityError("this rival needs a test set, which only an audit gives it")
-    return this_round.test
-
-
-def _clip(value: Array, low: float, high: float) -> Array:
-    return np.clip((value - low) / (high - low), 0.0, 1.0)

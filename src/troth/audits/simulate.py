@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.findings import Audit, Total
+from troth.audits.rivals import TestSetRule
 from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
     Generator,
     Model,
+    Models,
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
@@ -31,7 +34,7 @@ _CHUNK = 1_000_000  # numbers drawn at a time
 
 
 def audit(
-    model: Model | Sequence[Model],
+    model: Models,
     rule: Rule,
     lies: Sequence[Lie] | None = None,
     rows: Sequence[int] = (),
@@ -98,17 +101,14 @@ def audit(
     seeds = rng.bit_generator.seed_seq.spawn(len(sizes))  # type: ignore[attr-defined]
     totals = [Total() for _ in tried]
 
-    def work(job: tuple[int, Any]) -> list[tuple[Array, Array, Any]]:
-        return scene.simulate(*job, tried)
-
     with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        results = pool.map(work, zip(sizes, seeds, strict=True))
+        results = pool.map(partial(scene.simulate, tried), sizes, seeds)
         for done, part in zip(accumulate(sizes), results, strict=True):
             for total, sample in zip(totals, part, strict=True):
                 total.add(*sample)
             if watch is not None:
                 watch(done, simulations)
-    labels = _unique([_label(play, grouped) for play, grouped in tried])
+    labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in tried])
     findings = tuple(
         total.finding(label, rule, false_alarm, _accounts(play))
         for label, (play, _), total in zip(labels, tried, totals, strict=True)
@@ -119,13 +119,12 @@ def audit(
 class _Scene:
     """A rule, providers with their rows, and the one who may lie."""
 
-    def __init__(self, model: Model | Sequence[Model], rule: Rule, rows: list[int], liar: int) -> None:
+    def __init__(self, model: Models, rule: Rule, rows: list[int], liar: int) -> None:
         if len(rows) < 2:
             raise DataError("an audit needs rows= of at least two providers, such as rows=[40] * 5")
         if not 0 <= liar < len(rows):
             raise ParameterError(f"liar must be one of the {len(rows)} providers, not {liar!r}")
-        self.rule, self.rows, self.liar = rule, rows, liar
-        self.model = model
+        self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
         self.models = [model] * len(rows) if isinstance(model, Model) else list(model)
         if len(self.models) != len(rows):
@@ -137,8 +136,8 @@ class _Scene:
         for provider, each in enumerate(self.models):
             self.classes.setdefault(each, []).append(provider)
         first: Any = self.models[0]
-        some = np.random.default_rng(0)
-        self.statistics = int(first.statistics(first.draw_data(some, self._theta(some, (1,)), 1)).shape[-1])
+        rng = np.random.default_rng(0)
+        self.statistics = int(first.statistics(first.draw_data(rng, self._theta(rng, (1,)), 1)).shape[-1])
         self.width = rule.days * (max(rows) * 2 + len(rows) * self.statistics * 2)
 
     def _theta(self, rng: Generator, shape: tuple[int, ...]) -> Array:
@@ -155,21 +154,18 @@ class _Scene:
         own: Any = self.models[self.liar]
         data = own.draw_data(rng, theta, self.rows[self.liar])
         honest[..., self.liar, :] = own.statistics(data)
-        test_rows = getattr(self.rule, "test_rows", 0)
-        test = None
-        if test_rows:
-            test = own.statistics(self.rule.bias(own.draw_data(rng, theta, test_rows), rng))  # type: ignore[attr-defined]
-        return data, honest, test
+        if not isinstance(self.rule, TestSetRule):
+            return data, honest, None
+        test = self.rule.bias(own.draw_data(rng, theta, self.rule.test_rows), rng)
+        return data, honest, own.statistics(test)
 
     def simulate(
-        self, simulations: int, seed: Any, tried: list[tuple[Strategy, bool]]
+        self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any
     ) -> list[tuple[Array, Array, Any]]:
         """Return, for each strategy, what truth and lie earn in each round and whether the lie was refused."""
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
-        key = int(
-            np.random.default_rng(secret).integers(2**63)
-        )  # the rule's own draws are the same for the truth and every lie
+        key = int(np.random.default_rng(secret).integers(2**63))  # truth and every lie face the same draws of the rule
         own: Any = self.models[self.liar]
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
         samples = []
@@ -180,7 +176,7 @@ class _Scene:
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
             rows[list(accounts)] = sizes
             existing = tuple(i for i in accounts if i < len(self.rows))
-            # colluders have a group in any case; whoever splits could have stayed one account
+            # colluders have a group in any case; a provider that splits could have stayed one account
             beside = grouped and existing == accounts
             if (existing, beside) not in truths:
                 honest_rows = np.array(self.rows, dtype=np.float64)
@@ -191,16 +187,14 @@ class _Scene:
         return samples
 
     def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
-        """Replace reports that no state could produce, which a buyer refuses, and tell in which rounds."""
+        """Replace reports that no state could produce, which a buyer refuses, and say in which rounds."""
         own = reported[..., list(accounts), :]
-        nobody = np.zeros(reported.shape[0], dtype=bool)
         if not np.isneginf(own).any():
-            return reported, nobody
+            return reported, np.zeros(len(reported), dtype=bool)
         impossible = np.isneginf(self.evidence.log_evidence(own))
         reported = reported.copy()
         reported[..., list(accounts), :] = np.where(impossible[..., None], 0.0, own)
-        refused = impossible.reshape(len(reported), -1).any(axis=1)
-        return reported, refused
+        return reported, impossible.reshape(len(reported), -1).any(axis=1)
 
     def _earned(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, grouped: bool, rows: Array
@@ -208,7 +202,7 @@ class _Scene:
         """Return what some accounts earn in all, per account that exists anyway, in units of an honest cap."""
         count = t.shape[-2]
         groups = [-1 if i in accounts else i for i in range(count)] if grouped else None
-        weights = group_weights(groups) if groups is not None else np.full(count, 1 / count)
+        weights = np.full(count, 1 / count) if groups is None else group_weights(groups)
         share = self._shares(t, accounts, test, key, groups, rows)
         refused = np.isnan(share).any(axis=-1)
         existing = sum(i < len(self.rows) for i in accounts)
@@ -218,7 +212,7 @@ class _Scene:
     def _shares(
         self, t: Array, accounts: tuple[int, ...], test: Array | None, key: int, groups: Any, rows: Array
     ) -> Array:
-        """Return the shares of some accounts; peers are pooled first where the rule cannot tell the difference."""
+        """Return the shares of some accounts; peers are pooled first where that makes no difference to the rule."""
         one = isinstance(self.model, Model)
         poolable = one and self.rule.pools_peers and has_independent_rows(self.evidence)
         if poolable and groups is None and len(accounts) == 1:
@@ -226,21 +220,21 @@ class _Scene:
             peers = t[..., :account, :].sum(axis=-2) + t[..., account + 1 :, :].sum(axis=-2)
             t, accounts = np.stack([t[..., account, :], peers], axis=-2), (0,)
             rows = np.array([rows[account], rows.sum() - rows[account]])
-        models: Any = (
-            self.model if one else [*self.models, *[self.models[self.liar]] * (t.shape[-2] - len(self.models))]
-        )
+        added = [self.models[self.liar]] * (t.shape[-2] - len(self.models))
+        models = self.model if one else [*self.models, *added]
         rng = np.random.default_rng(key)
         share = self.rule.evaluate(Round(models, t, groups, rows, rng, test, lenient=True)).share
-        return (share[..., 0, :] if self.rule.days > 1 else share)[..., list(accounts)]
+        return self._first_day(share)[..., list(accounts)]
+
+    def _first_day(self, share: Array) -> Array:
+        return share[..., 0, :] if self.rule.days > 1 else share
 
     def empty_share(self, rng: Generator) -> float:
         """Return the liar's empty share, on average over a few rounds."""
         _, honest, test = self.draw(rng, 64)
         rows = np.array(self.rows, dtype=np.float64)
-        round_ = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
-        share = self.rule.evaluate_empty(round_)
-        share = share[..., 0, :] if self.rule.days > 1 else share
-        return float(np.nanmean(share[..., self.liar]))
+        this_round = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
+        return float(np.nanmean(self._first_day(self.rule.evaluate_empty(this_round))[..., self.liar]))
 
 
 def _whole_rows(rows: Any) -> list[int]:
@@ -251,7 +245,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
-    """Draw statistics of providers with so many rows, ``(..., provider, statistic)``, without rows if possible."""
+    """Draw statistics for these numbers of rows, ``(..., provider, statistic)``, without drawing rows if possible."""
     if isinstance(model, SamplesStatistics) and hasattr(model, "plan"):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
@@ -264,18 +258,7 @@ def _accounts(play: Strategy) -> int:
     return int(getattr(play, "accounts", getattr(play, "members", 1)))
 
 
-def _label(play: Strategy, grouped: bool) -> str:
-    return f"{play.name}, in a group" if grouped else play.name
-
-
 def _unique(labels: list[str]) -> list[str]:
     """Add numbers to labels that occur more than once."""
-    seen: dict[str, int] = {}
-    for label in labels:
-        seen[label] = seen.get(label, 0) + 1
-    count: dict[str, int] = {}
-    out = []
-    for label in labels:
-        count[label] = count.get(label, 0) + 1
-        out.append(label if seen[label] == 1 else f"{label} ({count[label]})")
-    return out
+    numbered = [f"{label} ({labels[:i].count(label) + 1})" for i, label in enumerate(labels)]
+    return [number if labels.count(label) > 1 else label for label, number in zip(labels, numbered, strict=True)]

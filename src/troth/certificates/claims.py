@@ -14,7 +14,7 @@ from troth.mechanisms.score_range import situations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Model
+    from troth.core.contract import Bounds, Model, Models
     from troth.mechanisms import Rule
 
 _RIGHT_MODEL = (
@@ -46,12 +46,7 @@ class Certificate:
         return [asdict(claim) for claim in self.claims]
 
 
-def certify(
-    model: Model | Sequence[Model],
-    rows: Sequence[int],
-    rule: Rule | None = None,
-    values: tuple[float, float] | None = None,
-) -> Certificate:
+def certify(model: Models, rows: Sequence[int], rule: Rule | None = None, values: Bounds | None = None) -> Certificate:
     """Say what is proved about a campaign, what is refuted, and what is not known.
 
     Parameters
@@ -74,7 +69,9 @@ def certify(
     """
     rule = (default_rule() if rule is None else rule).prepared(model, rows, values)
     cases = situations(model, rows)
-    weakest = _weakest([_sensitivity(own, limit, peers) for own, limit, peers in cases])
+    weakest = min(
+        (_sensitivity(*case) for case in cases), key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0)
+    )
     claims = rule.claims(model, rows, values)
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
     claims.append(_sensitive(rule, weakest, exactly))
@@ -88,16 +85,12 @@ def certify(
     return Certificate(tuple(claims))
 
 
-def _weakest(cases: list[Sensitivity]) -> Sensitivity:
-    return min(cases, key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0))
-
-
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
 
 
 def _prices(cases: list[Any], low: float) -> list[Price] | None:
-    """Return what a lie of each provider costs at least, or None where it is not known of all."""
+    """Return what a lie of each provider costs at least, or None where it is not known for all."""
     prices = [own.price_of_lying(limit, peers, low) for own, limit, peers in cases if isinstance(own, HasSensitivity)]
     known = [price for price in prices if price is not None]
     return known if len(known) == len(cases) else None
@@ -106,7 +99,7 @@ def _prices(cases: list[Any], low: float) -> list[Price] | None:
 def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     verdict, reason = weakest.verdict, weakest.reason
     if verdict == "proved" and not (rule.strict and exactly):
-        text = "peers tell all posteriors apart, but the rule is not strictly truthful, so some lie may be free"
+        text = "peers distinguish all posteriors, but the rule is not strictly truthful, so some lie may be free"
         return Claim("sensitive", "undecided", text, "strict properness", weakest.margin)
     if verdict == "proved" and rule.strict_when:
         reason += f", {rule.strict_when}"
@@ -123,10 +116,9 @@ def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
     """Say what a lie costs at least: in nats of log score, or in shares of the cap."""
     scale = rule.price_scale(exactly)
     prices = _prices(cases, -inf if scale is None else scale.low)
-    if prices is None:
-        return [Claim("price of lying", "undecided", "what lies cost here is measured by audit", "none")]
-    if scale is None:
-        return [Claim("price of lying", "undecided", "what lies cost under this range is measured by audit", "none")]
+    if prices is None or scale is None:
+        where = "here" if prices is None else "under this range"
+        return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "none")]
     squared = min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"
@@ -134,8 +126,7 @@ def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
     linear = [price.linear for price in prices if price.linear is not None]
     if len(linear) == len(prices):
         least = min(linear) / scale.width
+        verdict = "proved" if least > 0 else "undecided"
         text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {scale.unit}"
-        claims.append(
-            Claim("linear price of lying", "proved" if least > 0 else "undecided", text, "E4, enumeration", least)
-        )
+        claims.append(Claim("linear price of lying", verdict, text, "E4, enumeration", least))
     return claims

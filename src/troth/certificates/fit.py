@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, Model, SamplesStatistics, shared_evidence
+from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, shared_evidence
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
@@ -46,19 +43,16 @@ class Fit:
         return min(self.p_values.values()) * len(self.p_values) >= self.level
 
     def __str__(self) -> str:
-        verdict = (
-            "the model is plausible for these reports" if self.plausible else "THE MODEL DOES NOT FIT these reports"
-        )
-        lines = [f"{verdict} ({self.simulations:,} simulations)"]
+        verdict = "the model is plausible for" if self.plausible else "THE MODEL DOES NOT FIT"
+        lines = [f"{verdict} these reports ({self.simulations:,} simulations)"]
         for name, p in self.p_values.items():
-            lines.append(
-                f"  {name:<38} {self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}   p = {p:.4f}"
-            )
+            numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
+            lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
         return "\n".join([*lines, f"  {BOUND}"])
 
 
 def check_fit(
-    model: Model | Sequence[Model],
+    model: Models,
     statistics: Array,
     *,
     rows: Any = None,
@@ -76,7 +70,7 @@ def check_fit(
     statistics
         Reports, ``(provider, statistic)`` or ``(day, provider, statistic)``; days are pooled.
     rows
-        Numbers of rows, only where statistics do not tell them.
+        Numbers of rows, only where statistics do not say them.
 
     Examples
     --------
@@ -94,16 +88,13 @@ def check_fit(
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]
-    simulated = _simulate(model, days, rows, simulations, rng)
-    actual = _checks(model, days[None])
-    drawn = _checks(model, simulated)
-    p_values, observed, expected = {}, {}, {}
-    for name, value in actual.items():
-        sample = drawn[name]
-        above = (1 + (sample >= value[0]).sum()) / (1 + simulations)
-        below = (1 + (sample <= value[0]).sum()) / (1 + simulations)
-        p_values[name] = float(min(1.0, 2 * min(above, below)))
-        observed[name], expected[name] = float(value[0]), float(sample.mean())
+    drawn = _checks(model, _simulate(model, days, rows, simulations, rng))
+    observed = {name: float(value[0]) for name, value in _checks(model, days[None]).items()}
+    expected = {name: float(sample.mean()) for name, sample in drawn.items()}
+    p_values = {}
+    for name, value in observed.items():
+        tail = min((drawn[name] >= value).sum(), (drawn[name] <= value).sum())
+        p_values[name] = float(min(1.0, 2 * (1 + tail) / (1 + simulations)))
     return Fit(p_values, observed, expected, level, simulations)
 
 
@@ -123,19 +114,16 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
         except MissingCapabilityError:
             if rows is None:
                 raise
-            count = np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider]
-            design = one.plan(count)
+            design = one.plan(np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider])
         out[:, :, provider] = one.draw_statistics(rng, theta, design[None])
     return out
 
 
 def _checks(model: Any, t: Array) -> dict[str, Array]:
-    scores = log_pmi(model, t, leave_one_out(t))
-    scores = np.maximum(scores, -60.0)
-    flat = scores.reshape(len(scores), -1)
+    scores = np.maximum(log_pmi(model, t, leave_one_out(t)), -60.0).reshape(len(t), -1)
     return {
-        "mean of 1/PMI": np.exp(-flat).mean(axis=1),
-        "mean score": flat.mean(axis=1),
-        "spread of scores": flat.std(axis=1),
-        "least score": flat.min(axis=1),
+        "mean of 1/PMI": np.exp(-scores).mean(axis=1),
+        "mean score": scores.mean(axis=1),
+        "spread of scores": scores.std(axis=1),
+        "least score": scores.min(axis=1),
     }

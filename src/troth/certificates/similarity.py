@@ -1,9 +1,11 @@
-"""Datasets that are too alike: copies across providers, from statistics and, where they are at hand, from rows."""
+"""Datasets that are too alike: copies across providers, from statistics and, where they are given, from rows."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from troth.core.contract import (
     HasExpectedEvidence,
     HasSupport,
     Model,
+    Models,
     SamplesPosterior,
     SamplesStatistics,
 )
@@ -45,7 +48,7 @@ class NearDuplicates:
 
 
 def find_near_duplicates(
-    model: Model | Sequence[Model],
+    model: Models,
     statistics: Array,
     datasets: Sequence[Any] | None = None,
     *,
@@ -60,7 +63,7 @@ def find_near_duplicates(
     other. Chance is simulated from the model and shared among all pairs, so that a round of honest providers is flagged
     with probability ``level`` at most; few labels are alike as a matter of course and are not flagged. From rows: more
     than half of the rows of the smaller dataset in common, to nine digits, where values are continuous. Numbers of
-    ``rows`` are needed only where statistics do not tell them.
+    ``rows`` are needed only where statistics do not say them.
 
     Examples
     --------
@@ -85,10 +88,7 @@ def find_near_duplicates(
             pairs += _multiples(t[where], where)
     if datasets is not None and all(_continuous(one) for one in members):
         pairs += _shared_rows(datasets)
-    return sorted(
-        {(pair.providers, pair.why): pair for pair in pairs}.values(),
-        key=lambda pair: pair.providers,
-    )
+    return sorted({(pair.providers, pair.why): pair for pair in pairs}.values(), key=lambda pair: pair.providers)
 
 
 def _continuous(model: Any) -> bool:
@@ -105,7 +105,7 @@ def _near(
         designs = model.design(t)
     except TypeError:
         if rows is None or not isinstance(model, HasExpectedEvidence):
-            return []  # a design that statistics do not tell
+            return []  # the design is not known
         designs = model.plan(rows)
     possible_pairs = len(t) * (len(t) - 1) / 2
     alike = []
@@ -155,7 +155,7 @@ def _multiples(t: Array, where: NDArray[np.intp]) -> list[NearDuplicates]:
 
 
 def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
-    owners: dict[bytes, dict[int, int]] = {}
+    owners: defaultdict[bytes, Counter[int]] = defaultdict(Counter)
     sizes = []
     for provider, data in enumerate(datasets):
         parts = data if isinstance(data, tuple) else (data,)
@@ -164,14 +164,11 @@ def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
         sizes.append(len(table))
         for row in table:
             key = blake2b(np.array([float(f"{value:.9g}") for value in row]).tobytes(), digest_size=12).digest()
-            counts = owners.setdefault(key, {})
-            counts[provider] = counts.get(provider, 0) + 1
-    shared: dict[tuple[int, int], int] = {}
+            owners[key][provider] += 1
+    shared: Counter[tuple[int, int]] = Counter()
     for counts in owners.values():
-        names = sorted(counts)
-        for i, one in enumerate(names):
-            for two in names[i + 1 :]:
-                shared[one, two] = shared.get((one, two), 0) + min(counts[one], counts[two])
+        for one, two in combinations(sorted(counts), 2):
+            shared[one, two] += min(counts[one], counts[two])
     return [
         NearDuplicates(pair, f"{common} rows in common")
         for pair, common in sorted(shared.items())

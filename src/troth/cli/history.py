@@ -53,7 +53,7 @@ def fit(
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day).encode())
     if plot is not None:
-        from troth.history.fit_plots import plot_fit
+        from troth.history.plots import plot_fit
 
         plot_fit(learned, past, plot)
     if as_json:

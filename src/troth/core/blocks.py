@@ -1,4 +1,4 @@
-"""Work on large arrays a cache-full at a time, on all cores: NumPy lets go of the interpreter while it computes."""
+"""Work on large arrays in chunks that fit the cache, on all cores: NumPy releases the interpreter lock."""
 
 from __future__ import annotations
 

@@ -7,11 +7,12 @@ over θ of p(θ)·exp(log-likelihood with statistics t), up to terms that cancel
     log PMI(a, b) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b).
 
 What a family can do beyond that is a capability, one small Protocol each. All of them are vectorised over
-leading axes, and shapes obey one law: ``(..., provider, statistic)``.
+leading axes. Shapes are always ``(..., provider, statistic)``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -19,10 +20,11 @@ import numpy as np
 from troth.core.errors import IncompatibleModelsError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
+from troth.core.support import Bounds as Bounds  # noqa: TC001
 from troth.core.support import Support  # noqa: TC001
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 Generator: TypeAlias = np.random.Generator
 
@@ -33,11 +35,13 @@ class Model(Protocol):
 
     def statistics(self, data: Any, /) -> Array:
         """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
-        ...
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Λ(t), one number for each leading index of ``(..., statistic)``."""
-        ...
+
+
+Models: TypeAlias = Model | Sequence[Model]
+"""One model, or one per provider."""
 
 
 @runtime_checkable
@@ -50,11 +54,9 @@ class HasSummary(Model, Protocol):
 
     def summary(self, data: Any, /) -> Array:
         """Numbers that add over rows, so that data can be reduced where it lives."""
-        ...
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map one provider's summary to its statistics."""
-        ...
 
 
 @runtime_checkable
@@ -64,15 +66,14 @@ class HasReduction(HasSummary, Protocol):
     @property
     def reduction(self) -> Reduction:
         """How rows become the summary."""
-        ...
 
 
 @runtime_checkable
 class HasBaseMeasure(HasReduction, Protocol):
-    """A model that knows the whole probability of a report, not only what log PMI needs.
+    """A model that knows the full probability of a report, not only what log PMI needs.
 
-    Λ leaves out what does not depend on θ. To compare models by the probability of past days, or to fit parameters
-    that such terms depend on (the noise of a normal), they are needed.
+    Λ leaves out terms that do not depend on θ. They are needed to compare models by the probability of past days, and
+    to fit parameters that they depend on (the noise of a normal).
     """
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
@@ -80,12 +81,10 @@ class HasBaseMeasure(HasReduction, Protocol):
 
         ``summaries`` are what ``reduction`` made of the rows, which may hold more than the model's own reduction.
         """
-        ...
 
     @property
     def score_measure(self) -> str | None:
         """What log scores leave out: only those that leave out the same are comparable, and none where it is None."""
-        ...
 
 
 @runtime_checkable
@@ -94,11 +93,9 @@ class SamplesData(Model, Protocol):
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        ...
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw a dataset of ``rows`` rows (a regression: or with these features) for each θ."""
-        ...
 
 
 @runtime_checkable
@@ -110,15 +107,12 @@ class SamplesStatistics(Model, Protocol):
 
     def design(self, statistics: Array, /) -> Array:
         """Read the design off a statistic, shape ``(..., design)``."""
-        ...
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, parameter)``."""
-        ...
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
-        ...
 
 
 @runtime_checkable
@@ -127,7 +121,6 @@ class SamplesPosterior(Model, Protocol):
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw one θ for each statistic, shape ``(..., parameter)``."""
-        ...
 
 
 @runtime_checkable
@@ -136,7 +129,6 @@ class HasFiniteStates(Model, Protocol):
 
     def posterior_probabilities(self, statistics: Array, /) -> Array:
         """p(θ | statistics), shape ``(..., state)``; the prior for statistics of zeros."""
-        ...
 
 
 @runtime_checkable
@@ -145,16 +137,14 @@ class NamesParameters(Model, Protocol):
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the first entries of θ, given the columns of a campaign (None is a constant) and their labels."""
-        ...
 
 
 @runtime_checkable
 class CountsRows(Model, Protocol):
-    """A model that knows how many rows stand behind a statistic."""
+    """A model that knows how many rows are behind a statistic."""
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
-        ...
 
 
 @runtime_checkable
@@ -164,7 +154,6 @@ class HasSupport(Model, Protocol):
     @property
     def support(self) -> Support:
         """The bounds of one value."""
-        ...
 
 
 @runtime_checkable
@@ -177,7 +166,6 @@ class HasLogPMI(Model, Protocol):
 
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI of two statistics; ``both`` is their sum where the caller has it already."""
-        ...
 
 
 @runtime_checkable
@@ -186,11 +174,9 @@ class HasExpectedEvidence(Model, Protocol):
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with ``rows`` rows (a regression: with these features); designs add."""
-        ...
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""
-        ...
 
 
 class Extremes(NamedTuple):
@@ -206,24 +192,20 @@ class HasScoreRange(Model, Protocol):
     """A model that knows how large and how small log PMI can get when reports are limited."""
 
     def log_pmi_extremes(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
+        self, rows: int, peers: Sequence[tuple[Model, int]], values: Bounds | None = None, /
     ) -> Extremes:
         """Extremes for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values.
 
         Raises `UnboundedRangeError` where there are none, and says why.
         """
-        ...
 
 
 @runtime_checkable
 class HasPaperBounds(Model, Protocol):
     """A model for which the paper has closed bounds of log PMI, corrected where they are wrong."""
 
-    def paper_bounds(
-        self, rows: int, peers: Sequence[tuple[Model, int]], values: tuple[float, float] | None = None, /
-    ) -> Extremes:
+    def paper_bounds(self, rows: int, peers: Sequence[tuple[Model, int]], values: Bounds | None = None, /) -> Extremes:
         """Bounds for a report of up to ``rows`` rows, given peers' models and row limits and bounds on values."""
-        ...
 
 
 class Forecast(NamedTuple):
@@ -232,7 +214,7 @@ class Forecast(NamedTuple):
     Attributes
     ----------
     probability
-        That the peers report just what they did.
+        The probability of exactly what the peers reported.
     collision_probability
         Σ p² over all that they could report.
     log_outcomes
@@ -250,11 +232,9 @@ class PredictsPooledPeers(Model, Protocol):
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
         """Count each possible row behind a statistic of ``rows`` rows; counts add over providers of the same model."""
-        ...
 
     def forecast(self, own: Array, peers: Sequence[tuple[Model, Array]], unordered: bool, /) -> Forecast:
         """Predict peers, given as models with the counts of all their data, unordered or row by row."""
-        ...
 
 
 @runtime_checkable
@@ -266,11 +246,9 @@ class PredictsPeersSeparately(Model, Protocol):
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:
         """Terms of reports with ``rows`` rows, ``(..., term)``, unordered or row by row."""
-        ...
 
     def forecast_apart(self, own: Array, terms: Array, /) -> Forecast:
         """Predict peers whose terms add up to these."""
-        ...
 
 
 @runtime_checkable
@@ -280,17 +258,15 @@ class Combinable(Model, Protocol):
     @property
     def space(self) -> Mapping[str, object]:
         """What two models must agree on for their statistics to add."""
-        ...
 
     def in_space_of(self, reference: Model, /) -> Model:
         """Return the same model with statistics in the space of ``reference``, or raise and say why not."""
-        ...
 
 
 def has_independent_rows(model: Model) -> bool:
-    """Tell whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
+    """Return whether rows are i.i.d. given θ, so that several providers' data are like one dataset of all their rows.
 
-    A model says so by an attribute ``independent_rows``; without one they are taken to be.
+    A model says so by an attribute ``independent_rows``, which is taken to be True where there is none.
     """
     return bool(getattr(model, "independent_rows", True))
 
@@ -320,7 +296,7 @@ def combine(models: Sequence[Model]) -> list[Model]:
     return [reference, *(_aligned(model, reference) for model in models[1:])]
 
 
-def shared_evidence(models: Model | Sequence[Model]) -> Model:
+def shared_evidence(models: Models) -> Model:
     """Return the model that computes the evidence for one model or for one model per provider.
 
     Raises

@@ -21,7 +21,7 @@ class TrothError(Exception):
 
 
 class ParameterError(TrothError, ValueError):
-    """A model or a rule was built with numbers that no model or rule can have.
+    """A model or a rule was given a parameter that it cannot have.
 
     Attributes
     ----------
@@ -79,8 +79,6 @@ class ScoreOutOfRangeError(ReportError):
 
     Attributes
     ----------
-    provider : int
-        Whose score it is.
     score, low, high : float
         The score and the range.
     """

@@ -15,6 +15,7 @@ from troth.core.contract import (
     HasExpectedEvidence,
     HasLogPMI,
     Model,
+    Models,
     SamplesData,
     SamplesStatistics,
     shared_evidence,
@@ -39,10 +40,9 @@ class Measured(Model, Protocol):
     @property
     def width(self) -> int:
         """How many numbers a statistic has."""
-        ...
 
 
-def log_pmi(model: Model | Sequence[Model], own: Array, peers: Array, both: Array | None = None) -> Array:
+def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) -> Array:
     """Pointwise mutual information of two datasets, in nats, from their statistics.
 
     log PMI(a, b) = log p(A, B) / (p(A) p(B)) = Λ(a + b) + Λ(0) − Λ(a) − Λ(b): the mixed second difference of
@@ -94,13 +94,13 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
 
 
 def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
-    """Log PMI as the difference of four log evidences: right for every model, short of digits for giants."""
+    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets."""
     if both is None:
         both = own + peers
-    joint, alone, others = (np.asarray(model.log_evidence(t)) for t in (both, own, peers))
+    joint, alone, of_peers = (np.asarray(model.log_evidence(t)) for t in (both, own, peers))
     nothing = np.asarray(model.log_evidence(np.zeros(own.shape[-1])))
     with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
-        information = (joint - others) - (alone - nothing)
+        information = (joint - of_peers) - (alone - nothing)
     return np.where(np.isneginf(joint), -np.inf, information)
 
 
@@ -109,7 +109,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
 
     The sums are exact before one last rounding, so they depend on the set of reports alone: permuting providers
     permutes the result bit for bit, equal reports have equal peers, and a small provider keeps its digits beside
-    a giant. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
+    a large one. A statistic of −∞ (a parameter that a report rules out) is carried without NaN. The cost is linear.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     return np.where(exclusions > 0, -np.inf, peers)
 
 
-def peer_log_pmi(model: Model | Sequence[Model], statistics: Array, groups: Sequence[Any] | None = None) -> Array:
+def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None = None) -> Array:
     """Log PMI of every provider's report with its peers' reports, shape ``(..., provider)``.
 
     Examples
@@ -245,8 +245,8 @@ def _exact_information(model: HasExpectedEvidence, own: Any, peers: Any) -> floa
         values.append(float(np.asarray(expected)))
     if np.finfo(float).eps * np.abs(values).max() > _ROUNDING:
         return None
-    joint, nothing, alone, others = values
-    return max((joint - others) - (alone - nothing), 0.0)
+    joint, nothing, alone, of_peers = values
+    return max((joint - of_peers) - (alone - nothing), 0.0)
 
 
 def _draw_pairs(model: SamplesData, rng: Generator, own: Any, peers: Any, draws: int) -> Iterator[tuple[Array, Array]]:
@@ -283,31 +283,30 @@ def _group_codes(groups: Sequence[Any], providers: int) -> Labels:
 def _exact_sums(t: Array, labels: Labels | None) -> tuple[Array, Array]:
     """Sum over the provider axis, without each provider's own group and in all, exact up to the final rounding.
 
-    The work goes a block of columns at a time, few enough for the processor's cache but enough for whole cache lines;
+    The work goes a block of columns at a time, few enough for the processor's cache but enough for full cache lines;
     where there are only a few columns, providers go innermost.
     """
     providers, leading = t.shape[-2], (*t.shape[:-2], t.shape[-1])
     if t.size == 0:
         return np.zeros_like(t), np.zeros(leading)[..., None, :]
     columns = np.moveaxis(t, -2, 0).reshape(providers, -1)
-    others, totals = np.empty_like(columns), np.empty(columns.shape[1])
+    peers, totals = np.empty_like(columns), np.empty(columns.shape[1])
     width = max(64, _BLOCK // providers)
     few = columns.shape[1] < 16 < providers
 
     def work(block: slice) -> None:
         part = np.ascontiguousarray(columns[:, block].T if few else columns[:, block])
         part, total = _exact_block(part, labels, axis=int(few))
-        others[:, block] = part.T if few else part
+        peers[:, block] = part.T if few else part
         totals[block] = total.ravel()
 
     for_each_chunk(columns.shape[1], width, work)
-    return np.ascontiguousarray(np.moveaxis(others.reshape(providers, *leading), 0, -2)), totals.reshape(leading)[
-        ..., None, :
-    ]
+    by_provider = np.moveaxis(peers.reshape(providers, *leading), 0, -2)
+    return np.ascontiguousarray(by_provider), totals.reshape(leading)[..., None, :]
 
 
 def _exact_block(t: Array, labels: Labels | None, axis: int) -> tuple[Array, Array]:
-    """Sum a block along an axis, leaving out each one's own group, and in all.
+    """Sum a block along an axis, without each provider's group, and in all.
 
     Each pass cuts the leading bits off every number, few enough that a sum of all the cuts fits a double. Sums and
     differences of such cuts are exact in any order, so what remains to be rounded is the addition of a few parts.
@@ -329,11 +328,11 @@ def _exact_block(t: Array, labels: Labels | None, axis: int) -> tuple[Array, Arr
         parts.append((total - (cut if labels is None else _sum_of_group(cut, labels, axis)), total))
     if not parts:
         return np.zeros_like(t), np.zeros_like(peak)
-    others, everyone = parts.pop()
-    for part_of_others, part_of_everyone in reversed(parts):
-        others += part_of_others
+    peers, everyone = parts.pop()
+    for part_of_peers, part_of_everyone in reversed(parts):
+        peers += part_of_peers
         everyone += part_of_everyone
-    return others, everyone
+    return peers, everyone
 
 
 def _sum_of_group(t: Array, labels: Labels, axis: int) -> Array:

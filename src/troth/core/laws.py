@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import pairwise, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,17 +33,14 @@ Failures: TypeAlias = Iterator[str]
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """The laws that a model was found to obey, and those that could not be tried."""
+    """The laws that a model obeys, and those that could not be tried."""
 
     model: object
     obeyed: tuple[str, ...]
     skipped: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [
-            f"{type(self.model).__name__} obeys {len(self.obeyed)} laws:",
-            *(f"  ✓ {law}" for law in self.obeyed),
-        ]
+        lines = [f"{type(self.model).__name__} obeys {len(self.obeyed)} laws:", *(f"  ✓ {law}" for law in self.obeyed)]
         return "\n".join([*lines, *(f"  – not tried: {law}" for law in self.skipped)])
 
 
@@ -63,7 +60,7 @@ def check_model(
     Parameters
     ----------
     model
-        Anything with ``statistics`` and ``log_evidence``; what else it can do is found and checked too.
+        Anything with ``statistics`` and ``log_evidence``; its other capabilities are checked too.
     rng
         For the draws; a fixed one by default, so that a check can be repeated.
     datasets
@@ -120,11 +117,7 @@ def check_model(
     run("a batch equals a loop", True, lambda: _batch(model, statistics, rng))
     run("log PMI is symmetric", several, lambda: _symmetric(model, statistics))
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
-    run(
-        _ADDITIVE,
-        simulated or (direct and len(datasets) > 2),
-        lambda: chain(_chain(model, statistics) if direct else (), _pooled(simulation) if simulated else ()),
-    )
+    run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
     run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
@@ -146,14 +139,14 @@ def _finite(model: Model, statistics: Array) -> Failures:
 
 def _from_summary(model: Any, datasets: Sequence[Any]) -> Failures:
     for i, data in enumerate(datasets):
-        expected, found = model.statistics(data), model.from_summary(model.summary(data))
-        if not _close(expected, found):
-            yield f"dataset {i} has statistics {_short(expected)} but its summary gives {_short(found)}"
+        expected, derived = model.statistics(data), model.from_summary(model.summary(data))
+        if not _close(expected, derived):
+            yield f"dataset {i} has statistics {_short(expected)} but its summary gives {_short(derived)}"
 
 
 def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
     for i in range(len(datasets) - 1):
-        pooled = model.summary(_concatenate(datasets[i], datasets[i + 1]))
+        pooled = model.summary(_map(lambda *parts: np.concatenate(parts), datasets[i], datasets[i + 1]))
         added = model.summary(datasets[i]) + model.summary(datasets[i + 1])
         if not _close(pooled, added):
             yield f"datasets {i} and {i + 1} have summaries that add to {_short(added)}, but together {_short(pooled)}"
@@ -162,42 +155,43 @@ def _concatenation(model: Any, datasets: Sequence[Any]) -> Failures:
 def _order(model: Any, datasets: Sequence[Any], rng: Generator) -> Failures:
     for i, data in enumerate(datasets):
         order = rng.permutation(_count(data))[::-1]
-        before, after = model.summary(data), model.summary(_take(data, order))
+        shuffled = _map(lambda part, order=order: np.asarray(part)[order], data)
+        before, after = model.summary(data), model.summary(shuffled)
         if not _close(before, after):
             yield f"dataset {i} has summary {_short(before)}, and {_short(after)} in the order {order.tolist()}"
 
 
 def _rows(model: Any, datasets: Sequence[Any]) -> Failures:
     for i, data in enumerate(datasets):
-        found = float(model.rows(model.statistics(data)))
-        if not np.isclose(found, _count(data), rtol=1e-9):
-            yield f"dataset {i} has {_count(data)} rows, but its statistics are said to have {found:g}"
+        rows = float(model.rows(model.statistics(data)))
+        if not np.isclose(rows, _count(data), rtol=1e-9):
+            yield f"dataset {i} has {_count(data)} rows, but its statistics are said to have {rows:g}"
 
 
 def _batch(model: Model, statistics: Array, rng: Generator) -> Failures:
-    whole = np.asarray(model.log_evidence(np.stack([statistics, statistics[::-1]])))
-    if whole.shape != (2, len(statistics)):
-        yield f"log_evidence turned shape {(2, *statistics.shape)} into {whole.shape}, not {(2, len(statistics))}"
+    batch = np.asarray(model.log_evidence(np.stack([statistics, statistics[::-1]])))
+    if batch.shape != (2, len(statistics)):
+        yield f"log_evidence turned shape {(2, *statistics.shape)} into {batch.shape}, not {(2, len(statistics))}"
         return
     for i, t in enumerate(statistics):
         single = float(model.log_evidence(t))
-        if not _close(whole[0, i], single):
-            yield f"dataset {i} has log evidence {whole[0, i]} in a batch but {single} alone"
+        if not _close(batch[0, i], single):
+            yield f"dataset {i} has log evidence {batch[0, i]} in a batch but {single} alone"
     if isinstance(model, SamplesData):
         parameters = model.draw_parameters(rng, (3,))
         data = model.draw_data(rng, parameters, 4)
         together = model.statistics(data)
         for i in range(3):
-            single_statistics = model.statistics(_index(data, i))
+            single_statistics = model.statistics(_map(lambda part, i=i: part[i], data))
             if not _close(together[i], single_statistics):
                 yield f"a dataset has statistics {_short(together[i])} in a batch but {_short(single_statistics)} alone"
 
 
 def _symmetric(model: Model, statistics: Array) -> Failures:
-    for i, j in zip(range(len(statistics) - 1), range(1, len(statistics)), strict=True):
-        forth, back = (float(log_pmi(model, statistics[a], statistics[b])) for a, b in ((i, j), (j, i)))
-        if not _close(forth, back, _rounding(model, statistics[i], statistics[j])):
-            yield f"log PMI of datasets {i} and {j} is {forth} one way and {back} the other"
+    for i, (a, b) in enumerate(pairwise(statistics)):
+        forth, back = float(log_pmi(model, a, b)), float(log_pmi(model, b, a))
+        if not _close(forth, back, _rounding(model, a, b)):
+            yield f"log PMI of datasets {i} and {i + 1} is {forth} one way and {back} the other"
 
 
 def _empty(model: Model, statistics: Array) -> Failures:
@@ -216,9 +210,15 @@ def _chain(model: Model, statistics: Array) -> Failures:
             yield f"pooling datasets {i}, {i + 1} and {i + 2} from the left gives {one}, from the right {two}"
 
 
+def _additive(simulation: Simulation, statistics: Array) -> Failures:
+    if isinstance(simulation.model, HasLogPMI):
+        yield from _chain(simulation.model, statistics)
+    if isinstance(simulation.model, SamplesData):
+        yield from _pooled(simulation)
+
+
 def _direct(model: Model, statistics: Array) -> Failures:
-    for i in range(len(statistics) - 1):
-        a, b = statistics[i : i + 2]
+    for i, (a, b) in enumerate(pairwise(statistics)):
         closed, generic = float(log_pmi(model, a, b)), float(second_difference(model, a, b))
         if not _close(closed, generic, _rounding(model, a, b, a + b)):
             yield f"for datasets {i} and {i + 1} it is {closed}, but the log evidence says {generic}"
@@ -237,7 +237,7 @@ def _ratio(simulation: Simulation) -> Failures:
 
 
 def _pooled(simulation: Simulation) -> Failures:
-    """Two peers' statistics, added, are the statistics of peers: PMI with their sum is a density ratio as well."""
+    """Pool two peers: PMI with the sum of their statistics is a density ratio as well."""
     own, peers = simulation.sizes[-1]
     parts = (peers // 3, peers - peers // 3)
     a, b, c = simulation.draw((own, *parts))
@@ -310,7 +310,7 @@ def _design(model: Any, statistics: Array, rng: Generator) -> Failures:
 
 
 def _fresh(simulation: Simulation) -> Failures:
-    """Log PMI with data of the same θ has the same law for redrawn statistics as for statistics of drawn data."""
+    """Log PMI with data of the same θ has the same distribution for redrawn statistics as for those of drawn data."""
     model, rng = simulation.model, simulation.rng
     for own, peers in SIZES:
         parameters = model.draw_parameters(rng, (simulation.draws,))
@@ -340,7 +340,7 @@ def _draw_examples(model: Model, rng: Generator) -> list[Any]:
 
 
 def _design_of(model: Any, statistics: Array, rows: int) -> Array:
-    """Return the design of statistics of so many rows, by plan where statistics do not tell."""
+    """Return the design of statistics of ``rows`` rows, by plan where statistics do not say."""
     try:
         return np.asarray(model.design(statistics))
     except MissingCapabilityError:
@@ -348,7 +348,7 @@ def _design_of(model: Any, statistics: Array, rows: int) -> Array:
 
 
 def _rows_planned(model: Any, rows: int) -> Any:
-    """Return the design of so many rows, or a number where rows alone make no design (a regression)."""
+    """Return the design of ``rows`` rows, or a number where rows alone make no design (a regression)."""
     try:
         return model.plan(rows)
     except ValueError:
@@ -363,25 +363,10 @@ def _short(statistics: Any) -> str:
     return np.array2string(np.asarray(statistics), precision=6, threshold=8, separator=", ")
 
 
-def _parts(data: Any) -> tuple[Any, ...]:
-    return data if isinstance(data, tuple) else (data,)
-
-
-def _whole(parts: Sequence[Any], like: Any) -> Any:
-    return tuple(parts) if isinstance(like, tuple) else parts[0]
+def _map(change: Callable[..., Any], *datasets: Any) -> Any:
+    """Change all arrays of datasets: one each, or features and target."""
+    return tuple(map(change, *datasets)) if isinstance(datasets[0], tuple) else change(*datasets)
 
 
 def _count(data: Any) -> int:
-    return len(_parts(data)[-1])
-
-
-def _concatenate(a: Any, b: Any) -> Any:
-    return _whole([np.concatenate([x, y]) for x, y in zip(_parts(a), _parts(b), strict=True)], a)
-
-
-def _take(data: Any, order: Any) -> Any:
-    return _whole([np.asarray(x)[order] for x in _parts(data)], data)
-
-
-def _index(data: Any, i: int) -> Any:
-    return _whole([x[i] for x in _parts(data)], data)
+    return len(data[-1] if isinstance(data, tuple) else data)

@@ -62,7 +62,7 @@ class History:
                 twice = next(label for i, label in enumerate(labels) if label in labels[:i])
                 raise DataError(f"{name} {twice!r} occurs twice in the history")
         if not np.isfinite(summaries).all():
-            day, provider, _ = (int(i) for i in np.argwhere(~np.isfinite(summaries))[0])
+            day, provider, _ = np.argwhere(~np.isfinite(summaries))[0]
             raise DataError(f"day {self.days[day]!r}, provider {self.providers[provider]!r}: a sum is not finite")
         object.__setattr__(self, "summaries", np.where(present[..., None], summaries, 0.0))
         object.__setattr__(self, "present", present)

@@ -2,24 +2,24 @@
 
 Under a strictly proper score a lie is free only if p(peers|report) = p(peers|truth) for all that peers could report.
 For finite Θ that is a matter of rank (the paper's Theorem on sensitivity, made exact by erratum E15); for exponential
-families of whether the peers' predictive distribution tells any two posteriors apart (the paper's h-condition). Each
+families of whether the peers' predictive distribution distinguishes any two posteriors (the paper's h-condition). Each
 family proves it for itself, in the docstring of its ``sensitivity``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from troth.core.contract import Model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.core.claims import Verdict
+
     Peers: TypeAlias = Sequence[tuple[Any, int]]
     """The peers' models, and how many rows each has."""
-
-Verdict = Literal["proved", "refuted", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -49,23 +49,20 @@ class Price(NamedTuple):
 
 @runtime_checkable
 class HasSensitivity(Model, Protocol):
-    """A model that knows whether its peers' data tell posteriors apart."""
+    """A model that knows whether its peers' data distinguish posteriors."""
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """Decide for a provider with up to ``rows`` rows whose peers have the given models and rows."""
-        ...
 
     def price_of_lying(self, rows: int, peers: Peers, low: float, /) -> Price | None:
         """Return what a lie costs at least if no score falls below ``low``, or None where it is not known."""
-        ...
 
     def k_rank_condition(self, peers: Peers, /) -> bool | None:
         """Return whether the paper's k-rank condition holds, or None where it does not apply."""
-        ...
 
 
 def unproved(model: Any) -> Sensitivity:
-    """Return the sensitivity of a model whose predictive distribution may or may not tell posteriors apart."""
+    """Return the sensitivity of a model whose predictive distribution may or may not distinguish posteriors."""
     return Sensitivity("undecided", f"no proof is known for {type(model).__name__}")
 
 
@@ -73,9 +70,9 @@ def refuted_without_data(peers: Peers) -> Sensitivity | None:
     """Return that every lie is free where no peer has any data, and None where some peer has."""
     if any(rows for _, rows in peers):
         return None
-    return Sensitivity("refuted", "peers without data cannot tell anything apart", 0.0, ("any report", "any other"))
+    return Sensitivity("refuted", "peers without data cannot distinguish anything", 0.0, ("any report", "any other"))
 
 
 def one_row_suffices(peers: Peers, reason: str) -> Sensitivity:
-    """Return what follows if one peer row tells any two posteriors apart, for the reason given."""
+    """Return what follows if one peer row distinguishes any two posteriors, for the reason given."""
     return refuted_without_data(peers) or Sensitivity("proved", reason)

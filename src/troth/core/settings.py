@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ class Section:
         return f"{self.file}: {table}" if self.file else table
 
     def wrong(self, message: str) -> CampaignError:
-        """Return an error about the whole table."""
+        """Return an error about the table."""
         return CampaignError(f"{self.place}: {message}", section=self.name)
 
     def fail(self, key: str, message: str) -> CampaignError:
@@ -68,7 +69,7 @@ class Section:
         return self.left.pop(key, default)
 
     def text(self, key: str, default: str | None = None, *, among: Sequence[str] = (), needed: bool = False) -> Any:
-        """Take a non-empty text, if need be one of several."""
+        """Take a non-empty text, or one of several."""
         if key not in self.left:
             if needed:
                 hint = f"one of {', '.join(among)}" if among else "a text"
@@ -77,22 +78,18 @@ class Section:
         value = self.left.pop(key)
         if not isinstance(value, str) or not value.strip():
             raise self.fail(key, f"must be a text in quotes, not {value!r}")
-        if among and value not in among:
-            chosen = closest(value, among)
-            if chosen is None:
-                raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
-            value = chosen
-        return value
+        known = closest(value, among) if among else value
+        if known is None:
+            raise self.fail(key, f"{value!r} is not known; choose one of {', '.join(among)}")
+        return known
 
     def whole(self, key: str, default: int | None = None, *, least: int = 0, most: int = 2**53) -> Any:
         """Take a whole number."""
         if key not in self.left:
             return default
         value = self.left.pop(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            upto = "" if most >= 2**53 else f" and at most {most:,}"
-            shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-            raise self.fail(key, f"must be a whole number of at least {least}{upto}, not {shown!r}")
+        if problem := whole_problem(value, least, most):
+            raise self.fail(key, problem)
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -117,15 +114,32 @@ class Section:
         return self.inner(key, self.take(key, {}))
 
     def inner(self, key: str, plain: Any) -> Section:
-        """Return a table that stands under a key of this one."""
+        """Return the table under a key of this one."""
         return Section(f"{self.name}.{key}" if self.name else key, plain, file=self.file)
 
     def done(self, known: Sequence[str] = ()) -> None:
-        """Raise at the first key that nobody took."""
+        """Raise at the first key that was not taken."""
         for key in self.left:
             near = get_close_matches(key, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}" if known else ""
             raise self.fail(key, f"there is no such setting{hint}")
+
+
+def whole_problem(value: Any, least: int, most: int) -> str:
+    """Return what is wrong with a whole number, or nothing."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return ""
+    at_most = "" if most >= 2**53 else f" and at most {most:,}"
+    shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
+    return f"must be a whole number of at least {least}{at_most}, not {shown!r}"
+
+
+def parse_number(text: str) -> int | float:
+    """Return the number that somebody typed, or raise `ValueError`."""
+    try:
+        return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no number") from None
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:

@@ -74,7 +74,7 @@ def bounded_mean(sample: Array, width: float = 1.0) -> tuple[float, float]:
 
 
 def swapped(t: Array) -> Array:
-    """Exchange every two neighbours: what was drawn with one θ stands beside what was drawn with another."""
+    """Exchange every two neighbours: what was drawn with one θ is paired with what was drawn with another."""
     even = t[: len(t) // 2 * 2]
     return np.concatenate([even.reshape(-1, 2, t.shape[-1])[:, ::-1].reshape(even.shape), t[len(even) :]])
 

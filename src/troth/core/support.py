@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from troth.core.errors import DataError
 
 Array: TypeAlias = NDArray[np.float64]
+Bounds: TypeAlias = tuple[float, float]
+"""The least and the greatest value that a row may have."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Support:
         return f"{kind} from {self.low:g} to {self.high:g}"
 
     def contains(self, values: Array) -> NDArray[np.bool_]:
-        """Tell for each value whether it may occur; NaN and infinities never may."""
+        """Return for each value whether it may occur; NaN and infinities never may."""
         inside = np.isfinite(values) & (values <= self.high)
         inside &= (values > self.low) if self.open else (values >= self.low)
         if self.integer:
@@ -47,7 +49,7 @@ class Support:
         return inside
 
     def _holds(self, values: Array) -> bool:
-        """Tell in two or three fast passes whether all values may occur; NaN fails every comparison."""
+        """Return in two or three fast passes whether all values may occur; NaN fails every comparison."""
         if values.size == 0:
             return True
         low, high = values.min(), values.max()
@@ -75,14 +77,11 @@ class Support:
             raise DataError(f"a dataset must have shape {expected}, not {array.shape}")
         if self._holds(array):
             return array
-        inside = self.contains(array)
-        if not inside.all():
-            first = tuple(int(i) for i in np.argwhere(~inside)[0])
-            *dataset, row = first if columns is None else first[:-1]
-            place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
-            place += f" of dataset {tuple(dataset)}" if dataset else ""
-            raise DataError(f"{place}: {what} {array[first]} is not {self}")
-        return array
+        first = tuple(int(i) for i in np.argwhere(~self.contains(array))[0])
+        *dataset, row = first if columns is None else first[:-1]
+        place = f"row {row}" if columns is None else f"row {row}, column {first[-1]}"
+        place += f" of dataset {tuple(dataset)}" if dataset else ""
+        raise DataError(f"{place}: {what} {array[first]} is not {self}")
 
 
 def as_floats(values: Any, what: str = "value") -> Array:

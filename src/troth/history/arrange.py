@@ -1,4 +1,4 @@
-"""Histories from what is at hand: arrays of summaries, or rows with their provider and day."""
+"""Histories from arrays of summaries, or from rows with their provider and day."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def from_rows(provider: Any, day: Any, values: Any, reduction: Reduction | None 
     if not len(table) == len(who) == len(when):
         raise DataError(f"{len(who)} providers, {len(when)} days and {len(table)} values: one of each per row")
     if reduction is None:
-        whole = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
+        codes = table.shape[1] == 1 and bool(((table >= 0) & (table < 32) & (table == np.floor(table))).all())
         centre = tuple(float(x) for x in table.mean(axis=0))
-        reduction = Counts(max(2, int(table.max()) + 1)) if whole else Moments(centre, squares=True)
+        reduction = Counts(max(2, int(table.max()) + 1)) if codes else Moments(centre, squares=True)
     summaries = np.zeros((len(days), len(providers), reduction.width))
     cell = when * len(providers) + who
     order = np.argsort(cell, kind="stable")

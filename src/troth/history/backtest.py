@@ -1,7 +1,7 @@
 """Replay the known lies on past days, under models that never saw them, before a cent is spent.
 
 Days are cut into blocks. For each block a model is fitted to the other days, and the block is paid as if the round were
-held then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
+paid then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
 and a confidence interval over days.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
 
 Fitted: TypeAlias = Any
-"""A model, one model per provider, or anything with such a ``models`` or ``model``."""
+"""A model, one model per provider, or anything with one of these as ``models`` or ``model``."""
 
 Candidate: TypeAlias = Fitted | Callable[[History], Fitted]
 """A fixed model, or a function that fits one to past days."""
@@ -62,7 +62,7 @@ def backtest(
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
         as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
-        By default all known ones that can be told in such summaries, `troth.strategies.lies_for_reduction`.
+        By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
     name
         What the model is called in tables.
     folds
@@ -101,10 +101,10 @@ def backtest(
     gains = np.full((days, providers, len(tried)), np.nan)
     refused, scores = gains.copy(), np.full(days, np.nan)
     used: Rule | None = None
-    for fold, (block, others) in enumerate(blocks):
-        fitted = _models(model, history.select(days=[history.days[day] for day in others]), providers)
+    for fold, (block, fitted_days) in enumerate(blocks):
+        fitted = _models(model, history.select(days=[history.days[day] for day in fitted_days]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = _Replay(history, fitted, used, block, others, (seed, fold), groups)
+        replay = _Replay(history, fitted, used, block, fitted_days, (seed, fold), groups)
         truth[block], paid = replay.honest()
         scores[block] = log_marginal(fitted, history, block)
         for k, lie in enumerate(tried):
@@ -138,9 +138,8 @@ def backtest(
 
 
 def _measure(model: Any) -> str | None:
-    """Say what log scores leave out, or None if a provider's model does not tell or providers' models differ in it."""
-    models = [model] if isinstance(model, Model) else model
-    measures = {score_measure(each) for each in models}
+    """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
+    measures = {score_measure(each) for each in ([model] if isinstance(model, Model) else model)}
     return measures.pop() if len(measures) == 1 else None
 
 
@@ -153,13 +152,12 @@ class _Replay:
         model: Any,
         rule: Rule,
         block: NDArray[np.intp],
-        others: NDArray[np.intp],
+        fitted_days: NDArray[np.intp],
         seed: tuple[int, int],
         groups: Sequence[Any] | None = None,
     ) -> None:
-        self.history, self.rule, self.block, self.others, self.seed = history, rule, block, others, seed
+        self.history, self.rule, self.block, self.fitted_days, self.seed = history, rule, block, fitted_days, seed
         self.model, self.groups = model, groups
-        self.models: list[Any] = [model] * history.summaries.shape[1] if isinstance(model, Model) else list(model)
         self.evidence = shared_evidence(model)
         self.summaries = np.asarray(history.summaries, dtype=np.float64)
         self.present = np.asarray(history.present, dtype=bool)[block]
@@ -170,8 +168,8 @@ class _Replay:
         """Return what was earned by what was reported, and where anything was to be earned."""
         share = self._shares(self.reported)
         paid = self.present.copy()
-        if self.rule.days > 1:
-            paid[-1] = False  # the last day of a block has no next one
+        if self.rule.days > 1:  # the last day of a block has no next one
+            paid[-1] = False
         if np.isnan(share[paid]).any():
             day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
             raise DataError(
@@ -190,9 +188,8 @@ class _Replay:
             if knowledge is not None:
                 reported[:, provider] = lie.change_summary(knowledge)
         own = self._statistics(reported, np.ones_like(self.present))
-        impossible = (
-            np.isneginf(self.evidence.log_evidence(own)) if np.isneginf(own).any() else np.zeros_like(self.present)
-        )
+        excluding = np.isneginf(own).any()
+        impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
         share = self._shares(np.where(impossible[..., None], 0.0, own))
         refused = impossible | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
@@ -202,42 +199,41 @@ class _Replay:
         reduction, summaries = self.history.reduction, self.summaries
         own = summaries[:, provider]
         reported = reduction.rows(own) > 0
-        past = own[self.others][reported[self.others]]
-        everyone = summaries[self.others].reshape(-1, summaries.shape[-1])
+        past = own[self.fitted_days][reported[self.fitted_days]]
+        everyone = summaries[self.fitted_days].reshape(-1, summaries.shape[-1])
         if not len(past):
             return None
-        numbers = np.where(reported, np.arange(len(own)), -1)
-        latest = np.concatenate([[-1], np.maximum.accumulate(numbers)[:-1]])[self.block]
+        last_reported = np.maximum.accumulate(np.where(reported, np.arange(len(own)), -1))
+        latest = np.concatenate([[-1], last_reported[:-1]])[self.block]
         yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
         rng = np.random.default_rng([*self.seed, provider, number])
         return Knowledge(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
 
     def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
-        """Statistics ``(day, provider, statistic)``; whoever did not report says nothing."""
-        here = self.present if present is None else present
+        """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
+        reduction = self.history.reduction
         if isinstance(self.model, Model):
-            t = statistics_of(self.model, summaries, self.history.reduction)  # type: ignore[arg-type]
+            t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
         else:
-            parts = [statistics_of(m, summaries[:, i], self.history.reduction) for i, m in enumerate(self.models)]
-            t = np.stack(parts, axis=1)
-        return np.where(here[..., None], t, 0.0)
+            t = np.stack([statistics_of(m, summaries[:, i], reduction) for i, m in enumerate(self.model)], axis=1)
+        return np.where((self.present if present is None else present)[..., None], t, 0.0)
 
     def _shares(self, own: Array) -> Array:
-        key = np.random.default_rng([*self.seed, 0x50AD])  # the rule's draws are the same for the truth and every lie
-        round_ = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
-        return self.rule.evaluate(round_ if own is self.reported else round_.with_own(own)).share
+        key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
+        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
+        return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share
 
 
 def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
-    """Return lies that can be told in such summaries, or say which cannot."""
+    """Return lies that work on summaries of this reduction, or say which does not."""
     if lies is None:
         return lies_for_reduction(reduction)
     chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if not isinstance(lie, SummaryLie):
-            raise ParameterError(f"{lie!r} cannot be told in a summary: past days have no rows, so audit it instead")
+            raise ParameterError(f"{lie!r} does not work on a summary: past days have no rows, so audit it instead")
         if not lie.suits_reduction(reduction):
-            raise ParameterError(f"{lie.name!r} cannot be told in summaries of {type(reduction).__name__}")
+            raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
     if not chosen:
         raise ParameterError("there are no lies to replay")
     return chosen
@@ -253,17 +249,17 @@ def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDA
     every = np.arange(days)
     blocks = []
     for block in np.array_split(every, folds):
-        others = every[(every < block[0] - gap) | (every > block[-1] + gap)]
-        if not len(others):
+        fitted_days = every[(every < block[0] - gap) | (every > block[-1] + gap)]
+        if not len(fitted_days):
             raise DataError(f"a gap of {gap} days leaves nothing to fit on")
-        blocks.append((block, others))
+        blocks.append((block, fitted_days))
     return blocks
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
     """Fit, and return one model or one per provider, all of which can take sums."""
     fitted: Any = candidate
-    if not isinstance(candidate, Model) and not isinstance(candidate, list | tuple) and callable(candidate):
+    if not isinstance(candidate, Model | list | tuple) and callable(candidate):
         fitted = candidate(past)
     for name in ("models", "model"):
         if not isinstance(fitted, Model | list | tuple) and hasattr(fitted, name):

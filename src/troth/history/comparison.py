@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from troth.core.past import History
+    from troth.history.findings import PastFinding
 
 
 _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
@@ -46,7 +47,7 @@ class ModelComparison:
         return max(self.backtests, key=order)
 
     def outdone(self, name: str) -> bool:
-        """Tell whether another model predicts held-out days significantly better, one without gaining lies if any."""
+        """Whether another model predicts held-out days significantly better, one without gaining lies if any."""
         own = self.backtests[name]
         every = list(self.backtests.values())
         sound = [replayed for replayed in every if not replayed.gaining()] or every
@@ -66,46 +67,42 @@ class ModelComparison:
                 f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
                 f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved."
             )
-        others = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
-        without = f"; lies gain under {', '.join(others)}" if others else ""
+        unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
+        warning = f"; lies gain under {', '.join(unsafe)}" if unsafe else ""
         if replayed.incentive < _WORTHLESS:
             return (
                 f"No lie gains under {name}, but none costs much either ({100 * replayed.incentive:.1f}% of "
-                "the cap on average): these days hardly tell providers' data apart, and honesty would not be rewarded."
+                "the cap on average): these days hardly distinguish providers' data, and honesty would not be rewarded."
             )
         return (
             f"Pay with {name}: no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap "
-            f"on average{without}."
+            f"on average{warning}."
         )
 
     def __str__(self) -> str:
         width = max(24, *(len(name) + 2 for name in self.backtests))
-        first = next(iter(self.backtests.values()))
-        head = f"{'gain, percent of the cap':<32}" + "".join(f"{name:>{width}}" for name in self.backtests)
+        backtests = list(self.backtests.values())
+        first = backtests[0]
+        rows = [
+            ("gain, percent of the cap", list(self.backtests)),
+            *((lie, [f"{_percent(b[lie])} ({_percent(b.worst(lie))})" for b in backtests]) for lie in first.lies),
+            ("a lie costs", [f"{100 * b.incentive:.1f}" for b in backtests]),
+            ("honest payoff", [f"{100 * b.truth:.1f}" for b in backtests]),
+            ("log score of a held-out day", [b.log_score_text(3) for b in backtests]),
+            ("lies that gain", [str(len(b.gaining())) for b in backtests]),
+        ]
+        head, *body = (f"{label:<32}" + "".join(f"{cell:>{width}}" for cell in cells) for label, cells in rows)
         lines = [
             f"{type(first.rule).__name__}: {first.days} held-out days, {len(first.providers)} providers; * gains "
             "significantly, in brackets the worst provider",
             head,
             "-" * len(head),
+            *body,
         ]
-        for lie in first.lies:
-            cells = []
-            for replayed in self.backtests.values():
-                worst = replayed.worst(lie)
-                mean = f"{100 * replayed[lie].gain:+.1f}{_star(replayed[lie].verdict)}"
-                cells.append(f"{mean} ({100 * worst.gain:+.1f}{_star(worst.verdict)})")
-            lines.append(f"{lie:<32}" + "".join(f"{cell:>{width}}" for cell in cells))
-        lines.append(f"{'a lie costs':<32}" + self._row(width, lambda b: f"{100 * b.incentive:.1f}"))
-        lines.append(f"{'honest payoff':<32}" + self._row(width, lambda b: f"{100 * b.truth:.1f}"))
-        lines.append(f"{'log score of a held-out day':<32}" + self._row(width, lambda b: b.log_score_text(3)))
-        lines.append(f"{'lies that gain':<32}" + self._row(width, lambda b: str(len(b.gaining()))))
-        if len({replayed.measure for replayed in self.backtests.values()}) > 1:
+        if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
-
-    def _row(self, width: int, cell: Any) -> str:
-        return "".join(f"{cell(replayed):>{width}}" for replayed in self.backtests.values())
 
     def __getitem__(self, name: str) -> Backtest:
         return self.backtests[name]
@@ -134,7 +131,7 @@ def compare_models(
     Parameters
     ----------
     candidates
-        Models, or functions that fit them to past days, by the name they shall have.
+        Models, or functions that fit them to past days, by the names that tables give them.
     history, rule, lies, options
         As for `backtest`; the false-alarm rate is shared among the candidates.
     """
@@ -162,5 +159,5 @@ def _overall(watch: Callable[[int, int], None], number: int, models: int, done: 
     watch(number * total + done, models * total)
 
 
-def _star(verdict: str) -> str:
-    return "*" if verdict == "GAINS" else ""
+def _percent(finding: PastFinding) -> str:
+    return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'GAINS' else ''}"

@@ -1,4 +1,4 @@
-"""What a backtest found: what each lie would have gained, for each provider and overall, and a plain verdict."""
+"""The result of a backtest: what each lie would have gained, for each provider and overall, and a plain verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INDEPENDENT_PAST = (
     "or a provider could lie today to be paid by a better model tomorrow."
 )
 
-_NAMED = 6  # lies that gain are named in a verdict, so many at most
+_NAMED = 6  # a verdict names at most this many lies that gain
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Backtest:
 
     def worst(self, lie: str | None = None) -> PastFinding:
         """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
-        some = [f for f in self.findings if lie is None or f.lie == lie]
-        return max(some, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
+        findings = [f for f in self.findings if lie is None or f.lie == lie]
+        return max(findings, key=lambda f: -np.inf if np.isnan(f.gain) else f.gain)
 
     def __getitem__(self, lie: str) -> PastFinding:
         return next(f for f in self.overall if f.lie == lie)
@@ -137,7 +137,7 @@ class Backtest:
 
     @property
     def verdict(self) -> str:
-        """What was found, in a sentence or two."""
+        """The result in a sentence or two."""
         gaining = self.gaining()
         if not gaining:
             worst = self.worst()
@@ -219,9 +219,9 @@ def findings_of(
 
     Significance is by Holm's method over all lies, overall and of every provider, one-sided for gains and for losses.
     """
-    columns: list[tuple[str, Any, Array, Array, Array]] = []
-    for k, lie in enumerate(lies):
-        columns.append((lie, None, _daily(truth), _daily(gains[..., k]), _daily(refused[..., k])))
+    columns: list[tuple[str, Any, Array, Array, Array]] = [
+        (lie, None, _daily(truth), _daily(gains[..., k]), _daily(refused[..., k])) for k, lie in enumerate(lies)
+    ]
     for k, lie in enumerate(lies):
         for i, provider in enumerate(providers):
             columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))
@@ -231,21 +231,9 @@ def findings_of(
     findings = []
     for (lie, provider, honest, _, out), interval, gains_, loses in zip(columns, intervals, above, below, strict=True):
         verdict = "GAINS" if gains_ else "loses" if loses else "no difference found"
-        mean = _mean(honest)
-        findings.append(
-            PastFinding(
-                lie,
-                provider,
-                mean,
-                mean + interval.mean,
-                interval.mean,
-                interval.low,
-                interval.high,
-                verdict,
-                interval.days,
-                _mean(out),
-            )
-        )
+        mean, gain = _mean(honest), interval.mean
+        numbers = mean, mean + gain, gain, interval.low, interval.high
+        findings.append(PastFinding(lie, provider, *numbers, verdict, interval.days, _mean(out)))
     return tuple(findings[: len(lies)]), tuple(findings[len(lies) :])
 
 

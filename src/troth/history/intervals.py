@@ -45,13 +45,12 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Inte
     mean = float(x.mean())
     lags = min(int(4 * (days / 100) ** (2 / 9)), days - 1)
     residual = x - mean
-    own = float(residual @ residual)
-    variance = own
+    squares = float(residual @ residual)
+    variance = squares
     for lag in range(1, lags + 1):
         variance += 2 * (1 - lag / (lags + 1)) * float(residual[lag:] @ residual[:-lag])
-    variance = max(variance, 0.5 * own) / days / (days - 1)
+    error = float(np.sqrt(max(variance, 0.5 * squares) / days / (days - 1)))
     freedom = max(days / (1 + lags) - 1, 1.0)
-    error = float(np.sqrt(variance))
     if error <= 1e-15 * max(abs(mean), 1e-300) or error == 0:
         return Interval(mean, mean, mean, float(mean <= negligible), float(mean >= 0), days)
     margin = float(student.isf(false_alarm / 2, freedom)) * error
@@ -61,16 +60,15 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Inte
 
 
 def holm(p: Array, false_alarm: float) -> NDArray[np.bool_]:
-    """Which of many hypotheses fall, so that the chance that any true one does is at most ``false_alarm`` (Holm).
+    """Return which hypotheses Holm's method rejects: any true one with probability ``false_alarm`` at most.
 
     Examples
     --------
     >>> holm(np.array([0.001, 0.04, 0.6]), 0.05).tolist()
     [True, False, False]
     """
-    values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    passed = values[order] <= false_alarm / np.arange(len(values), 0, -1)
-    fallen = np.zeros(len(values), dtype=bool)
-    fallen[order[: int(np.argmin(passed)) if not passed.all() else len(values)]] = True
-    return fallen
+    order = np.argsort(p, kind="stable")
+    passed = p[order] <= false_alarm / np.arange(len(p), 0, -1)
+    rejected = np.empty(len(p), dtype=bool)
+    rejected[order] = np.logical_and.accumulate(passed)
+    return rejected

@@ -1,4 +1,4 @@
-"""One door to every fit: a family and past days in, a model out."""
+"""Fit any family to past days."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from troth.models.fitting.fitted import Fitted
 
 _HARMLESS = ("seed", "watch")
-"""Options that a fit which draws nothing, or is quick, does without."""
+"""Options that are ignored by a fit that draws nothing, or is quick."""
 
 
 def fit(history: History, family: str | type[Family] | None = None, **options: Any) -> Fitted:
@@ -50,20 +50,21 @@ def fit(history: History, family: str | type[Family] | None = None, **options: A
     known = chosen.fit_options(history.reduction)
     parameters = [field.name for field in dataclasses.fields(chosen) if field.init]
     given = {name: value for name, value in options.items() if value is not None}
+    accepted = {*known, *parameters}
     for name in given:
-        if name not in (*known, *parameters, *_HARMLESS):
+        if name not in accepted and name not in _HARMLESS:
             raise ParameterError(f"{name} is not an option of a fit of {chosen.__name__} to these days")
-    return chosen.fit(history, **{name: value for name, value in given.items() if name in (*known, *parameters)})
+    return chosen.fit(history, **{name: value for name, value in given.items() if name in accepted})
 
 
 def default_family(reduction: Reduction) -> type[Family] | None:
-    """Return the first family that suits a history of such summaries and learns each provider by itself, if any."""
+    """Return the first family that suits these summaries and learns each provider by itself, if any."""
     suitable = (family for family in FAMILIES.values() if family.suits_reduction(reduction))
     return next((family for family in suitable if family.provider_effects), None)
 
 
 def candidates_for(reduction: Reduction, **options: Any) -> dict[str, Callable[[History], Fitted]]:
-    """Return ways to learn a model from a history of such summaries: the textbook's, and by provider.
+    """Return ways to learn a model from a history of these summaries: the textbook's, and by provider.
 
     Parameters
     ----------

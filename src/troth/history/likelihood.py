@@ -42,12 +42,12 @@ def log_marginal(model: Any, history: History, days: NDArray[np.intp] | None = N
     if any(score_measure(each) is None for each in models):
         return np.full(len(summaries), np.nan)
     parts = [statistics_of(each, summaries[:, i], history.reduction) for i, each in enumerate(models)]
-    here = history.reduction.rows(summaries) > 0
-    total = np.where(here[..., None], np.stack(parts, axis=1), 0.0).sum(axis=1)
+    present = history.reduction.rows(summaries) > 0
+    total = np.where(present[..., None], np.stack(parts, axis=1), 0.0).sum(axis=1)
     evidence = models[0].log_evidence(total) - models[0].log_evidence(np.zeros(total.shape[-1]))
     for provider, each in enumerate(models):
         base = each.base_measure(summaries[:, provider], history.reduction)
-        evidence = evidence + np.where(here[:, provider], base, 0.0)
+        evidence = evidence + np.where(present[:, provider], base, 0.0)
     return np.asarray(evidence)
 
 

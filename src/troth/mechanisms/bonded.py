@@ -11,33 +11,29 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.round import Round
-from troth.mechanisms.rule import Rule
+from troth.mechanisms.rule import Rule, delegated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Array, Generator, Model
-    from troth.mechanisms.description import PriceScale
+    from troth.core.contract import Array, Bounds, Models
     from troth.mechanisms.rule import Amount, Shares
 
 
 _BEFORE, _EMPTY = "share_before_bond", "empty_share_before_bond"
 
 
-def _behind(name: str) -> Any:
-    """Return a property that is as the rule behind a bond has it."""
-    return property(lambda bonded: getattr(bonded.rule, name))
-
-
 @dataclass(frozen=True)
 class Bonded(Rule):
     """Pay cap·(share − e)/(1 − e) of another rule, where e is its empty share.
 
+    A bond only adds and multiplies constants, so it is as truthful as the rule behind it.
+
     Where e depends on what peers report, as under `Brier`, it is cap·(share − e): dividing by 1 − e would make some
     outcomes count more than others, and lies pay. Data that are independent of θ then earn at most nothing in
-    expectation (up to the ε of a clipped range), honest data at least nothing given one's own data, and an empty report
-    exactly nothing. Payments can be negative, down to a deposit that every provider must make: individually rational
-    in expectation only, an option to be turned on knowingly.
+    expectation (up to the ε of a clipped range), honest data at least nothing given the data, and an empty report
+    exactly nothing. Payments can be negative, down to a deposit that every provider must make: the rule is individually
+    rational in expectation only.
 
     Examples
     --------
@@ -54,15 +50,18 @@ class Bonded(Rule):
     individually_rational = False
     constant_empty_share = True
 
-    days = _behind("days")
-    needs_seed = _behind("needs_seed")
-    needs_rows = _behind("needs_rows")
-    needs_finite_data = _behind("needs_finite_data")
-    peer_draws = _behind("peer_draws")
-    pools_peers = _behind("pools_peers")
-    strict = _behind("strict")
-    strict_when = _behind("strict_when")
-    scale = _behind("scale")
+    days = delegated("rule", "days")
+    needs_seed = delegated("rule", "needs_seed")
+    needs_rows = delegated("rule", "needs_rows")
+    needs_finite_data = delegated("rule", "needs_finite_data")
+    peer_draws = delegated("rule", "peer_draws")
+    pools_peers = delegated("rule", "pools_peers")
+    strict = delegated("rule", "strict")
+    strict_when = delegated("rule", "strict_when")
+    scale = delegated("rule", "scale")
+    truthful = delegated("rule", "truthful")
+    symmetry = delegated("rule", "symmetry")
+    price_scale = delegated("rule", "price_scale")
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -82,18 +81,10 @@ class Bonded(Rule):
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
     def deposit(
-        self,
-        model: Model | Sequence[Model],
-        statistics: Array,
-        *,
-        budget: Amount,
-        weights: Shares | None = None,
-        groups: Sequence[Any] | None = None,
-        rows: Any = None,
-        rng: Generator | None = None,
+        self, model: Models, statistics: Array, *, budget: Amount, weights: Shares | None = None, **reports: Any
     ) -> Array:
         """Return the most that each provider can lose, to be deposited beforehand: cap·e/(1 − e), or the cap."""
-        shares = self.deposit_shares(Round(model, statistics, groups, rows, rng))
+        shares = self.deposit_shares(Round(model, statistics, **reports))
         return self.cap(np.shape(statistics)[-2], budget=budget, weights=weights) * np.asarray(shares, dtype=np.float64)
 
     def deposit_shares(self, this_round: Round, /) -> Any:
@@ -101,22 +92,14 @@ class Bonded(Rule):
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
-        exact = [Fraction(float(e)) for e in empty.ravel()]
-        shares = np.empty(empty.size, dtype=object)
-        shares[:] = [e / (1 - e) if e < 1 else Fraction(0) for e in exact]
-        return shares.reshape(empty.shape)
+        return np.vectorize(_deposit_share, otypes=[object])(empty)
 
     def to_settings(self) -> dict[str, Any] | None:
         """Return the table of the rule behind it, bonded."""
         inner = self.rule.to_settings()
         return None if inner is None else {**inner, "bonded": True}
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
 
@@ -149,25 +132,16 @@ class Bonded(Rule):
         )
         return (*inner, bond)
 
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
-        """As the rule behind it: a bond adds and multiplies constants."""
-        return self.rule.truthful(model, rows, values)
-
     def feasible(self) -> list[Claim]:
         """Say that a bond can be lost."""
         text = "a payment can be negative, down to the deposit"
         return [Claim("individually rational", "refuted", text, "definition of bonds"), self.rule.feasible()[1]]
 
-    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
-        """As the rule behind it."""
-        return self.rule.symmetry(model)
-
-    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:
-        """As the rule behind it."""
-        return self.rule.price_scale(exactly_truthful)
-
     def _room(self, empty: Array) -> Array:
         """Return what lies between the empty share and the cap, if that is fixed beforehand."""
         return np.where((empty < 1) & self.rule.constant_empty_share, 1 - empty, 1.0)
+
+
+def _deposit_share(empty_share: float) -> Fraction:
+    exact = Fraction(float(empty_share))
+    return exact / (1 - exact) if exact < 1 else Fraction(0)

@@ -1,8 +1,8 @@
-"""Why everybody earns what they earn: the numbers behind shares, and the steps in which they are explained."""
+"""Why providers earn what they earn: the numbers behind shares, and the steps that explain them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,22 +47,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Why everybody earns what they earn: arrays with one entry per provider (and day).
+    """The `Figures` behind all shares: arrays with one entry per provider (and day).
 
-    Attributes
-    ----------
-    share
-        Share of the cap that is paid.
-    log_pmi
-        Log PMI of the report with its peers, in nats.
-    score
-        What is put on the scale from ``low`` to ``high``.
-    terms
-        The parts of the score, by the keys under which the rule's ``term_labels`` has them in words.
-    note, noted
-        Anything else that some providers should know, and which.
-    labels
-        The terms in words.
+    ``labels`` has the terms in words, and ``noted`` says whom the note concerns.
     """
 
     share: Array
@@ -129,7 +116,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Step:
-    """One step from data to a share, as people are told it.
+    """One step of the explanation from data to a share.
 
     Attributes
     ----------
@@ -172,12 +159,6 @@ def step_on_scale(figures: Figures) -> Step:
         meaning="The scale was fixed before anybody reported.",
         scale=Scale(score, low, high, figures.empty_share) if high > low else None,
     )
-
-
-def with_sum(step: Step, figures: Figures, keys: tuple[str, ...]) -> Step:
-    """Return a step that shows how its result is the sum of some terms, where they are known."""
-    known = all(key in figures.terms for key in keys)
-    return replace(step, calculation=" + ".join(f"{figures.terms[key]:.4f}" for key in keys)) if known else step
 
 
 def normalise(score: Array, low: float, high: float, lenient: bool = False) -> Array:

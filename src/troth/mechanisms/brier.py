@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from troth.core.contract import Model, PredictsPeersSeparately, PredictsPooledPeers
+from troth.core.contract import PredictsPeersSeparately, PredictsPooledPeers
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
 from troth.mechanisms.breakdown import Breakdown
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 
-_FORM = Choice(
-    "form", "unordered", "or paper", label="Form", choices={"unordered": "unordered", "paper": "the paper's"}
-)
+_FORMS = {"unordered": "unordered", "paper": "the paper's"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Brier(Rule):
     array([2.864, 5.045, 3.55 ])
     """
 
-    form: Literal["unordered", "paper"] = option(_FORM)
+    form: Literal["unordered", "paper"] = option(Choice("form", "unordered", "or paper", label="Form", choices=_FORMS))
 
     purpose = "finite models; quadratic score"
     needs_finite_data = True
@@ -80,12 +78,7 @@ class Brier(Rule):
 
     def _forecast(self, this_round: Round, unordered: bool) -> Forecast:
         """Predict everybody's peers: pooled where rows are i.i.d. given θ, and otherwise one by one."""
-        classes: dict[Model, list[int]] = {}
-        if isinstance(this_round.model, Model):
-            classes[this_round.model] = list(range(this_round.providers))
-        else:
-            for provider, model in enumerate(this_round.models):
-                classes.setdefault(model, []).append(provider)
+        classes = this_round.providers_by_model
         pooled = {model: members for model, members in classes.items() if isinstance(model, PredictsPooledPeers)}
         if len(pooled) == len(classes):
             peers = [(model, self._peer_counts(model, members, this_round)) for model, members in pooled.items()]
@@ -98,13 +91,11 @@ class Brier(Rule):
                 "offer; MultiDay and SyntheticPeers need neither"
             )
         rows = this_round.count_rows()
-        parts = [
-            (members, model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered))
+        terms = [
+            model.forecast_terms(this_round.statistics[..., members, :], rows[..., members], unordered)
             for model, members in apart.items()
         ]
-        everyone = np.empty((*this_round.statistics.shape[:-1], parts[0][1].shape[-1]))
-        for members, terms in parts:
-            everyone[..., members, :] = terms
+        everyone = np.concatenate(terms, axis=-2)[..., np.argsort(np.concatenate(list(apart.values()))), :]
         return next(iter(apart)).forecast_apart(this_round.own, leave_one_out(everyone, this_round.groups))
 
     @staticmethod

@@ -1,6 +1,6 @@
 """What a payment rule says about itself: its options, what it needs, what is proved about it, how it explains a share.
 
-Whoever else must know something about a rule asks it. A rule declares what differs from the defaults here.
+A rule declares what differs from the defaults here. All other code asks the rule.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Model
+from troth.core.contract import Bounds, Model, Models
 from troth.core.errors import ParameterError
 from troth.mechanisms.breakdown import Figures, Step, step_on_scale
 from troth.mechanisms.registry import RULES
@@ -65,7 +65,7 @@ class RuleDescription:
     """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
 
     pools_peers: bool = False
-    """Whether a payment depends on one's peers through their pooled data alone, so that an audit may pool them."""
+    """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
 
     truthful_by: ClassVar[str] = ""
     """The theorem by which no lie gains, in every campaign; empty if there is none."""
@@ -84,6 +84,9 @@ class RuleDescription:
 
     term_labels: ClassVar[Mapping[str, str]] = {}
     """The terms of a breakdown in words."""
+
+    summed_terms: ClassVar[tuple[str, ...]] = ()
+    """The terms that add up to the score, if it is a sum."""
 
     score_formula: str = ""
     """How a score is made, in LaTeX."""
@@ -143,21 +146,16 @@ class RuleDescription:
     def score_step(self, figures: Figures, /) -> Step:
         """Explain a score."""
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
+        known = all(key in figures.terms for key in self.summed_terms)
+        calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
         value = f"{figures.score:.4f}"
-        return Step("The score", self.score_formula, terms, "score", value, meaning=self.score_meaning)
+        return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
-    def claims(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> list[Claim]:
+    def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
         return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
 
-    def truthful(
-        self,
-        model: Model | Sequence[Model],  # noqa: ARG002
-        rows: Sequence[int],  # noqa: ARG002
-        values: tuple[float, float] | None = None,  # noqa: ARG002
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:  # noqa: ARG002
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
@@ -175,7 +173,7 @@ class RuleDescription:
             Claim("budget feasible", "proved", "payments never exceed the budget in all", why),
         ]
 
-    def symmetry(self, model: Model | Sequence[Model]) -> Claim:
+    def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""
         if not self.symmetric:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")

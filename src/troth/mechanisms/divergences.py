@@ -16,6 +16,7 @@ from scipy.special import betainc
 from troth.core.errors import ParameterError, TrothError
 from troth.core.settings import numbers
 from troth.mechanisms.options import Choice, Number, Option
+from troth.mechanisms.score_range import ScoreRange
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -48,6 +49,11 @@ class Divergence:
             "Data score high when they fit the real peers better than peers who have nothing to do with them. "
             f"f is the {self.name.replace('_', ' ')} divergence."
         )
+
+    @property
+    def scale(self) -> ScoreRange:
+        """The range of scores."""
+        return ScoreRange(self.low, self.high)
 
     @property
     def empty_score(self) -> float:

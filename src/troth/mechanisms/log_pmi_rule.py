@@ -13,9 +13,7 @@ from troth.mechanisms.round import Round
 from troth.mechanisms.rule import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Models
     from troth.mechanisms.rule import Amount, Shares
 
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 class LogPmiRule(Rule):
     """Pay log PMI, in nats: truthful, but unbounded, and negative for data that do not fit. The reference rule.
 
-    It has neither budget nor caps; ``budget`` and ``weights`` are taken and ignored so that it stands in for others.
+    It has neither budget nor caps: ``budget`` and ``weights`` are ignored.
 
     Examples
     --------
@@ -54,22 +52,18 @@ class LogPmiRule(Rule):
 
     def pay(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         budget: Amount = 1.0,  # noqa: ARG002
         weights: Shares | None = None,  # noqa: ARG002
-        groups: Sequence[Any] | None = None,
-        rows: Any = None,
-        rng: Generator | None = None,
+        **reports: Any,
     ) -> Array:
         """Return log PMI of everybody with their peers."""
-        return self.breakdown(Round(model, statistics, groups, rows, rng)).share
+        return self.breakdown(Round(model, statistics, **reports)).share
 
     def feasible(self) -> list[Claim]:
         """Log PMI has no bounds."""
         text = "payments are log PMI itself, unbounded on both sides"
-        return [
-            Claim(name, "refuted", text, "definition of the rule")
-            for name in ("individually rational", "budget feasible")
-        ]
+        names = ("individually rational", "budget feasible")
+        return [Claim(name, "refuted", text, "definition of the rule") for name in names]

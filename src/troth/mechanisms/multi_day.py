@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim, weaker
-from troth.core.contract import Model, has_independent_rows
+from troth.core.contract import Bounds, Model, Models, has_independent_rows
 from troth.core.errors import DataError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.description import NO_LIE_GAINS
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
-from troth.mechanisms.round import Round
-from troth.mechanisms.rule import Rule
-from troth.mechanisms.score_range import ScoreRange
+from troth.mechanisms.rule import Rule, delegated
 from troth.mechanisms.settings import read_rule
 
 if TYPE_CHECKING:
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array
     from troth.core.settings import Section
+    from troth.mechanisms.round import Round
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,8 @@ class LastDayOption(Option):
 
     def problem(self, value: Any) -> str:
         """Say that it must be equal, or a rule."""
-        return (
-            "" if value == "equal" or isinstance(value, Rule) else f'must be "equal" or a one-time rule, not {value!r}'
-        )
+        valid = value == "equal" or isinstance(value, Rule)
+        return "" if valid else f'must be "equal" or a one-time rule, not {value!r}'
 
     def read(self, section: Section) -> Literal["equal"] | Rule:
         """Take the word, the name or the table."""
@@ -55,10 +53,7 @@ class LastDayOption(Option):
 
 
 _LAST = LastDayOption(
-    "last",
-    "equal",
-    "the last day has no next: everybody gets the cap; or the name of a rule",
-    in_form=False,
+    "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
 )
 _EXCHANGEABLE = Flag(
     "exchangeable",
@@ -68,19 +63,37 @@ _EXCHANGEABLE = Flag(
 )
 
 
+class EqualShares(Rule):
+    """Pay everybody the full cap: a last day that has no next one."""
+
+    constant_empty_share = True
+    symmetric = True
+    truthful_by = "equal payments"
+
+    def breakdown(self, this_round: Round, /) -> Breakdown:
+        """Score nothing."""
+        return Breakdown(np.ones(this_round.own.shape[:-1]))
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Say why nothing is scored."""
+        del figures
+        meaning = "The last day has no next one to be compared with, so everybody gets the full cap."
+        return (Step("Nothing is scored", meaning=meaning),)
+
+
 @dataclass(frozen=True)
 class MultiDay(Rule):
     """Score f′(1/PMI(own, next day's peers)) − f*(f′(1/PMI(own, same day's peers))), on the divergence's range.
 
     Days are independent draws of θ from the same prior, and peers must have equally many rows on both days (erratum
-    E10), or one could tell them apart and gain by faking.
+    E10), or a provider could distinguish the days and gain by faking.
 
     Parameters
     ----------
     divergence
         One of `troth.divergences`.
     last
-        How the last day, which has no next, is paid: ``"equal"``, the whole cap to everybody, or a one-time rule.
+        How the last day, which has no next, is paid: ``"equal"``, the full cap to everybody, or a one-time rule.
     exchangeable
         Declare that numbers of rows vary from day to day in a way that providers cannot foresee.
 
@@ -113,70 +126,36 @@ class MultiDay(Rule):
         "next_day": "term of the next day's peers",
         "same_day": "term of the same day's peers",
     }
+    summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
-    @property
-    def last_rule(self) -> Rule | None:
-        """The rule of the last day, if there is one."""
-        return self.last if isinstance(self.last, Rule) else None
+    individually_rational = delegated("last_rule", "individually_rational")
+    constant_empty_share = delegated("last_rule", "constant_empty_share")
+    needs_seed = delegated("last_rule", "needs_seed")
+    needs_rows = delegated("last_rule", "needs_rows")
+    peer_draws = delegated("last_rule", "peer_draws")
+    symmetric = delegated("last_rule", "symmetric")
+    feasible = delegated("last_rule", "feasible")
+    strict = delegated("divergence", "strictly_convex")
+    scale = delegated("divergence", "scale")
 
     @property
-    def individually_rational(self) -> bool:  # type: ignore[override]
-        """Unless the last day's rule can pay negative amounts."""
-        return self.last_rule is None or self.last_rule.individually_rational
-
-    @property
-    def constant_empty_share(self) -> bool:  # type: ignore[override]
-        """Unless the last day's depends on peers."""
-        return self.last_rule is None or self.last_rule.constant_empty_share
-
-    @property
-    def needs_seed(self) -> bool:  # type: ignore[override]
-        """If the last day's rule does."""
-        return self.last_rule is not None and self.last_rule.needs_seed
-
-    @property
-    def needs_rows(self) -> str:  # type: ignore[override]
-        """If the last day's rule does."""
-        return "" if self.last_rule is None else self.last_rule.needs_rows
-
-    @property
-    def peer_draws(self) -> int:  # type: ignore[override]
-        """As many as the last day's rule draws."""
-        return 1 if self.last_rule is None else self.last_rule.peer_draws
-
-    @property
-    def symmetric(self) -> bool:  # type: ignore[override]
-        """If the last day's rule is."""
-        return self.last_rule is None or self.last_rule.symmetric
-
-    @property
-    def strict(self) -> bool:  # type: ignore[override]
-        """As the divergence."""
-        return self.divergence.strictly_convex
-
-    @property
-    def scale(self) -> ScoreRange:
-        """The range of the divergence."""
-        return ScoreRange(self.divergence.low, self.divergence.high)
+    def last_rule(self) -> Rule:
+        """The rule of the last day."""
+        return self.last if isinstance(self.last, Rule) else EqualShares()
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
         """What f is."""
         return "The next day's peers know nothing about this day. " + self.divergence.meaning
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the last day's rule."""
-        return self if self.last_rule is None else replace(self, last=self.last_rule.prepared(model, rows, values))
+        return replace(self, last=self.last.prepared(model, rows, values)) if isinstance(self.last, Rule) else self
 
     def drawing(self, most: int) -> Rule:
         """Let the last day's rule draw less often."""
-        return self if self.last_rule is None else replace(self, last=self.last_rule.drawing(most))
+        return replace(self, last=self.last.drawing(most)) if isinstance(self.last, Rule) else self
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score every day but the last against the next."""
@@ -185,30 +164,22 @@ class MultiDay(Rule):
         if not self.exchangeable:
             self._check_sizes(this_round)
         same = this_round.log_pmi()
-        earlier, later = np.s_[..., :-1, :, :], np.s_[..., 1:, :, :]
-        other = log_pmi(this_round.evidence, this_round.own[earlier], this_round.peers[later])
+        other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
         share = np.where(this_round.peers_contradict[..., 1:, :], f.empty_share, normalise(score, f.low, f.high))
         final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
-        lasting = blank if final.score is None else final.score
-        low, high = (
-            np.array([end] * score.shape[-2] + [last])[:, None]
-            for end, last in ((f.low, final.low), (f.high, final.high))
-        )
+        terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
+        days = score.shape[-2]
         return Breakdown(
             share=np.concatenate([share, final.share], axis=-2),
             log_pmi=same,
-            score=np.concatenate([score, lasting], axis=-2),
-            low=low,
-            high=high,
-            terms={
-                "next_day_log_pmi": np.concatenate([other, blank], axis=-2),
-                "next_day": np.concatenate([mismatched, blank], axis=-2),
-                "same_day": np.concatenate([matched, blank], axis=-2),
-            },
+            score=np.concatenate([score, blank if final.score is None else final.score], axis=-2),
+            low=np.array([f.low] * days + [final.low])[:, None],
+            high=np.array([f.high] * days + [final.high])[:, None],
+            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()},
         )
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
@@ -219,44 +190,20 @@ class MultiDay(Rule):
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain the last day by its own rule."""
-        if "next_day" in figures.terms:
-            return super().steps(figures)
-        if self.last_rule is not None:
-            return self.last_rule.steps(figures)
-        meaning = "The last day has no next one to be compared with, so everybody gets the whole cap."
-        return (Step("Nothing is scored", meaning=meaning),)
+        return super().steps(figures) if "next_day" in figures.terms else self.last_rule.steps(figures)
 
-    def score_step(self, figures: Figures, /) -> Step:
-        """Add both terms up."""
-        return with_sum(super().score_step(figures), figures, ("next_day", "same_day"))
-
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
         sizes = "sizes are declared exchangeable" if self.exchangeable else "peers have equally many rows on both days"
         text = f"{NO_LIE_GAINS}, if days are independent draws and {sizes}"
         claim = Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
-        return claim if self.last_rule is None else weaker(claim, self.last_rule.truthful(model, rows, values))
-
-    def feasible(self) -> list[Claim]:
-        """As the last day's rule, because all others pay shares of the cap."""
-        return super().feasible() if self.last_rule is None else self.last_rule.feasible()
+        return weaker(claim, self.last_rule.truthful(model, rows, values))
 
     def _last_day(self, this_round: Round) -> Breakdown:
-        own = this_round.own[..., -1:, :, :]
-        if isinstance(self.last, str):
-            return Breakdown(np.ones(own.shape[:-1]))
-        rows = (
-            None
-            if this_round.rows is None
-            else np.broadcast_to(this_round.rows, this_round.own.shape[:-1])[..., -1:, :]
-        )
-        reports = this_round.statistics[..., -1:, :, :]
-        day = Round(
-            this_round.model, reports, this_round.groups, rows, this_round.rng, this_round.test, this_round.lenient
-        )
-        return self.last.breakdown(day if this_round.own is this_round.statistics else day.with_own(own))
+        rows = None if this_round.rows is None else this_round.count_rows()[..., -1:, :]
+        day = replace(this_round, statistics=this_round.statistics[..., -1:, :, :], rows=rows)
+        scored_as_reported = this_round.own is this_round.statistics
+        return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
     def _check_sizes(self, this_round: Round) -> None:
         if this_round.own.shape[-3] < 2:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from troth.core.contract import Model
+from troth.core.contract import Bounds, Model, Models
 from troth.core.errors import ParameterError, TrothError
 from troth.core.settings import numbers
 from troth.mechanisms.options import Choice, Number, Option
@@ -31,16 +31,14 @@ class NamedRange:
         if self.kind not in RANGES:
             raise ParameterError(f"a range is one of {', '.join(RANGES)}, not {self.kind!r}")
 
-    def compute(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> ScoreRange:
+    def compute(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
         """Return the range for a model and the most rows of each provider."""
         models: Any = model if isinstance(model, Model) else tuple(model)
         return _computed(self, models, tuple(rows), values)
 
 
 @lru_cache(maxsize=64)
-def _computed(named: NamedRange, model: Any, rows: tuple[int, ...], values: tuple[float, float] | None) -> ScoreRange:
+def _computed(named: NamedRange, model: Any, rows: tuple[int, ...], values: Bounds | None) -> ScoreRange:
     if named.kind == "clipped":
         return clipped_range(model, rows, values, low=named.low)
     return RANGES[named.kind](model, rows, values)

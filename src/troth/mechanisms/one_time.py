@@ -19,7 +19,7 @@ from troth.mechanisms.score_range import ScoreRange, exact_range
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Model
+    from troth.core.contract import Array, Bounds, Models
     from troth.mechanisms.round import Round
 
 _RANGE = RangeOption(
@@ -78,12 +78,7 @@ class OneTime(Rule):
             )
         return self.score_range
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],
-        rows: Sequence[int] | None,
-        values: tuple[float, float] | None = None,
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Compute the range, if it has a name."""
         if not isinstance(self.score_range, NamedRange) or rows is None:
             return self
@@ -92,8 +87,7 @@ class OneTime(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put log PMI on the scale."""
         scale, log_pmi = self.scale, this_round.log_pmi()
-        floor = -np.inf if scale.source != "clipped" else scale.low
-        score = np.maximum(log_pmi, floor)
+        score = np.maximum(log_pmi, scale.low if scale.source == "clipped" else -np.inf)
         impossible = np.isneginf(score)
         possible = np.where(impossible, scale.low, score)
         share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, this_round.lenient))
@@ -105,10 +99,8 @@ class OneTime(Rule):
         share = normalise(np.zeros(1), self.scale.low, self.scale.high)[0]
         return np.full(this_round.own.shape[:-1], share)
 
-    def truthful(
-        self, model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-    ) -> Claim:
-        """Compare the range with the exact one of this very campaign, wherever the former comes from."""
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
+        """Compare the range, wherever it comes from, with the exact one of this campaign."""
         scale = self.scale
         clipped = scale.source == "clipped"
         try:

@@ -1,4 +1,4 @@
-"""What a rule can be told: its options, as a constructor checks them and as a campaign file and a form ask for them.
+"""The options of a rule, as its constructor checks them and as a campaign file and a form ask for them.
 
 A rule declares an option where it declares the field: ``draws: int = option(Whole("draws", 64, least=1))``.
 """
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.settings import parse_number, whole_problem
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,26 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Option:
-    """One key of a campaign file's ``[mechanism]`` table, and one field of a form.
-
-    An option whose values take several keys overrides ``settings``, `read` and `write`.
+    """One key of a campaign file's ``[mechanism]`` table and one field of a form; several keys override ``settings``.
 
     Attributes
     ----------
     key
         Its name.
     default
-        What it is if nobody says.
+        Its value if none is given.
     meaning
         What it does, as the comment beside it in a new campaign file.
     label, hint
         What a form calls it.
     example
         What a new campaign file says, if not the default.
-    in_form
-        Whether a form asks for it.
-    in_file
-        Whether a new campaign file shows it.
+    in_form, in_file
+        Whether a form asks for it, and whether a new campaign file shows it.
     """
 
     key: str
@@ -99,11 +97,7 @@ class Whole(Option):
 
     def problem(self, value: Any) -> str:
         """Say that it must be whole and within its bounds."""
-        if isinstance(value, int | np.integer) and not isinstance(value, bool) and self.least <= value <= self.most:
-            return ""
-        at_most = "" if self.most >= 2**53 else f" and at most {self.most:,}"
-        shown = value if not isinstance(value, int) or abs(value) < 10**20 else "a number that is too large"
-        return f"must be a whole number of at least {self.least}{at_most}, not {shown!r}"
+        return whole_problem(int(value) if isinstance(value, np.integer) else value, self.least, self.most)
 
     def write(self, value: Any) -> dict[str, Any] | None:
         """Return it as Python's own integer."""
@@ -131,10 +125,7 @@ class Number(Option):
 
     def parse(self, text: str) -> int | float:
         """Read a number."""
-        try:
-            return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
-        except ValueError:
-            raise ValueError(f"{text!r} is no number") from None
+        return parse_number(text)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, Model, Models, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import check_generator, leave_one_out, log_pmi, peer_log_pmi
 
@@ -30,7 +30,7 @@ class Round:
     groups
         Labels of related providers, none of whom is another's peer.
     rows
-        Numbers of rows, where statistics do not tell them.
+        Numbers of rows, where statistics do not say them.
     rng
         For rules that draw.
     test
@@ -40,7 +40,7 @@ class Round:
         would refuse.
     """
 
-    model: Model | Sequence[Model]
+    model: Models
     statistics: Array
     groups: Sequence[Any] | None = None
     rows: Array | None = None
@@ -53,8 +53,8 @@ class Round:
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
-        object.__setattr__(self, "statistics", statistics)
-        object.__setattr__(self, "own", statistics)
+        for name in ("statistics", "own"):
+            object.__setattr__(self, name, statistics)
         if self.rng is not None:
             check_generator(self.rng)
         if not isinstance(self.model, Model) and len(self.model) != self.providers:
@@ -76,9 +76,14 @@ class Round:
         return shared_evidence(self.model)
 
     @property
-    def models(self) -> list[Model]:
-        """One model per provider."""
-        return [self.model] * self.providers if isinstance(self.model, Model) else list(self.model)
+    def providers_by_model(self) -> dict[Model, list[int]]:
+        """The providers of each distinct model."""
+        if isinstance(self.model, Model):
+            return {self.model: list(range(self.providers))}
+        members: dict[Model, list[int]] = {}
+        for provider, model in enumerate(self.model):
+            members.setdefault(model, []).append(provider)
+        return members
 
     @cached_property
     def peers(self) -> Array:
@@ -119,5 +124,5 @@ class Round:
 
 def _rows(model: Model, statistics: Array) -> Array:
     if not isinstance(model, CountsRows):
-        raise MissingCapabilityError(f"{type(model).__name__} does not tell numbers of rows: pass rows=")
+        raise MissingCapabilityError(f"{type(model).__name__} does not say numbers of rows: pass rows=")
     return model.rows(statistics)

@@ -21,13 +21,18 @@ from troth.mechanisms.round import Round
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Bounds, Generator, Models
     from troth.mechanisms.breakdown import Breakdown
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
 
 _CONTRADICTION = "where peers contradict each other, a report is paid as if it were empty, whatever it says"
+
+
+def delegated(attribute: str, name: str) -> Any:
+    """Return a property that is ``name`` of the rule or divergence that this rule has as ``attribute``."""
+    return property(lambda rule: getattr(getattr(rule, attribute), name))
 
 
 class Rule(RuleDescription):
@@ -39,7 +44,7 @@ class Rule(RuleDescription):
 
     def pay(
         self,
-        model: Model | Sequence[Model],
+        model: Models,
         statistics: Array,
         *,
         budget: Amount,
@@ -63,11 +68,11 @@ class Rule(RuleDescription):
         groups
             One label per provider; none of a group is among another member's peers.
         rows
-            Numbers of rows, only where statistics do not tell them.
+            Numbers of rows, only where statistics do not say them.
         rng
             Only for rules that draw.
         """
-        share = self.explain(model, statistics, groups=groups, rows=rows, rng=rng).share
+        share = self.evaluate(Round(model, statistics, groups, rows, rng)).share
         caps = self.cap(share.shape[-1], budget=budget, weights=weights)
         try:
             amounts = caps * share
@@ -75,21 +80,12 @@ class Rule(RuleDescription):
             raise ParameterError(
                 f"a budget of shape {np.shape(budget)} does not fit payments of shape {share.shape}"
             ) from None
-        return np.asarray(
-            amounts * (1 - (share.shape[-1] + 4) * 2.0**-52)
-        )  # so that no order of adding them up exceeds the budget
+        room_for_rounding = (share.shape[-1] + 4) * 2.0**-52  # no order of adding them up exceeds the budget
+        return np.asarray(amounts * (1 - room_for_rounding))
 
-    def explain(
-        self,
-        model: Model | Sequence[Model],
-        statistics: Array,
-        *,
-        groups: Sequence[Any] | None = None,
-        rows: Any = None,
-        rng: Generator | None = None,
-    ) -> Breakdown:
-        """Return the breakdown behind `pay`: log PMI, terms, scale and share of everybody."""
-        return self.evaluate(Round(model, statistics, groups, rows, rng))
+    def explain(self, model: Models, statistics: Array, **reports: Any) -> Breakdown:
+        """Return the breakdown behind `pay`, which explains ``groups``, ``rows`` and ``rng``."""
+        return self.evaluate(Round(model, statistics, **reports))
 
     def evaluate(self, this_round: Round, /) -> Breakdown:
         """Return the breakdown of a round, with what every rule sees to: contradictions and bounds."""
@@ -111,17 +107,9 @@ class Rule(RuleDescription):
             raise ParameterError(f"the budget must be a number of at least 0, not {budget!r}")
         return amount[..., None] * _checked_weights(providers, weights)
 
-    def empty_share(
-        self,
-        model: Model | Sequence[Model],
-        statistics: Array,
-        *,
-        groups: Sequence[Any] | None = None,
-        rows: Any = None,
-        rng: Generator | None = None,
-    ) -> Array:
+    def empty_share(self, model: Models, statistics: Array, **reports: Any) -> Array:
         """Return the share of its cap that each provider would earn for an empty report, its peers' unchanged."""
-        return self.evaluate_empty(Round(model, statistics, groups, rows, rng))
+        return self.evaluate_empty(Round(model, statistics, **reports))
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return everybody's empty share in a round."""
@@ -131,17 +119,12 @@ class Rule(RuleDescription):
         """Return the most that each provider can lose, as exact fractions of its cap."""
         return np.full(this_round.statistics.shape[:-1], Fraction(0), dtype=object)
 
-    def prepared(
-        self,
-        model: Model | Sequence[Model],  # noqa: ARG002
-        rows: Sequence[int] | None,  # noqa: ARG002
-        values: tuple[float, float] | None = None,  # noqa: ARG002
-    ) -> Rule:
+    def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:  # noqa: ARG002
         """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
         return self
 
     def drawing(self, most: int) -> Rule:  # noqa: ARG002
-        """Return a rule that draws peers so many times at most, and pays the same in expectation."""
+        """Return a rule that draws peers at most ``most`` times, and pays the same in expectation."""
         return self
 
     def in_expectation(self) -> Rule:
@@ -150,7 +133,7 @@ class Rule(RuleDescription):
 
 
 def group_weights(groups: Sequence[Any]) -> Array:
-    """Weights that give every group one cap, split evenly among its members: one payment per group.
+    """Return weights that give every group one cap, split evenly among its members.
 
     Examples
     --------

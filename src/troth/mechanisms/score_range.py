@@ -1,6 +1,6 @@
 """Ranges of log PMI that are fixed before any report is seen and hold for every admissible one.
 
-Normalising by the realised least and greatest score would make the scale depend on one's own report (erratum E9).
+Normalising by the realised least and greatest score would make the scale depend on the report (erratum E9).
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import Extremes, HasPaperBounds, HasScoreRange, Model, has_independent_rows, shared_evidence
+from troth.core.contract import (
+    Bounds,
+    Extremes,
+    HasPaperBounds,
+    HasScoreRange,
+    Model,
+    Models,
+    has_independent_rows,
+    shared_evidence,
+)
 from troth.core.errors import DataError, ParameterError, UnboundedRangeError
 
 if TYPE_CHECKING:
@@ -57,9 +66,7 @@ class ScoreRange:
         return self.epsilon / (self.high - self.low)
 
 
-def exact_range(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-) -> ScoreRange:
+def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
     """Return the true least and greatest log PMI over every admissible report of everybody.
 
     Where PMI = 0 is possible, and paid as nothing, the low end lies one nat below the least finite log PMI: with less
@@ -82,25 +89,17 @@ def exact_range(
     Examples
     --------
     >>> import troth
-    >>> found = exact_range(troth.models.Bernoulli(1, 1), rows=[40] * 5)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> scale = exact_range(troth.models.Bernoulli(1, 1), rows=[40] * 5)
+    >>> round(scale.low, 3), round(scale.high, 3)
     (-93.935, 3.492)
     """
-    extremes = _extremes(model, rows, values)
-    margin = 1.0 if any(e.impossible for e in extremes) else 0.0
-    low, high = min(e.low for e in extremes) - margin, max(e.high for e in extremes)
+    low, high = _with_margin(_extremes(model, rows, values))
     if not high - low > _SAYS_NOTHING:
-        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+        raise _no_information()
     return ScoreRange(low, high, source="exact")
 
 
-def clipped_range(
-    model: Model | Sequence[Model],
-    rows: Sequence[int],
-    values: tuple[float, float] | None = None,
-    *,
-    low: float = -8.0,
-) -> ScoreRange:
+def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = None, *, low: float = -8.0) -> ScoreRange:
     """Return a range whose low end is chosen: scores below it are raised to it, which no lie can use for more than ε.
 
     The clipped score is the log score of max(q, e^low·m), whose mass is at most 1 + e^low, so any lie gains at most
@@ -116,13 +115,11 @@ def clipped_range(
         raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
     high = max(e.high for e in _extremes(model, rows, values))
     if not high > _SAYS_NOTHING:
-        raise UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+        raise _no_information()
     return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
 
 
-def paper_range(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None = None
-) -> ScoreRange:
+def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
     """Return the paper's closed bounds: valid, and so loose that incentives nearly vanish (erratum E14).
 
     For finite models those of the paper's appendix on bounding log PMI, with the margin of erratum E5 where PMI = 0 is
@@ -133,13 +130,19 @@ def paper_range(
         if not isinstance(own, HasPaperBounds):
             raise UnboundedRangeError(f"the paper has no range for {type(own).__name__}; try exact_range")
         extremes.append(own.paper_bounds(limit, peers, values))
+    return ScoreRange(*_with_margin(extremes), source="paper")
+
+
+def _with_margin(extremes: list[Extremes]) -> tuple[float, float]:
     margin = 1.0 if any(e.impossible for e in extremes) else 0.0
-    return ScoreRange(min(e.low for e in extremes) - margin, max(e.high for e in extremes), source="paper")
+    return min(e.low for e in extremes) - margin, max(e.high for e in extremes)
 
 
-def _extremes(
-    model: Model | Sequence[Model], rows: Sequence[int], values: tuple[float, float] | None
-) -> list[Extremes]:
+def _no_information() -> UnboundedRangeError:
+    return UnboundedRangeError("log PMI is 0 for every report: the data say nothing about each other")
+
+
+def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list[Extremes]:
     extremes = []
     for own, limit, peers in situations(model, rows):
         if not isinstance(own, HasScoreRange):
@@ -150,10 +153,10 @@ def _extremes(
     return extremes
 
 
-def situations(model: Model | Sequence[Model], rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
+def situations(model: Models, rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and limits) of a round.
 
-    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a peer of its own.
+    Peers of one model are one peer with all their rows, unless rows share an effect: then each is a separate peer.
     """
     shared_evidence(model)
     limits = [int(n) for n in rows]

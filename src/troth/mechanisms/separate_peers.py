@@ -1,8 +1,9 @@
 """Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are no single dataset.
 
 Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every provider,
-kind by kind in an order that does not depend on who comes first. Who leaves out c providers of a kind (itself, or its
-whole group) faces all draws of that kind but the last c: the right law, and the same draws for all who face the same.
+kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers of a kind
+(itself, or its group) faces all draws of that kind but the last c: the right distribution, and the same draws for all
+who face the same peers.
 """
 
 from __future__ import annotations
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 Places: TypeAlias = NDArray[np.intp]
 
 
+def design_keys(designs: Array) -> Array:
+    """Return a number for each design, the same for equal designs."""
+    return np.asarray(np.einsum("...q,q->...", designs, np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))))
+
+
 class SeparatePeers:
-    """The places at which providers' draws stand, kind by kind, and which of them each provider leaves out.
+    """The places of providers' draws, kind by kind, and which of them each provider leaves out.
 
     Parameters
     ----------
@@ -37,22 +43,21 @@ class SeparatePeers:
         leading, providers = this_round.statistics.shape[:-2], this_round.providers
         self._designs: list[tuple[SamplesStatistics, Array]] = []
         self._count = sum(len(members) for members, _ in classes.values())
-        # the last place of a provider's kind; whoever is not drawn here leaves out a further place, which is empty
+        # the last place of a provider's kind; a provider that is not drawn leaves out a further place, which is empty
         self._ends: Places = np.full((*leading, providers), self._count, dtype=np.intp)
         kinds = np.full((*leading, providers), -1, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
-            weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys
-            keys = np.broadcast_to(np.einsum("...q,q->...", designs, weights), (*leading, len(members)))
+            keys = np.broadcast_to(design_keys(designs), (*leading, len(members)))
             order = np.argsort(keys, axis=-1, kind="stable")
             ordered = np.take_along_axis(keys, order, axis=-1)
             last = np.ones(ordered.shape, dtype=bool)
             last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
             places = np.where(last, np.arange(len(members)), len(members))
             ends = start + np.flip(np.minimum.accumulate(np.flip(places, axis=-1), axis=-1), axis=-1)
-            found = np.empty(ends.shape, dtype=np.intp)
-            np.put_along_axis(found, order, ends, axis=-1)
-            self._ends[..., members] = kinds[..., members] = found
+            end_of_kind = np.empty(ends.shape, dtype=np.intp)
+            np.put_along_axis(end_of_kind, order, ends, axis=-1)
+            self._ends[..., members] = kinds[..., members] = end_of_kind
             spread = np.broadcast_to(designs, (*leading, *designs.shape[-2:]))
             self._designs.append((model, np.take_along_axis(spread, order[..., None], axis=-2)))
             start += len(members)
@@ -60,7 +65,7 @@ class SeparatePeers:
 
     def _by_group(self, kinds: Places, groups: list[object]) -> list[tuple[list[int], NDArray[np.bool_]]]:
         """Return each group's members and the places that they leave out, ``(..., place)``."""
-        found = []
+        left_out = []
         for label in dict.fromkeys(groups):
             members = [provider for provider, other in enumerate(groups) if other == label]
             out = np.zeros((*kinds.shape[:-1], self._count + 1), dtype=bool)
@@ -69,8 +74,8 @@ class SeparatePeers:
                 drawn = kinds[..., provider] >= 0
                 place = np.where(drawn, self._ends[..., provider] - same, self._count)
                 np.put_along_axis(out, place[..., None], True, axis=-1)
-            found.append((members, out))
-        return found
+            left_out.append((members, out))
+        return left_out
 
     def draw(self, rng: Generator, theta: Array) -> Array:
         """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``."""

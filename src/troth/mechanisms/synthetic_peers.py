@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Array, HasExpectedEvidence, Model, SamplesStatistics, has_independent_rows
+from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out, log_pmi
-from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise, with_sum
+from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
-from troth.mechanisms.rule import Rule
-from troth.mechanisms.score_range import ScoreRange
-from troth.mechanisms.separate_peers import SeparatePeers
+from troth.mechanisms.rule import Rule, delegated
+from troth.mechanisms.separate_peers import SeparatePeers, design_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,14 +29,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.separate_peers import Places
 
 _BLOCK = 1 << 22  # numbers drawn at a time
-_DRAWS = Whole(
-    "draws",
-    64,
-    "how many times peers are drawn; more draws make payments less random",
-    "Draws",
-    least=1,
-    most=1_000_000,
-)
+_MEANING = "how many times peers are drawn; more draws make payments less random"
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,7 @@ class SyntheticPeers(Rule):
     Parameters
     ----------
     draws
-        How many times peers are drawn; more draws make payments less random, not more truthful.
+        How many times peers are drawn. More draws make payments less random, not more truthful.
     divergence
         One of `troth.divergences`.
 
@@ -64,7 +56,7 @@ class SyntheticPeers(Rule):
     True
     """
 
-    draws: int = option(_DRAWS)
+    draws: int = option(Whole("draws", 64, _MEANING, "Draws", least=1, most=1_000_000))
     divergence: Divergence = option(DIVERGENCE, logistic)
 
     purpose = "one round, any model; draws with a committed seed"
@@ -75,22 +67,16 @@ class SyntheticPeers(Rule):
     truthful_if = ", in expectation over draws whose seed providers do not know"
     symmetric = True
     term_labels: ClassVar[Mapping[str, str]] = {"drawn_peers": "term of the drawn peers", "peers": "term of the peers"}
+    summed_terms = ("drawn_peers", "peers")
     score_formula = r"\text{score} = \underset{\text{draws}}{\text{mean}} \; " + score_formula("drawn peers")
+
+    strict = delegated("divergence", "strictly_convex")
+    scale = delegated("divergence", "scale")
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]
         """How many times peers are drawn."""
         return self.draws
-
-    @property
-    def strict(self) -> bool:  # type: ignore[override]
-        """As the divergence."""
-        return self.divergence.strictly_convex
-
-    @property
-    def scale(self) -> ScoreRange:
-        """The range of the divergence."""
-        return ScoreRange(self.divergence.low, self.divergence.high)
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
@@ -123,10 +109,6 @@ class SyntheticPeers(Rule):
         terms = {"drawn_peers": mismatched, "peers": matched}
         return Breakdown(normalise(score, f.low, f.high), log_pmi_with_peers, score, f.low, f.high, terms)
 
-    def score_step(self, figures: Figures, /) -> Step:
-        """Add both terms up."""
-        return with_sum(super().score_step(figures), figures, ("drawn_peers", "peers"))
-
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale: an empty report has log PMI 0 with everything."""
         return np.full(this_round.own.shape[:-1], self.divergence.empty_share)
@@ -134,13 +116,14 @@ class SyntheticPeers(Rule):
     def _draw(self, this_round: Round) -> Iterator[Array]:
         """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
         classes = _classes(this_round)
-        pooled = _peer_designs(
-            this_round, {model: who for model, who in classes.items() if has_independent_rows(model)}
-        )
-        apart = {model: who for model, who in classes.items() if not has_independent_rows(model)}
-        separate = SeparatePeers(
-            {model: (who, _designs(model, this_round, who)) for model, who in apart.items()}, this_round
-        )
+        pooled = {model: members for model, members in classes.items() if has_independent_rows(model)}
+        designs = _peer_designs(this_round, pooled)
+        apart = {
+            model: (members, _designs(model, this_round, members))
+            for model, members in classes.items()
+            if model not in pooled
+        }
+        separate = SeparatePeers(apart, this_round)
         assert this_round.rng is not None  # noqa: S101 (checked by the caller)
         leading = this_round.statistics.shape[:-2]
         block = max(1, _BLOCK // max(1, this_round.statistics.size))
@@ -148,26 +131,22 @@ class SyntheticPeers(Rule):
             size = min(block, self.draws - start)
             theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
             peers = np.zeros((size, *this_round.statistics.shape))
-            for model, design, which in pooled:
-                peers += np.take_along_axis(
-                    model.draw_statistics(this_round.rng, theta, design), which[None, ..., None], -2
-                )
+            for model, design, which in designs:
+                drawn = model.draw_statistics(this_round.rng, theta, design)
+                peers += np.take_along_axis(drawn, which[None, ..., None], axis=-2)
             yield peers + separate.draw(this_round.rng, theta) if apart else peers
 
 
 def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
-    classes: dict[Model, list[int]] = {}
-    for provider, model in enumerate(this_round.models):
-        classes.setdefault(model, []).append(provider)
-    drawable: dict[SamplesStatistics, list[int]] = {}
-    for model in sorted(classes, key=repr):
+    classes: dict[SamplesStatistics, list[int]] = {}
+    for model, members in sorted(this_round.providers_by_model.items(), key=lambda item: repr(item[0])):
         if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
             )
-        drawable[model] = classes[model]
-    return drawable
+        classes[model] = members
+    return classes
 
 
 def _peer_designs(
@@ -188,19 +167,18 @@ def _peer_designs(
 
 
 def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
-    if this_round.rows is not None and isinstance(model, HasExpectedEvidence):
-        try:
-            return model.design(this_round.statistics[..., members, :])
-        except MissingCapabilityError:
-            return model.plan(this_round.count_rows()[..., members])
-    return model.design(this_round.statistics[..., members, :])
+    try:
+        return model.design(this_round.statistics[..., members, :])
+    except MissingCapabilityError:
+        if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
+            raise
+        return model.plan(this_round.count_rows()[..., members])
 
 
 def _distinct(designs: Array) -> tuple[Array, Places]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     providers = designs.shape[-2]
-    weights = np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))  # equal designs have equal keys, whatever their place
-    keys = np.einsum("...q,q->...", designs, weights)
+    keys = design_keys(designs)
     order = np.argsort(keys, axis=-1, kind="stable")
     ordered = np.take_along_axis(keys, order, axis=-1)
     rank = np.cumsum(np.diff(ordered, axis=-1, prepend=-np.inf) != 0, axis=-1) - 1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.core.errors import DataError, ParameterError
+from troth.core.settings import parse_number
 from troth.core.support import as_floats
 
 if TYPE_CHECKING:
@@ -349,7 +350,7 @@ def nested_tuple(array: Array) -> tuple[Any, ...]:
 
 def _lines(text: str) -> list[list[int | float]]:
     lines = [line.strip() for line in re.split(r"[;\n]", text) if line.strip()]
-    return [[_number(cell) for cell in re.split(r"[,\s]+", line)] for line in lines]
+    return [[parse_number(cell) for cell in re.split(r"[,\s]+", line)] for line in lines]
 
 
 def _one_line(text: str) -> list[int | float]:
@@ -357,10 +358,3 @@ def _one_line(text: str) -> list[int | float]:
     if len(lines) != 1:
         raise ValueError("must be one line of numbers")
     return lines[0]
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no number") from None

@@ -1,7 +1,7 @@
 """What a provider may do with its data, one small class each.
 
 A `RowLie` says what it does to rows, and can be audited. A `SummaryLie` says what it does to a summary, and can be
-replayed on past days, whose rows may be long gone. Most are both. `Copy`, `Collude` and `Split` play a whole round. A
+replayed on past days, whose rows may be gone. Most are both. `Copy`, `Collude` and `Split` play a full round. A
 function ``lie(data, rng) -> data`` is a strategy too.
 """
 
@@ -13,16 +13,7 @@ from troth.audits.strategies.fabrications import (
     FabricateFromPrior,
     SendYesterday,
 )
-from troth.audits.strategies.strategy import (
-    Knowledge,
-    Lie,
-    Play,
-    RowLie,
-    Strategy,
-    SummaryLie,
-    Truthful,
-    as_strategy,
-)
+from troth.audits.strategies.strategy import Knowledge, Lie, Play, RowLie, Strategy, SummaryLie, Truthful, as_strategy
 from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
 from troth.core.contract import Model
 from troth.core.reductions import Reduction
@@ -93,7 +84,7 @@ def lies_for_model(model: Model) -> list[Strategy]:
 
 
 def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
-    """Return the known lies of a single provider that can be told in such summaries.
+    """Return the known lies of a single provider that work on summaries of a reduction.
 
     Examples
     --------

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Copy(Strategy):
-    """Report a peer's data instead of one's own."""
+    """Report a peer's data in place of the true data."""
 
-    def __str__(self) -> str:
-        return "copy a peer"
+    label = "copy a peer"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Send the next provider's report once more; it is taken to have as many rows."""
@@ -38,8 +37,7 @@ class Collude(Strategy):
     members: int = 2
     fake: RowLie = field(default_factory=FabricateFromPrior)
 
-    def __str__(self) -> str:
-        return f"{self.members} collude: {self.fake.name}"
+    label = "{members} collude: {fake.name}"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Give all members the same report."""
@@ -58,8 +56,7 @@ class Split(Strategy):
 
     accounts: int = 2
 
-    def __str__(self) -> str:
-        return f"split over {self.accounts} accounts"
+    label = "split over {accounts} accounts"
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Append accounts for all parts but the first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from troth.core.contract import Array, Generator, HasSummary, Model
 from troth.core.errors import ParameterError
 from troth.core.reductions import Counts, Moments
 
-if TYPE_CHECKING:
-    from troth.core.reductions import Reduction
-
 
 @dataclass(frozen=True)
 class Replicate(RowLie, SummaryLie):
@@ -24,12 +21,11 @@ class Replicate(RowLie, SummaryLie):
 
     times: int = 2
 
+    label = "replicate {times} times"
+
     def __post_init__(self) -> None:
         if self.times < 1 or self.times != int(self.times):
             raise ParameterError(f"Replicate: times must be a whole number of at least 1, not {self.times!r}")
-
-    def __str__(self) -> str:
-        return f"replicate {self.times} times"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Repeat the rows."""
@@ -58,19 +54,15 @@ class Withhold(RowLie, SummaryLie):
 
     share: float = 0.5
 
+    label = "withhold {share:.0%}"
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts | Moments))
+
     def __post_init__(self) -> None:
         check_share(self)
-
-    def __str__(self) -> str:
-        return f"withhold {self.share:.0%}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Report the first rows only."""
         return take_rows(model, data, 0, round(count_rows(model, data) * (1 - self.share)))
-
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Only counts and moments can be thinned."""
-        return isinstance(reduction, Counts | Moments)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Thin the summary."""
@@ -92,8 +84,7 @@ class Withhold(RowLie, SummaryLie):
 class Nothing(RowLie, SummaryLie):
     """Report no rows at all."""
 
-    def __str__(self) -> str:
-        return "report nothing"
+    label = "report nothing"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Drop every row."""

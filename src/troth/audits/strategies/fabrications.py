@@ -1,4 +1,4 @@
-"""Lies that send other data than one's own of the day: drawn from the model, or reports of other days."""
+"""Lies that send data from elsewhere: drawn from the model, or reports of other days."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from troth.core.contract import Array, SamplesPosterior
 from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
-    from troth.core.contract import Generator, Model
+    from troth.core.contract import Generator
 
 
 @dataclass(frozen=True)
 class FabricateFromPrior(RowLie):
     """Make data up: parameters from the prior, rows from the parameters."""
 
-    def __str__(self) -> str:
-        return "fabricate from the prior"
+    label = "fabricate from the prior"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw as many rows as there are."""
@@ -31,17 +30,15 @@ class FabricateFromPrior(RowLie):
 
 @dataclass(frozen=True)
 class FabricateFromPosterior(RowLie):
-    """Make up ``times`` as many rows as one has, from what one's own data say about the parameters."""
+    """Make up ``times`` as many rows as there are, from the posterior given the true data."""
 
     times: float = 1.0
+
+    suits_model = staticmethod(lambda model: isinstance(model, SamplesPosterior))
 
     def __str__(self) -> str:
         amount = "" if self.times == 1 else f"{self.times:g}× "
         return f"fabricate {amount}from own posterior"
-
-    def suits_model(self, model: Model) -> bool:
-        """Tell whether the model can draw from its posterior."""
-        return isinstance(model, SamplesPosterior)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Draw rows from the posterior predictive distribution."""
@@ -54,7 +51,7 @@ class FabricateFromPosterior(RowLie):
 
 @dataclass(frozen=True)
 class FabricateFromPast(SummaryLie):
-    """Send a report of another day: one's own, or anybody's."""
+    """Send a report of another day: the liar's, or anybody's."""
 
     anybody: bool = False
 
@@ -69,10 +66,9 @@ class FabricateFromPast(SummaryLie):
 
 @dataclass(frozen=True)
 class SendYesterday(SummaryLie):
-    """Send one's own previous report once more."""
+    """Send the liar's previous report once more."""
 
-    def __str__(self) -> str:
-        return "send yesterday's report"
+    label = "send yesterday's report"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Repeat the report before."""

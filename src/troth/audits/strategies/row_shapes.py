@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def explains_target(model: Any) -> bool:
-    """Tell whether data are features and target, ``(z, y)``; a model says so by ``explains_target``."""
+    """Whether data are features and target, ``(z, y)``; a model says so by ``explains_target``."""
     return bool(getattr(model, "explains_target", False))
 
 
@@ -49,7 +49,7 @@ def take_rows(model: Any, data: Any, start: int, stop: int) -> Any:
 
 
 def has_labels(model: Any) -> bool:
-    """Tell whether rows are labels, of which there are finitely many."""
+    """Whether rows are labels, of which there are finitely many."""
     return isinstance(model, HasSupport) and model.support.integer and bool(np.isfinite(model.support.high))
 
 

@@ -1,11 +1,11 @@
-"""What a strategy is: a report in place of the truth, made of rows where they are at hand, or of a summary."""
+"""What a strategy is: a report in place of the truth, made from rows or from a summary."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,12 @@ class Strategy:
     one report have a `play` of their own.
     """
 
+    label: ClassVar[str] = ""
+    """What it is called in tables, with its options in braces."""
+
+    def __str__(self) -> str:
+        return self.label.format(**vars(self)) if self.label else repr(self)
+
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Return the round in which provider ``liar`` lies and everybody else is honest.
 
@@ -60,8 +66,9 @@ class RowLie(Strategy):
         """Return the rows to report instead of ``data``."""
         raise NotImplementedError
 
-    def suits_model(self, model: Model) -> bool:  # noqa: ARG002
-        """Tell whether it makes sense for a model's rows."""
+    @staticmethod
+    def suits_model(model: Any) -> bool:  # noqa: ARG004
+        """Whether it makes sense for a model's rows."""
         return True
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
@@ -127,8 +134,9 @@ class SummaryLie(Strategy):
         """Return the summaries to report instead of ``knowledge.own``."""
         raise NotImplementedError
 
-    def suits_reduction(self, reduction: Reduction) -> bool:  # noqa: ARG002
-        """Tell whether it makes sense for such summaries."""
+    @staticmethod
+    def suits_reduction(reduction: Any) -> bool:  # noqa: ARG004
+        """Whether it makes sense for summaries of a reduction."""
         return True
 
 
@@ -136,8 +144,7 @@ class SummaryLie(Strategy):
 class Truthful(RowLie, SummaryLie):
     """Report the data."""
 
-    def __str__(self) -> str:
-        return "tell the truth"
+    label = "tell the truth"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Change nothing."""
@@ -168,9 +175,11 @@ Lie: TypeAlias = Strategy | Callable[[Any, Generator], Any]
 
 def as_strategy(lie: Lie) -> Strategy:
     """Return a strategy for a strategy or for a function."""
-    if not (isinstance(lie, Strategy) or callable(lie)):
+    if isinstance(lie, Strategy):
+        return lie
+    if not callable(lie):
         raise ParameterError(f"a lie is a strategy or a function lie(data, rng) -> data, not {lie!r}")
-    return lie if isinstance(lie, Strategy) else _Function(lie)
+    return _Function(lie)
 
 
 def statistics_of(model: Any, data: Any) -> Array:

@@ -68,7 +68,7 @@ def draw_rows(rng: Generator, counts: Array, wanted: Array) -> Array:
     drawn = np.zeros_like(left)
     remaining = left.sum(axis=-1)
     for code in range(left.shape[-1]):
-        others: NDArray[np.int64] = remaining - left[:, code]
-        drawn[:, code] = rng.hypergeometric(left[:, code], others, missing)
-        missing, remaining = missing - drawn[:, code], others
+        later_codes: NDArray[np.int64] = remaining - left[:, code]
+        drawn[:, code] = rng.hypergeometric(left[:, code], later_codes, missing)
+        missing, remaining = missing - drawn[:, code], later_codes
     return drawn.astype(np.float64)

@@ -24,8 +24,20 @@ from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments
 
 if TYPE_CHECKING:
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
+
+
+def has_sums(reduction: Reduction) -> bool:
+    """Whether summaries have sums of numbers."""
+    return isinstance(reduction, Moments) and reduction.linear
+
+
+def has_products(reduction: Reduction) -> bool:
+    """Whether summaries have products of several columns, around zero."""
+    if not isinstance(reduction, Moments):
+        return False
+    return reduction.columns > 1 and reduction.squares and not any(reduction.centre)
 
 
 @dataclass(frozen=True)
@@ -34,15 +46,12 @@ class Flip(RowLie, SummaryLie):
 
     share: float = 0.1
 
+    label = "flip {share:.0%}"
+    suits_model = staticmethod(has_labels)
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts))
+
     def __post_init__(self) -> None:
         check_share(self)
-
-    def __str__(self) -> str:
-        return f"flip {self.share:.0%}"
-
-    def suits_model(self, model: Model) -> bool:
-        """Only labels can be flipped."""
-        return has_labels(model)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add one to the labels of the first rows, around the corner."""
@@ -51,10 +60,6 @@ class Flip(RowLie, SummaryLie):
         reported = np.array(data)
         reported[..., :flipped] = (reported[..., :flipped] + 1) % labels
         return reported
-
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Only counts of labels can be flipped."""
-        return isinstance(reduction, Counts)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Move rows that are drawn without replacement to the next label, around the corner."""
@@ -68,12 +73,11 @@ class Perturb(RowLie):
 
     amount: float = 0.5
 
+    label = "perturb by {amount:g}"
+
     def __post_init__(self) -> None:
         if not self.amount > 0:
             raise ParameterError(f"Perturb: amount must be above 0, not {self.amount!r}")
-
-    def __str__(self) -> str:
-        return f"perturb by {self.amount:g}"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Blur values or answers."""
@@ -87,16 +91,13 @@ class Perturb(RowLie):
 
 @dataclass(frozen=True)
 class Shift(RowLie, SummaryLie):
-    """Move all values, or answers, by some standard deviations: of one's own rows, or of one's own daily means."""
+    """Move all values, or answers, by a number of standard deviations: of the rows, or of the liar's daily means."""
 
     by: float = 1.0
 
-    def __str__(self) -> str:
-        return f"shift by {self.by:g} sd"
-
-    def suits_model(self, model: Model) -> bool:
-        """Only numbers can be shifted."""
-        return not has_labels(model)
+    label = "shift by {by:g} sd"
+    suits_model = staticmethod(lambda model: not has_labels(model))
+    suits_reduction = staticmethod(has_sums)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add a constant."""
@@ -106,10 +107,6 @@ class Shift(RowLie, SummaryLie):
         moved = values + self.by * values.std(axis=row_axis(model), keepdims=True)
         return with_values(model, data, admissible(model, moved))
 
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Only sums of numbers can be shifted."""
-        return isinstance(reduction, Moments) and reduction.linear
-
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Add a constant to every value."""
         mean = rates(knowledge.own, knowledge.reduction)
@@ -118,18 +115,17 @@ class Shift(RowLie, SummaryLie):
 
 @dataclass(frozen=True)
 class ShrinkToMean(SummaryLie):
-    """Move the day's mean towards one's own mean of other days; below zero, away from it."""
+    """Move the day's mean towards the liar's mean of other days; an amount below zero moves it away."""
 
     amount: float = 0.5
+
+    # regressions have no mean to move to
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
 
     def __str__(self) -> str:
         if self.amount == 1:
             return "report the usual mean"
         return f"shrink {self.amount:.0%} to the mean" if self.amount > 0 else f"exaggerate by {-self.amount:.0%}"
-
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Leave out regressions, which have no mean to move to."""
-        return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.linear)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Keep the number of rows, and change their mean."""
@@ -143,23 +139,14 @@ class ScaleAnswers(RowLie, SummaryLie):
 
     factor: float = 1.5
 
-    def __str__(self) -> str:
-        return f"multiply answers by {self.factor:g}"
-
-    def suits_model(self, model: Model) -> bool:
-        """Only regressions have answers."""
-        return explains_target(model)
+    label = "multiply answers by {factor:g}"
+    suits_model = staticmethod(explains_target)
+    suits_reduction = staticmethod(has_products)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Multiply the answers."""
         z, y = _features_and_answers(self, model, data)
         return z, self.factor * y
-
-    def suits_reduction(self, reduction: Reduction) -> bool:
-        """Tell whether there are products of several columns, around zero."""
-        if not isinstance(reduction, Moments):
-            return False
-        return reduction.columns > 1 and reduction.squares and not any(reduction.centre)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Multiply the last sum, and the last row and column of the products."""
@@ -174,12 +161,8 @@ class ScaleAnswers(RowLie, SummaryLie):
 class ShuffleLabels(RowLie):
     """Pair each row's features with another row's answer."""
 
-    def __str__(self) -> str:
-        return "shuffle labels"
-
-    def suits_model(self, model: Model) -> bool:
-        """Only regressions have answers."""
-        return explains_target(model)
+    label = "shuffle labels"
+    suits_model = staticmethod(explains_target)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:
         """Permute the answers."""
@@ -189,10 +172,9 @@ class ShuffleLabels(RowLie):
 
 @dataclass(frozen=True)
 class Pander(RowLie):
-    """Report what will look agreeable: the majority label, one's own mean, or one's own fitted values, in every row."""
+    """Report what will look agreeable in every row: the majority label, the mean, or the fitted values."""
 
-    def __str__(self) -> str:
-        return "pander"
+    label = "pander"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Replace every row by the fit of all."""

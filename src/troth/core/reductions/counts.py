@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.support import Array, Support
+from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -69,7 +69,7 @@ class Counts:
     def check(
         self,
         summary: Array,
-        values: tuple[float, float] | None = None,  # noqa: ARG002
+        values: Bounds | None = None,  # noqa: ARG002
         constant: Collection[int] = (),  # noqa: ARG002
         /,
     ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.support import Array, Support
+from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -150,9 +150,7 @@ class Moments:
         total[0, 1:] = total[1:, 0] = summary[1 : d + 1]
         return total
 
-    def check(
-        self, summary: Array, values: tuple[float, float] | None = None, constant: Collection[int] = (), /
-    ) -> None:
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have; declared values bound all columns but constant ones."""
         n = float(summary[0])
         if n < 0 or n != np.floor(n):
@@ -165,7 +163,7 @@ class Moments:
             self._check_squares(n, self.matrix(summary))
             self._check_reach(n, self.magnitudes(summary), values, constant)
 
-    def _check_sums(self, n: float, totals: Array, values: tuple[float, float] | None) -> None:
+    def _check_sums(self, n: float, totals: Array, values: Bounds | None) -> None:
         low, high = self.support.low, self.support.high
         if values is not None:
             low, high = max(low, values[0]), min(high, values[1])
@@ -181,9 +179,7 @@ class Moments:
             if self.support.integer and total != np.floor(total):
                 raise DataError(f"the sum of column {column} is {total:.12g}, but whole numbers add up to a whole one")
 
-    def _check_reach(
-        self, n: float, squares: Array, values: tuple[float, float] | None, constant: Collection[int]
-    ) -> None:
+    def _check_reach(self, n: float, squares: Array, values: Bounds | None, constant: Collection[int]) -> None:
         """Refuse squares that a constant 1, or values within declared bounds, cannot have."""
         for column, (square, centre) in enumerate(zip(squares, self.centre, strict=True)):
             if column in constant and square != n:

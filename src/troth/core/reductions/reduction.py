@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from troth.core.support import Array, Support
+    from troth.core.support import Array, Bounds, Support
 
 
 @runtime_checkable
@@ -20,69 +20,52 @@ class Reduction(Protocol):
     @property
     def columns(self) -> int:
         """How many columns a row has."""
-        ...
 
     @property
     def width(self) -> int:
         """How many numbers a summary has."""
-        ...
 
     @property
     def support(self) -> Support:
         """The values that an entry of a row may take."""
-        ...
 
     @property
     def labels(self) -> int | None:
         """How many different codes a column holds, or None if it holds numbers."""
-        ...
 
     @property
     def batch_columns(self) -> int:
         """How many columns of a batch are multiplied with each other, 1 where they are only counted or added."""
-        ...
 
     def of_rows(self, table: Array, /) -> Array:
         """Reduce a table ``(row, column)`` to a summary."""
-        ...
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Reduce a batch by code: ``(size, width)`` summaries of rows that belong to codes 0 … size−1."""
-        ...
 
     def rows(self, summary: Array, /) -> Array:
         """Count the rows behind a summary."""
-        ...
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the entries that show whether any value was not finite, or too large to add up."""
-        ...
 
-    def check(
-        self, summary: Array, values: tuple[float, float] | None = None, constant: Collection[int] = (), /
-    ) -> None:
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have; declared values bound all columns but constant ones, which are 1."""
-        ...
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
         """Return Ibis aggregates of columns, by name; ``labels`` are what the codes 0, 1, … are called in the table."""
-        ...
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
         """Return the summary of ``rows`` rows from the values of those aggregates."""
-        ...
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:
         """Return what ``wanted`` would have made of the same rows.
 
-        Raises `DataError` if that cannot be told, such as squares that were never added up.
+        Raises `DataError` if it cannot be known, such as squares that were never added up.
         """
-        ...
 
     def pack(self, summaries: Array, /) -> Array:
         """Return summaries without entries that follow from others, to send them from one process to another."""
-        ...
 
     def unpack(self, packed: Array, /) -> Array:
         """Return the summaries that were packed."""
-        ...

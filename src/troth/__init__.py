@@ -75,70 +75,28 @@ if TYPE_CHECKING:
     from troth.results.pay import verify as verify
     from troth.results.result import Result as Result
 
-# Names are found when they are used, so that `import troth` costs nothing.
+# Modules are imported when one of their names is used, so that `import troth` is fast.
 _HOMES = {
-    "troth.audits": (
-        "Audit",
-        "BestResponse",
-        "Comparison",
-        "Finding",
-        "audit",
-        "best_response",
-        "compare",
-        "rivals",
-        "strategies",
-    ),
-    "troth.campaigns.ledger": ("LedgerError",),
-    "troth.results.pay": ("pay", "verify"),
-    "troth.results.result": ("Result",),
-    "troth.core.settings": ("CampaignError",),
-    "troth.campaigns.seed": ("Secret",),
-    "troth.campaigns.terms": ("Campaign",),
-    "troth.certificates": (
-        "Certificate",
-        "Claim",
-        "Fit",
-        "NearDuplicates",
-        "certify",
-        "check_fit",
-        "find_near_duplicates",
-    ),
-    "troth.core.errors": (
-        "DataError",
-        "IncompatibleModelsError",
-        "LawBrokenError",
-        "MissingCapabilityError",
-        "ParameterError",
-        "ScoreOutOfRangeError",
-        "TrothError",
-        "UnboundedRangeError",
-        "UnequalSizesError",
-    ),
-    "troth.history": ("Backtest", "History", "ModelComparison", "backtest", "compare_models"),
-    "troth.history.learn": ("fit",),
-    "troth.core.information": ("Information", "leave_one_out", "log_pmi", "mutual_information", "peer_log_pmi"),
-    "troth.core.laws": ("check_model",),
-    "troth.mechanisms": (
-        "Bonded",
-        "Breakdown",
-        "Brier",
-        "LogPmiRule",
-        "MultiDay",
-        "OneTime",
-        "Round",
-        "Rule",
-        "ScoreRange",
-        "SyntheticPeers",
-        "clipped_range",
-        "exact_range",
-        "group_weights",
-        "paper_range",
-        "divergences",
-    ),
-    "troth.core.contract": ("Model", "combine"),
-    "troth.core.support": ("Support",),
+    "troth.audits": "Audit BestResponse Comparison Finding audit best_response compare rivals strategies",
+    "troth.campaigns.ledger": "LedgerError",
+    "troth.campaigns.seed": "Secret",
+    "troth.campaigns.terms": "Campaign",
+    "troth.certificates": "Certificate Claim Fit NearDuplicates certify check_fit find_near_duplicates",
+    "troth.core.contract": "Model combine",
+    "troth.core.errors": "DataError IncompatibleModelsError LawBrokenError MissingCapabilityError ParameterError "
+    "ScoreOutOfRangeError TrothError UnboundedRangeError UnequalSizesError",
+    "troth.core.information": "Information leave_one_out log_pmi mutual_information peer_log_pmi",
+    "troth.core.laws": "check_model",
+    "troth.core.settings": "CampaignError",
+    "troth.core.support": "Support",
+    "troth.history": "Backtest History ModelComparison backtest compare_models",
+    "troth.history.learn": "fit",
+    "troth.mechanisms": "Bonded Breakdown Brier LogPmiRule MultiDay OneTime Round Rule ScoreRange SyntheticPeers "
+    "clipped_range divergences exact_range group_weights paper_range",
+    "troth.results.pay": "pay verify",
+    "troth.results.result": "Result",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _MODULES = ("history", "models")
 
 __all__ = [*_HOME_OF, *_MODULES, "__version__"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from math import isfinite
 from typing import Any
 
@@ -20,7 +21,12 @@ def canonical(plain: Any) -> bytes:
     try:
         return _WRITE(plain).encode()
     except ValueError:
-        return _WRITE(_finite(plain)).encode()
+        return _WRITE(finite(plain)).encode()
+
+
+def digest(plain: Any) -> str:
+    """Return the SHA-256 digest of plain data."""
+    return "sha256:" + sha256(canonical(plain)).hexdigest()
 
 
 def as_number(value: Any) -> float | None:
@@ -28,16 +34,17 @@ def as_number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return value
+def finite(plain: Any) -> Any:
+    """Return plain data as JSON has it: numbers that are not finite become text."""
+    if isinstance(plain, float) and not isfinite(plain):
+        return str(plain)
+    if isinstance(plain, dict):
+        return {key: finite(entry) for key, entry in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [finite(entry) for entry in plain]
+    return plain
 
 
 def as_json(plain: Any) -> str:
     """Return plain data as JSON for people and programs to read."""
-    return json.dumps(_finite(plain), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(finite(plain), indent=2, ensure_ascii=False, allow_nan=False, default=str)

@@ -28,9 +28,8 @@ class Setting:
     reduced: bool = False
 
     def __str__(self) -> str:
-        sizes = (
-            f"{min(self.rows):,}" if min(self.rows) == max(self.rows) else f"{min(self.rows):,} to {max(self.rows):,}"
-        )
+        least, most = min(self.rows), max(self.rows)
+        sizes = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         smaller = " (a smaller setting than the campaign's, to be quick)" if self.reduced else ""
         return f"{len(self.names)} providers with {sizes} rows{smaller}"
 
@@ -39,31 +38,26 @@ def setting_of(
     campaign: Campaign, reports: Sequence[Report], providers: int | None = None, rows: int | None = None
 ) -> Setting:
     """Return the sizes of a campaign: those of its reports, or those that are asked for."""
-    first: dict[str, int] = {}
-    for report in reports:
-        first.setdefault(report.provider, report.rows)
-    if not first and (providers is None or rows is None):
+    sizes = {report.provider: report.rows for report in reversed(reports)}
+    names = list(dict.fromkeys(report.provider for report in reports))
+    if not names and (providers is None or rows is None):
         if campaign.rows is None or not campaign.providers:
             raise DataError("there are no reports to take sizes from: say how many providers and rows")
-        first = dict.fromkeys(campaign.providers, campaign.rows)
-    names = (
-        list(first)
-        if providers is None
-        else (list(first) + [f"provider {i + 1}" for i in range(providers)])[:providers]
-    )
-    counts = [first.get(name, rows or 1) if rows is None else rows for name in names]
+        names, sizes = list(campaign.providers), dict.fromkeys(campaign.providers, campaign.rows)
+    if providers is not None:
+        names = [*names, *(f"provider {i + 1}" for i in range(providers))][:providers]
     if len(names) < 2:
         raise DataError("there must be at least two providers")
-    return Setting(tuple(names), tuple(counts))
+    return Setting(tuple(names), tuple(sizes.get(name, 1) if rows is None else rows for name in names))
 
 
 def reduced(setting: Setting) -> Setting:
     """Return a setting that is quick to simulate: some of the providers, evenly chosen, with some of their rows."""
     step = max(1, len(setting.names) / MOST_PROVIDERS)
-    some = [int(i * step) for i in range(min(len(setting.names), MOST_PROVIDERS))]
-    rows = tuple(min(setting.rows[i], MOST_ROWS) for i in some)
-    smaller = len(some) < len(setting.names) or rows != tuple(setting.rows[i] for i in some)
-    return Setting(tuple(setting.names[i] for i in some), rows, smaller)
+    places = [int(i * step) for i in range(min(len(setting.names), MOST_PROVIDERS))]
+    names = tuple(setting.names[i] for i in places)
+    rows = tuple(min(setting.rows[i], MOST_ROWS) for i in places)
+    return Setting(names, rows, reduced=(names, rows) != (setting.names, setting.rows))
 
 
 def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:

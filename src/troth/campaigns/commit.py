@@ -13,7 +13,7 @@ DAILY_ROUNDS = 4096
 
 
 def commit(path: str | Path) -> str:
-    """Draw a secret, keep it beside the campaign file, write its hash into the file, and return that.
+    """Draw a secret, keep it beside the campaign file, write its hash into the file, and return the hash.
 
     Raises
     ------

@@ -29,7 +29,10 @@ def describe_campaign(
     terms: Mapping[str, Mapping[str, Any]],
 ) -> Campaign:
     """Return the campaign that pays for data with a model and a rule, on the terms of the other tables."""
-    tables = {name: _table(name, table) for name, table in plain_copy(dict(terms)).items()}
+    tables: dict[str, dict[str, Any]] = plain_copy(dict(terms))
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise ParameterError(f"terms: [{name}] must be a table of settings, not {table!r}")
     campaign = tables.setdefault("campaign", {})
     campaign.setdefault("name", "campaign")
     if day is not None and "days" not in campaign:
@@ -54,12 +57,6 @@ def describe_campaign(
                 raise ParameterError(f"terms: [{name}] {key} is given twice; leave it out here")
         tables[name] = {**table, **tables.get(name, {})}
     return Campaign.from_dict(tables, model=own_model, rule=own_rule)
-
-
-def _table(name: str, table: Any) -> dict[str, Any]:
-    if not isinstance(table, dict):
-        raise ParameterError(f"terms: [{name}] must be a table of settings, not {table!r}")
-    return table
 
 
 def _columns(
@@ -90,8 +87,7 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
     if not isinstance(model, Family):
         if "providers" in table:
             raise ParameterError(
-                "terms: [model.providers] is for the families of troth.models; make your custom model one of all "
-                "providers"
+                "terms: [model.providers] is for the families of troth.models; a custom model is for all providers"
             )
         return {"columns": columns}
     described = model.to_dict()
@@ -99,8 +95,8 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
         raise ParameterError("give models as they are, not as troth.combine made them; pay combines them itself")
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
-            own = other.to_dict()
-            table["providers"][name] = {key: own[key] for key in own if own[key] != described.get(key)}
+            settings = other.to_dict().items()
+            table["providers"][name] = {key: value for key, value in settings if value != described.get(key)}
     if model.explains_target and "target" not in table:
         *columns, target = columns
         return {"columns": columns, "target": target, **described}

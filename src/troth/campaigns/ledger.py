@@ -49,8 +49,8 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """Hash of the last line, the closing one included: it stands for the whole ledger."""
-        return _sealed(canonical(self._end()), self._head)[1]
+        """Hash of the last line, the closing one included: it identifies the ledger."""
+        return _hash_of(self._closing_line())
 
     @property
     def lines(self) -> tuple[bytes, ...]:
@@ -60,8 +60,7 @@ class Ledger:
     def append(self, entry: dict[str, Any]) -> None:
         """Add an entry."""
         body = canonical(entry)
-        plain = json.loads(body)
-        self._add(plain, _sealed(body, self._head)[0])
+        self._add(json.loads(body), _sealed(body, self._head))
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         """Return the entries of a kind."""
@@ -69,7 +68,7 @@ class Ledger:
 
     def to_bytes(self) -> bytes:
         """Spell out all lines, and the closing one."""
-        return b"".join([*self._lines, _sealed(canonical(self._end()), self._head)[0]])
+        return b"".join([*self._lines, self._closing_line()])
 
     @classmethod
     def from_bytes(cls, raw: bytes, place: str = "ledger") -> Ledger:
@@ -85,7 +84,7 @@ class Ledger:
             if last != (number == len(lines)):
                 what = "the closing line is missing: lines were removed" if not last else "lines follow the closing one"
                 raise LedgerError(f"{where}: {what}")
-            if last and plain != ledger._end():
+            if last and plain != _end(number - 1):
                 raise LedgerError(f"{where}: it counts {plain.get('lines')} lines, and there are {number - 1}")
             if _spelled(plain, ledger._head) != line + b"\n":
                 raise LedgerError(
@@ -98,19 +97,18 @@ class Ledger:
 
     @classmethod
     def from_lines(cls, lines: Sequence[bytes], place: str = "ledger") -> Ledger:
-        """Read a ledger that is kept line by line, without the closing one, and check every byte of it."""
-        last = lines[-1][-67:-3].decode(errors="replace") if lines else _START
-        end = {"entry": "end", "lines": len(lines)}
-        return cls.from_bytes(b"".join([*lines, _sealed(canonical(end), last)[0]]), place)
+        """Read a ledger that is stored line by line, without the closing one, and check every byte of it."""
+        closing = _sealed(canonical(_end(len(lines))), _hash_of(lines[-1]) if lines else _START)
+        return cls.from_bytes(b"".join([*lines, closing]), place)
 
     def _add(self, plain: dict[str, Any], line: bytes) -> None:
         self.entries.append(plain)
         self._lines.append(line)
-        self._head = line[-67:-3].decode()
+        self._head = _hash_of(line)
         self._of.setdefault(str(plain.get("entry")), []).append(plain)
 
-    def _end(self) -> dict[str, Any]:
-        return {"entry": "end", "lines": len(self.entries)}
+    def _closing_line(self) -> bytes:
+        return _sealed(canonical(_end(len(self.entries))), self._head)
 
 
 def read_ledger(path: str | Path) -> Ledger:
@@ -124,9 +122,9 @@ def read_ledger(path: str | Path) -> Ledger:
         raise LedgerError(f"{path.name}: cannot be read: {error.strerror}") from None
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(name: str | Path, content: bytes) -> Path:
     """Write a file so that it is always either the old one or the new one, even if the power fails."""
-    path = path.resolve()  # what a link points to is written, not the link
+    path = Path(name).resolve()  # what a link points to is written, not the link
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -147,17 +145,18 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+    return Path(name)
 
 
 def sweep(path: Path) -> None:
     """Remove what an interrupted run left behind while writing this file; only while holding the lock."""
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
-        left.unlink(missing_ok=True)
+    for temporary in path.parent.glob(f".{path.name}.*.tmp"):
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file or folder for oneself: two runs on it take turns. The lock dies with its process."""
+    """Lock a file or folder: two runs on it take turns. The lock ends with its process."""
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -166,16 +165,24 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _sealed(body: bytes, previous: str) -> tuple[bytes, str]:
-    """Return a line and its hash: what was entered, then the hash before it, then the hash of both."""
+def _end(lines: int) -> dict[str, Any]:
+    return {"entry": "end", "lines": lines}
+
+
+def _hash_of(line: bytes) -> str:
+    return line[-67:-3].decode(errors="replace")
+
+
+def _sealed(body: bytes, previous: str) -> bytes:
+    """Return a line: an entry, then the hash before it, then the hash of both."""
     digest = sha256(previous.encode() + b"\n" + body).hexdigest()
-    return body[:-1] + f',"previous":"{previous}","hash":"{digest}"}}\n'.encode(), digest
+    return body[:-1] + f',"previous":"{previous}","hash":"{digest}"}}\n'.encode()
 
 
 def _spelled(plain: dict[str, Any], previous: str) -> bytes | None:
     """Return the line that an entry should have, or None if it cannot be written."""
     try:
-        return _sealed(canonical(plain), previous)[0]
+        return _sealed(canonical(plain), previous)
     except ValueError:  # characters that UTF-8 does not have
         return None
 

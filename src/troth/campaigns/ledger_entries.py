@@ -1,61 +1,50 @@
-"""The entries of a ledger: how reports and payments are written, and how they are read back.
-
-A ledger names its format in its first line, and a reader is chosen by it.
-"""
+"""The entries of a ledger: how reports and payments are written, and how they are read back."""
 
 from __future__ import annotations
 
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.canonical_json import as_number, canonical
+from troth.campaigns.canonical_json import as_number, digest
 from troth.campaigns.ledger import LedgerError
 from troth.campaigns.money import to_minor
 from troth.campaigns.settle import Payment
 from troth.data.request import Day, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
 
 FORMAT = 2
-"""The format that is written."""
+"""The format of a ledger, which its first line names."""
 
 _MONEY = ("cap", "payment", "deposit")
 
 
-class Reader(NamedTuple):
-    """How the entries of one format are read."""
-
-    report: Callable[[dict[str, Any]], Report]
-    payment: Callable[[Campaign, dict[str, Any]], Payment]
-
-
-def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
-    """Return the reader of a ledger's format."""
+def check_format(ledger: Ledger, place: str = "ledger") -> None:
+    """Refuse a ledger that is of no campaign, or in another format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is no ledger of a campaign")
     number = first.get("format")
-    if isinstance(number, bool) or number not in READERS:
-        known = " or ".join(map(str, READERS))
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {known}")
-    return READERS[number]
+    if isinstance(number, bool) or number != FORMAT:
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {FORMAT}")
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
-    """Read all reports back from the ledger."""
-    entries = ledger.of("report")
-    return [reader_of(ledger).report(entry) for entry in entries] if entries else []
-
-
-def read_payment(campaign: Campaign, ledger: Ledger, entry: dict[str, Any]) -> Payment:
-    """Read a payment back from the ledger."""
-    return reader_of(ledger).payment(campaign, entry)
+    """Read all reports back from the ledger: payments are made of what was recorded."""
+    return [
+        Report(
+            entry["provider"],
+            entry["day"],
+            entry["rows"],
+            np.array([float(value) for value in entry["summary"]]),
+            entry.get("source", ""),
+            entry.get("data_digest"),
+        )
+        for entry in ledger.of("report")
+    ]
 
 
 def report_entry(report: Report) -> dict[str, Any]:
@@ -66,11 +55,8 @@ def report_entry(report: Report) -> dict[str, Any]:
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    entry = {"entry": "report", **core, "digest": "sha256:" + sha256(canonical(core)).hexdigest()}
-    entry["source"] = report.source
-    if report.data_digest is not None:
-        entry["data_digest"] = report.data_digest
-    return entry
+    own = {} if report.data_digest is None else {"data_digest": report.data_digest}
+    return {"entry": "report", **core, "digest": digest(core), "source": report.source, **own}
 
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
@@ -83,28 +69,18 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
     return {"entry": "payment", "day": day, **plain}
 
 
-def _read_report(entry: dict[str, Any]) -> Report:
-    """Read a report: payments are made of what was recorded."""
-    summary = np.array([float(value) for value in entry["summary"]])
-    return Report(
-        entry["provider"], entry["day"], entry["rows"], summary, entry.get("source", ""), entry.get("data_digest")
-    )
-
-
-def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
-    """Read a payment, money as minor units."""
+def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+    """Read a payment back from the ledger, money as minor units."""
 
     def minor(text: str) -> int:
         sign = -1 if text.startswith("-") else 1
         return sign * to_minor(text.lstrip("-"), campaign.decimals)
 
+    numbers: dict[str, Any] = {name: as_number(entry[name]) for name in ("log_pmi", "score", "low", "high")}
     return Payment(
         provider=entry["provider"],
         rows=entry["rows"],
-        log_pmi=as_number(entry["log_pmi"]),
-        score=as_number(entry["score"]),
-        low=as_number(entry["low"]),
-        high=as_number(entry["high"]),
+        **numbers,
         terms={term: float(value) for term, value in entry["terms"].items()},
         share=float(entry["share"]),
         empty_share=float(entry["empty_share"]),
@@ -113,7 +89,3 @@ def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
         deposit=minor(entry.get("deposit", "0")),
         note=entry["note"],
     )
-
-
-READERS = {FORMAT: Reader(_read_report, _read_payment)}
-"""Readers by format."""

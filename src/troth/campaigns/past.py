@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.canonical_json import canonical
-from troth.campaigns.terms import Campaign, beside
+from troth.campaigns.canonical_json import digest
+from troth.campaigns.terms import TABLES, Campaign, beside
 from troth.campaigns.toml import to_toml
-from troth.core.contract import HasReduction, Model, combine
+from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.core.settings import closest, plain_copy
@@ -86,8 +85,7 @@ def read_history(
 
 def history_digest(history: History) -> str:
     """Return the digest of a history: of everybody's sums on every day."""
-    plain = [list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()]
-    return "sha256:" + sha256(canonical(plain)).hexdigest()
+    return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
 
 
 def fit_campaign(campaign: Campaign, history: History, family: str | None = None, **options: Any) -> Fitted:
@@ -132,11 +130,8 @@ def fitted_text(
     named = {"source": source, "provider": provider, "day": day}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
     Campaign.from_dict(plain)
-    ordered = {
-        name: plain[name] for name in ("campaign", "model", "history", "mechanism", "data", "limits") if name in plain
-    }
     head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
-    return head + to_toml({**ordered, **{name: table for name, table in plain.items() if name not in ordered}})
+    return head + to_toml({name: plain[name] for name in TABLES if name in plain})
 
 
 def backtest_campaign(
@@ -152,11 +147,11 @@ def backtest_campaign(
     """Replay the known lies on past days, under models that never saw them, and recommend a model.
 
     Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
-    not learnt from a history is a candidate as it stands.
+    not learnt from a history is a candidate without any change.
     """
     candidates: dict[str, Any] = {}
     if campaign.history is None:
-        candidates[AS_DECLARED] = _fixed(campaign, history)
+        candidates[AS_DECLARED] = campaign.models_for(history.providers)
     own = type(campaign.model)
     settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
@@ -164,9 +159,13 @@ def backtest_campaign(
     candidates |= candidates_for(history.reduction, **settings)
     if issubclass(own, Family) and not own.suits_reduction(history.reduction):
         candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own.__name__)
+
+    def rule_for(models: Any) -> Rule:
+        return campaign.rule_for(models if isinstance(models, Model) else list(models), len(history.providers))
+
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
-    return compare_models(history, candidates, _payer(campaign, history), folds=folds, seed=seed, **options)
+    return compare_models(history, candidates, rule_for, folds=folds, seed=seed, **options)
 
 
 def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:
@@ -175,37 +174,22 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
     if source is None:
         return None
     named = campaign.history or {}
-    sources = beside(campaign, source)
-    history = read_history(campaign, sources, provider=named.get("provider"), day=named.get("day"), watch=watch)
-    if campaign.history is not None and campaign.history.get("digest") not in (None, history_digest(history)):
+    columns = {"provider": named.get("provider"), "day": named.get("day")}
+    history = read_history(campaign, beside(campaign, source), **columns, watch=watch)
+    if named.get("digest") not in (None, history_digest(history)):
         raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit anew")
     return history
 
 
-def _payer(campaign: Campaign, history: History) -> Callable[[Any], Rule]:
-    def make(models: Any) -> Rule:
-        several = models if isinstance(models, Model) else list(models)
-        return campaign.rule_for(several, len(history.providers))
-
-    return make
-
-
-def _fixed(campaign: Campaign, history: History) -> Any:
-    if not campaign.provider_models:
-        return campaign.model
-    return combine([campaign.model, *(campaign.model_of(name) for name in history.providers)])[1:]
-
-
 def _family(campaign: Campaign, family: str | None) -> type[Family]:
-    if family is None:
-        return default_family(history_sums(campaign)) or _own_family(campaign)
-    name = closest(family, tuple(FAMILIES))
-    if name is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    return FAMILIES[name]
-
-
-def _own_family(campaign: Campaign) -> type[Family]:
+    if family is not None:
+        name = closest(family, tuple(FAMILIES))
+        if name is None:
+            raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+        return FAMILIES[name]
+    default = default_family(history_sums(campaign))
+    if default is not None:
+        return default
     if not isinstance(campaign.model, Family):
         raise ParameterError(f"{type(campaign.model).__name__} does not say how it is fitted to past days")
     return type(campaign.model)

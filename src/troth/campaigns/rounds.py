@@ -18,10 +18,10 @@ import numpy as np
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import FORMAT, payment_entry, recorded_reports, report_entry
 from troth.campaigns.seed import Secret, draw_secret
-from troth.campaigns.settle import settle
+from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.data.read import days_of
+from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def pay_rounds(
     reports
         All reports that are in, those that were paid before included.
     final
-        Say that no day follows the last one.
+        Whether no day follows the last one.
     secret
         What the campaign is committed to, for rules that draw.
     watch
@@ -65,11 +65,12 @@ def pay_rounds(
     campaign.check_providers(sorted({report.provider for report in every}))
     check_limits(campaign, every)
     for report in reports:
-        _refuse_impossible(campaign, report)
-    by_day: dict[Day, list[Report]] = {}
-    for report in sorted(every, key=lambda report: report.provider):
-        by_day.setdefault(report.day, []).append(report)
-    days = days_of(every)
+        try:
+            check_possible(campaign, report)
+        except DataError as error:
+            raise DataError(f"provider {report.provider!r}: {error}") from None
+    by_day = reports_by_day(sorted(every, key=lambda report: report.provider))
+    days = list(by_day)
     check_kinds(days)
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
@@ -122,16 +123,14 @@ def write_round(
             known[report.key] = report
             ledger.append(report_entry(report))
     payments = settle(campaign, reports, following, seed)
-    day, number = reports[0].day, len(ledger.of("round")) + 1
+    place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
-    following_day = following[0].day if following else None
-    head = {"entry": "round", "day": day, "number": number, "budget": campaign.text(budget), "seed": seed}
-    ledger.append({**head, "next": following_day, **stamp})
+    next_day = following[0].day if following else None
+    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), "seed": seed, "next": next_day, **stamp})
     for payment in payments:
-        ledger.append(payment_entry(campaign, day, payment))
+        ledger.append(payment_entry(campaign, reports[0].day, payment))
     total = sum(payment.payment for payment in payments)
-    close = {"entry": "close", "day": day, "number": number}
-    ledger.append({**close, "paid": campaign.text(total), "left": campaign.text(budget - total)})
+    ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(budget - total)})
 
 
 def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
@@ -145,22 +144,21 @@ def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
 
 
 def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
-    """Refuse data that differ from what was recorded: what was used once stands, and need not be sent again."""
+    """Refuse data that differ from what was recorded; what was recorded need not be sent again."""
     days = {day for _, day in known}
     for new in reports:
         old = known.get(new.key)
-        who = f"provider {new.provider!r}" + ("" if new.day is None else f", day {new.day}")
         state = "paid for" if new.day in paid else "used for payments"
-        if old is None and new.day in days:
-            raise DataError(
-                f"{who}: this report came after the others were {state}; remove it, or start a new campaign"
-            )
         if old is None:
+            if new.day in days:
+                raise DataError(
+                    f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
+                )
             continue
         scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
         if old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale):
             raise DataError(
-                f"{who}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
+                f"{new}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
                 "restore them, or start a new campaign"
             )
 
@@ -168,20 +166,10 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
 def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
     """Refuse reports without rows, or with more than the campaign allows."""
     for report in reports:
-        where = "" if report.day is None else f", day {report.day}"
         if report.rows < 1:
-            raise DataError(f"provider {report.provider!r}{where}: the report has no rows")
+            raise DataError(f"{report}: the report has no rows")
         if campaign.rows is not None and report.rows > campaign.rows:
-            raise DataError(
-                f"provider {report.provider!r}{where}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}"
-            )
-
-
-def _refuse_impossible(campaign: Campaign, report: Report) -> None:
-    try:
-        check_possible(campaign, report)
-    except DataError as error:
-        raise DataError(f"provider {report.provider!r}: {error}") from None
+            raise DataError(f"{report}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}")
 
 
 def check_kinds(days: Sequence[Day]) -> None:
@@ -202,14 +190,9 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
 
 
 def refuse_lonely(reports: Sequence[Report]) -> None:
-    """Refuse days that can never be paid, before another day's payment makes their reports stand."""
+    """Refuse days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
-        if count < 2:
-            when = "" if day is None else f"day {day}: "
-            raise DataError(
-                f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its "
-                "data and the others' say about each other"
-            )
+        refuse_one_provider(count, "" if day is None else f"day {day}: ")
 
 
 def _next(campaign: Campaign, days: Sequence[Day], day: Day) -> Day:

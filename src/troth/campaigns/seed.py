@@ -1,7 +1,7 @@
 """The seed of rules that draw: unknown to providers while they report, and checkable by them afterwards.
 
 A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals H^(N−k)(s),
-whose hash is what was revealed before: each round's seed is fixed from the start, and no round's seed tells the next.
+whose hash is what was revealed before: each round's seed is fixed from the start, and none reveals the next.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import secrets
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -65,16 +65,8 @@ def draw_secret(rounds: int = 1) -> Secret:
     return Secret(secrets.token_hex(32), rounds)
 
 
-def check_commitment(text: Any) -> str:
-    """Return a commitment or seed if it is one."""
-    raw = text.removeprefix(_PREFIX) if isinstance(text, str) else ""
-    if not (isinstance(text, str) and text.startswith(_PREFIX) and len(raw) == 64 and _is_hexadecimal(raw)):
-        raise ParameterError(f"must be sha256: and 64 hexadecimal digits, as `troth commit` writes it, not {text!r}")
-    return text
-
-
 def follows(seed: str, before: str) -> bool:
-    """Tell whether a revealed seed is the one that was fixed before it was revealed."""
+    """Say whether a revealed seed is the one that was fixed before it was revealed."""
     return sha256(bytes.fromhex(seed.removeprefix(_PREFIX))).hexdigest() == before.removeprefix(_PREFIX)
 
 
@@ -114,7 +106,3 @@ def load_secret(path: Path) -> Secret:
         ) from None
     except (ValueError, KeyError, TypeError, ParameterError) as error:
         raise DataError(f"{path.name}: this is no secret as `troth commit` writes it: {error}") from None
-
-
-def _is_hexadecimal(text: str) -> bool:
-    return all(c in "0123456789abcdef" for c in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 class Payment(Figures):
     """What one provider earns in a round, and all numbers that it came from.
 
-    Attributes
-    ----------
-    cap
-        The most that the provider could earn, in minor units, rounded down.
-    payment
-        In minor units.
-    deposit
-        What a bonded provider deposits beforehand, in minor units.
+    Money is in minor units. The cap is rounded down; the deposit is what a bonded provider pays in beforehand.
     """
 
     provider: str
@@ -66,9 +59,7 @@ class Scene:
 
     def fresh(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
-        rng = None if seed is None else generator(seed)
-        r = self.round
-        return Round(r.model, r.statistics, r.groups, r.rows, rng)
+        return replace(self.round, rng=None if seed is None else generator(seed))
 
 
 def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None) -> Scene:
@@ -76,28 +67,20 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     today = {report.provider: report for report in reports}
     tomorrow = {report.provider: report for report in following or ()}
     names = _names(reports, following)
-    if len(today) < 2:
-        raise DataError(
-            f"a round needs the reports of at least two providers, not {len(today)}: each is paid by what its data and "
-            "the others' say about each other"
-        )
+    refuse_one_provider(len(today))
     model = campaign.models_for(names)
-    parts = [_statistics(model, names, today)]
-    counts = [[today[name].rows if name in today else 0 for name in names]]
-    if following is not None:
-        parts.append(_statistics(model, names, tomorrow))
-        counts.append([tomorrow[name].rows if name in tomorrow else 0 for name in names])
-    several = campaign.waits
-    statistics = np.stack(parts) if several else parts[0]
-    rows = np.array(counts if several else counts[0], dtype=np.float64)
-    labels = [campaign.group_of(name) for name in names]
+    days = [today] if following is None else [today, tomorrow]
+    statistics = np.stack([_statistics(model, names, day) for day in days])
+    rows = np.array([[day[name].rows if name in day else 0 for name in names] for day in days], dtype=np.float64)
+    if not campaign.waits:
+        statistics, rows = statistics[0], rows[0]
     places: dict[tuple[str, str], int] = {}
+    labels = [campaign.group_of(name) for name in names]
     groups = [places.setdefault(label, len(places)) for label in labels] if campaign.groups else None
-    rule = campaign.rule_for(
-        model, max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
-    )
+    providers = max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
+    rule = campaign.rule_for(model, providers)
     paid = [place for place, name in enumerate(names) if name in today]
-    return Scene(rule, Round(model, statistics, groups, rows), names, paid, (0,) if several else ())
+    return Scene(rule, Round(model, statistics, groups, rows), names, paid, (0,) if campaign.waits else ())
 
 
 def settle(
@@ -105,14 +88,7 @@ def settle(
 ) -> list[Payment]:
     """Return everybody's payment for a round, in the order of names.
 
-    Parameters
-    ----------
-    reports
-        The round's reports.
-    following
-        The next day's reports, where the rule waits for them; None on the last day.
-    seed
-        For rules that draw.
+    ``following`` are the next day's reports, where the rule waits for them; None on the last day.
     """
     try:
         stage = scene(campaign, reports, following)
@@ -120,7 +96,7 @@ def settle(
         empty_shares = stage.rule.evaluate_empty(stage.fresh(seed))
         deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
     except TrothError as error:
-        days = [some[0].day for some in (reports, following) if some]
+        days = [day_reports[0].day for day_reports in (reports, following) if day_reports]
         raise DataError(error.in_campaign(_names(reports, following), days)) from None
     caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
@@ -142,13 +118,21 @@ def settle(
     return payments
 
 
+def refuse_one_provider(count: int, when: str = "") -> None:
+    """Refuse a round of fewer than two providers."""
+    if count < 2:
+        raise DataError(
+            f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its data "
+            "and the others' say about each other"
+        )
+
+
 def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> list[str]:
-    """Return everybody who has a place in the rule's arrays, in the order of their places."""
     return sorted({report.provider for report in (*reports, *(following or ()))})
 
 
 def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
-    """Pay empty reports, drawing once: a rule that cannot be made for the model fails now, not when reports are in."""
+    """Pay empty reports, drawing once: a rule that cannot pay the model fails now, not when reports are in."""
     from troth.data import Report
 
     model: Any = campaign.model

@@ -47,11 +47,10 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
         raise DataError(f"{path.name}: statistics are made of one file of rows")
     reports = read_own(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
-    days = [{"day": report.day, "rows": report.rows, "summary": report.summary.tolist()} for report in reports]
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
-    body: dict[str, Any] = {"days": days}
-    if not campaign.daily:
-        body = {"rows": days[0]["rows"], "summary": days[0]["summary"]}
+    sums = [{"rows": report.rows, "summary": report.summary.tolist()} for report in reports]
+    days = [{"day": report.day, **sums_of_day} for report, sums_of_day in zip(reports, sums, strict=True)]
+    body: dict[str, Any] = {"days": days} if campaign.daily else sums[0]
     with path.open("rb") as rows:
         return {**head, **body, "digest": "sha256:" + file_digest(rows, "sha256").hexdigest()}
 
@@ -61,9 +60,13 @@ def read_statistics(campaign: Campaign, paths: Sequence[Path]) -> list[Report]:
     reports = []
     for path in paths:
         try:
-            reports += _read(campaign, path)
+            if path.stat().st_size > _LARGEST_FILE:
+                raise DataError("too large for a file of statistics")
+            reports += parse_statistics(campaign, json.loads(path.read_text(encoding="utf-8")), path.name)
         except DataError as error:
             raise DataError(f"{path.name}: {error}") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path.name}: not valid JSON: {error}") from None
     return reports
 
 
@@ -106,16 +109,6 @@ def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[R
     if not isinstance(entries, list) or not entries:
         raise DataError("days must be a list with an entry for each day")
     return [_report(campaign, model, name, entry, source, digest) for entry in entries]
-
-
-def _read(campaign: Campaign, path: Path) -> list[Report]:
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise DataError("too large for a file of statistics")
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON: {error}") from None
-    return parse_statistics(campaign, plain, path.name)
 
 
 def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, digest: str) -> Report:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from glob import escape
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth import models
+from troth.campaigns.canonical_json import digest
 from troth.campaigns.money import to_minor, to_text
-from troth.campaigns.seed import check_commitment
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers, plain_copy
@@ -24,13 +23,13 @@ from troth.data.files import FORMATS
 from troth.data.read import canonical_name
 from troth.data.request import Request
 from troth.mechanisms import read_rule
-from troth.models import Family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from troth.data.files import Source
     from troth.mechanisms import Rule
+    from troth.models import Family
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
 _LARGEST_FILE = 1 << 22
@@ -50,7 +49,7 @@ class Campaign:
     days
         How many days share the budget, where it is not each day's.
     columns
-        What the model reads of a row; None stands for a constant 1.
+        What the model reads of a row; None is a constant 1.
     providers
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
     history, history_source
@@ -98,14 +97,13 @@ class Campaign:
     def load(cls, path: str | Path) -> Campaign:
         """Read a campaign file."""
         path = Path(path)
-        plain = read_toml(path)
-        return cls.from_dict(plain, path=path)
+        return cls.from_dict(read_toml(path), path=path)
 
     @classmethod
     def from_dict(
         cls, plain: Any, *, path: Path | None = None, model: Model | None = None, rule: Rule | None = None
     ) -> Campaign:
-        """Check tables of settings; a model or rule of one's own stands in for what they cannot describe."""
+        """Check tables of settings; a custom model or rule replaces what they cannot describe."""
         place = "" if path is None else f"{path.name}: "
         top = Section("", plain, file="" if path is None else path.name)
         sections = {name: top.table(name) for name in TABLES}
@@ -113,20 +111,21 @@ class Campaign:
         for name in ("campaign", "model"):
             if name not in plain:
                 raise CampaignError(f"{place}the table [{name}] is missing; `troth init DIR` writes an example")
-        campaign, limits = sections["campaign"], sections["limits"]
-        settings: dict[str, Any] = {"plain": plain_copy(plain), "path": path}
-        settings |= _money(campaign)
-        settings["rows"], settings["values"] = _limits(limits)
-        settings |= _model(sections["model"], model)
-        settings["commitment"] = _commitment(sections["mechanism"])
-        settings["rule"] = read_rule(sections["mechanism"]) if rule is None else rule
-        settings |= _data(sections["data"])
-        settings["history"], settings["history_source"] = _history(sections["history"])
-        settings["groups"] = _groups(sections["groups"])
-        settings["weights"] = _weights(sections["weights"])
-        checked = cls(**settings)
-        checked._check_together(sections)
-        return checked
+        campaign = cls(
+            **_money(sections["campaign"]),
+            **_limits(sections["limits"]),
+            **_model(sections["model"], model),
+            commitment=_hash(sections["mechanism"], "commitment", "commit"),
+            rule=read_rule(sections["mechanism"]) if rule is None else rule,
+            **_data(sections["data"]),
+            **_history(sections["history"]),
+            groups=_groups(sections["groups"]),
+            weights=_weights(sections["weights"]),
+            plain=plain_copy(plain),
+            path=path,
+        )
+        campaign._check_together(sections)
+        return campaign
 
     @property
     def daily(self) -> bool:
@@ -210,32 +209,21 @@ class Campaign:
     @cached_property
     def digest(self) -> str:
         """Digest of the terms."""
-        from troth.campaigns.canonical_json import canonical
-
-        return "sha256:" + sha256(canonical(self.terms)).hexdigest()
+        return digest(self.terms)
 
     def check_providers(self, names: Sequence[str]) -> None:
         """Refuse reports of people who are not invited, and groups and weights of people who do not report."""
         place = "" if self.path is None else f"{self.path.name}: "
-        have = set(names)
-        if self.providers:
-            invited = set(self.providers)
-            for name in names:
+        invited = set(self.providers) or set(names)
+        for name in names:
+            if name not in invited:
+                raise DataError(f"provider {name!r} is not among [data] providers; add it there, or remove its rows")
+        models = {} if self.history is not None else self.provider_models  # a history may know more people
+        for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
+            for name in named:
                 if name not in invited:
-                    raise DataError(
-                        f"provider {name!r} is not among [data] providers; add it there, or remove its rows"
-                    )
-            have |= set(self.providers)
-        known = {} if self.history is not None else self.provider_models  # a history may know more people
-        for table, some in (
-            ("model.providers", known),
-            ("groups", self.groups),
-            ("weights", self.weights),
-        ):
-            for name in some:
-                if name not in have:
                     raise CampaignError(f"{place}[{table}] names {name!r}, who is no provider; check the spelling")
-        for name in have if self.weights else ():
+        for name in sorted(invited) if self.weights else ():
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
@@ -270,12 +258,11 @@ class Campaign:
 def beside(campaign: Campaign, source: Source) -> list[str]:
     """Return sources relative to the campaign file; signs in the names of its own folders are no patterns."""
     base = "" if campaign.path is None else str(campaign.path.parent)
-    several = [source] if isinstance(source, str | Path) else source
-    found = []
-    for entry in map(str, several):
-        pattern = any(sign in entry for sign in "*?[") and not (Path(base) / entry).exists()
-        found.append(str(Path(escape(base) if pattern else base) / entry))
-    return found
+    sources = []
+    for entry in map(str, [source] if isinstance(source, str | Path) else source):
+        is_pattern = any(sign in entry for sign in "*?[") and not (Path(base) / entry).exists()
+        sources.append(str(Path(escape(base) if is_pattern else base) / entry))
+    return sources
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -295,29 +282,24 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _money(section: Section) -> dict[str, Any]:
-    name = section.text("name", needed=True)
-    currency = section.text("currency", "")
-    decimals = section.whole("decimals", 2, most=8)
+    settings = {
+        "name": section.text("name", needed=True),
+        "currency": section.text("currency", ""),
+        "decimals": section.whole("decimals", 2, most=8),
+    }
     if "budget" not in section.left:
         raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
     try:
-        budget = to_minor(section.take("budget"), decimals, f"{section.place} budget")
+        settings["budget"] = to_minor(section.take("budget"), settings["decimals"], f"{section.place} budget")
     except ParameterError as error:
         raise CampaignError(str(error), section=section.name, key="budget") from None
-    per = section.text("budget_per", "campaign", among=("campaign", "day"))
-    days = section.whole("days", least=1, most=100_000)
+    settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
+    settings["days"] = section.whole("days", least=1, most=100_000)
     section.done(("name", "budget", "budget_per", "days", "currency", "decimals"))
-    return {
-        "name": name,
-        "budget": budget,
-        "currency": currency,
-        "decimals": decimals,
-        "per_day": per == "day",
-        "days": days,
-    }
+    return settings
 
 
-def _limits(section: Section) -> tuple[int | None, tuple[float, float] | None]:
+def _limits(section: Section) -> dict[str, Any]:
     rows = section.whole("rows", least=1, most=10**9)
     values = section.take("values")
     if values is not None:
@@ -329,7 +311,7 @@ def _limits(section: Section) -> tuple[int | None, tuple[float, float] | None]:
             raise section.fail("values", f"must be a pair [low, high] of numbers, not {values!r}") from None
         values = (float(low), float(high))
     section.done(("rows", "values"))
-    return rows, values
+    return {"rows": rows, "values": values}
 
 
 def _model(section: Section, own: Model | None) -> dict[str, Any]:
@@ -340,21 +322,22 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     intercept = section.flag("intercept")
     categories = section.texts("categories") or None
     overrides = section.table("providers")
-    model, laws = own, {}
-    if model is None:
+    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
+    provider_models: dict[str, Model] = {}
+    model: Model
+    if own is not None:
+        model = own
+        section.left.clear()
+    else:
         family, parameters = _parameters(section)
-        model = _made(section, family, parameters)
+        model = _make_model(section, family, parameters)
         for name in list(overrides.left):
             table = overrides.table(name)
             _, changed = _parameters(table, family)
-            if canonical_name(name) in laws:
+            if canonical_name(name) in provider_models:
                 raise overrides.fail(repr(name), "is given twice, but for spaces around it")
-            laws[canonical_name(name)] = _made(table, family, {**parameters, **changed})
-    else:
-        section.left.clear()
-    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
-    if isinstance(model, Family) and own is None:
-        _check_columns(section, model, columns, target, intercept, every)
+            provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
+        _check_columns(section, model, columns, target, intercept, len(every))
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
             raise section.fail("categories", "has a label twice, but for spaces around it")
@@ -365,7 +348,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
             raise section.fail("categories", f"there are {len(categories)} labels for {size} codes of the model")
     return {
         "model": model,
-        "provider_models": laws,
+        "provider_models": provider_models,
         "columns": tuple(every),
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
@@ -377,7 +360,7 @@ def _check_columns(
     columns: tuple[str, ...],
     target: str | None,
     intercept: bool,
-    every: list[Any],
+    given: int,
 ) -> None:
     if model.explains_target and target is None:
         raise section.fail("target", "is missing; name the column that the regression explains")
@@ -388,28 +371,25 @@ def _check_columns(
     if not columns and not intercept:
         raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
     needed = model.reduction.columns
-    if len(every) != needed:
+    if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
         raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Take a family and its parameters, which may stand in the table itself or in one called prior."""
+    """Take a family and its parameters, which may be in the table itself or in one called prior."""
     if family is None:
         family = section.text("family", needed=True, among=tuple(models.FAMILIES))
     declared = models.FAMILIES[str(family)].parameters()
     known = [parameter.name for parameter in declared]
     prior = section.take("prior", {})
-    parameters: dict[str, Any] = {}
     if isinstance(prior, dict):
         inner = section.inner("prior", prior)
-        for name in known:
-            if name in inner.left:
-                parameters[name] = inner.take(name)
+        parameters = {name: inner.take(name) for name in known if name in inner.left}
         inner.done(known)
     elif "prior" in known:
-        parameters["prior"] = prior
+        parameters = {"prior": prior}
     else:
         raise section.fail("prior", f"must be a table with {', '.join(known)}, not {prior!r}")
     for name in known:
@@ -426,7 +406,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
     return str(family), parameters
 
 
-def _made(section: Section, family: str, parameters: dict[str, Any]) -> Family:
+def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Family:
     declared = models.FAMILIES[family].parameters()
     missing = [each.name for each in declared if each.required and each.name not in parameters]
     if missing:
@@ -438,68 +418,63 @@ def _made(section: Section, family: str, parameters: dict[str, Any]) -> Family:
         raise CampaignError(f"{section.place}: {error}", section=section.name, key=error.parameter) from None
 
 
-def _commitment(section: Section) -> str | None:
-    value = section.take("commitment")
-    try:
-        return None if value is None else check_commitment(value)
-    except ParameterError as error:
-        raise section.fail("commitment", str(error)) from None
+def _hash(section: Section, key: str, command: str) -> Any:
+    """Take a hash that a command has written."""
+    value = section.take(key)
+    if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
+        remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
+        raise section.fail(key, remedy)
+    return value
+
+
+def _source(section: Section) -> Source | None:
+    sources = section.texts("source")
+    return sources[0] if len(sources) == 1 else sources or None
 
 
 def _data(section: Section) -> dict[str, Any]:
-    source = section.texts("source")
-    found = {
-        "source": None if not source else source[0] if len(source) == 1 else source,
+    settings = {
+        "source": _source(section),
         "format": section.text("format", among=sorted(set(FORMATS.values()) - {"statistics"})),
         "engine": section.text("engine", "threads", among=tuple(ENGINES)),
         "provider": section.text("provider"),
         "day": section.text("day"),
         "providers": tuple(canonical_name(name) for name in section.texts("providers")),
     }
-    if len(set(found["providers"])) < len(found["providers"]):
+    if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "names one provider twice, but for spaces around it")
-    section.done(tuple(found))
-    return found
+    section.done(tuple(settings))
+    return settings
 
 
-def _history(section: Section) -> tuple[dict[str, Any] | None, Source | None]:
+def _history(section: Section) -> dict[str, Any]:
     """Take what is known of the past days that the model was learnt from."""
     if not section.left:
-        return None, None
-    source = section.texts("source")
-    found = {
-        "digest": None if "digest" not in section.left else _digest(section),
+        return {}
+    source = _source(section)
+    settings = {
+        "digest": _hash(section, "digest", "fit"),
         "days": section.whole("days", least=1),
         "providers": section.whole("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),
     }
-    section.done(("source", *found))
-    return found, None if not source else source[0] if len(source) == 1 else source
-
-
-def _digest(section: Section) -> str:
-    value = section.take("digest")
-    try:
-        return check_commitment(value)
-    except ParameterError:
-        raise section.fail(
-            "digest", f"must be sha256: and 64 hexadecimal digits, as `troth fit` writes it, not {value!r}"
-        ) from None
+    section.done(("source", *settings))
+    return {"history": settings, "history_source": source}
 
 
 def _groups(section: Section) -> dict[str, str]:
-    owner: dict[str, str] = {}
+    groups: dict[str, str] = {}
     for label in list(section.left):
         for name in map(canonical_name, section.texts(label)):
-            if name in owner:
-                raise section.fail(label, f"{name!r} is in group {owner[name]!r} already")
-            owner[name] = label
-    return owner
+            if name in groups:
+                raise section.fail(label, f"{name!r} is in group {groups[name]!r} already")
+            groups[name] = label
+    return groups
 
 
 def _weights(section: Section) -> dict[str, Fraction]:
-    found: dict[str, Fraction] = {}
+    weights: dict[str, Fraction] = {}
     for name, value in section.left.items():
         try:
             weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
@@ -509,9 +484,10 @@ def _weights(section: Section) -> dict[str, Fraction]:
             raise section.fail(
                 repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
             )
-        if canonical_name(name) in found:
+        if canonical_name(name) in weights:
             raise section.fail(repr(name), "is given twice, but for spaces around it")
-        found[canonical_name(name)] = weight
-    if sum(found.values()) > 1:
-        raise CampaignError(f"{section.place}: the weights add up to {float(sum(found.values())):.9g}, more than 1")
-    return found
+        weights[canonical_name(name)] = weight
+    total = sum(weights.values())
+    if total > 1:
+        raise section.wrong(f"the weights add up to {float(total):.9g}, more than 1")
+    return weights

@@ -6,24 +6,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import reader_of, recorded_reports
-from troth.campaigns.rounds import (
-    SAME,
-    check_kinds,
-    check_limits,
-    check_possible,
-    versions,
-    write_round,
-)
+from troth.campaigns.ledger_entries import check_format, recorded_reports
+from troth.campaigns.rounds import SAME, check_kinds, check_limits, check_possible, versions, write_round
 from troth.campaigns.seed import follows
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
-from troth.data.request import Day, Report, day_order
+from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from troth.core.contract import Model
+    from troth.data.request import Day, Report
     from troth.mechanisms import Rule
 
 
@@ -31,7 +25,7 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    reader_of(ledger, place)
+    check_format(ledger, place)
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
@@ -50,7 +44,7 @@ def check_ledger(
     rule: Rule | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> Campaign:
-    """Recompute every round of a ledger whose chain of hashes is whole, and return its campaign.
+    """Recompute every round of a ledger whose chain of hashes is valid, and return its campaign.
 
     Raises
     ------
@@ -74,9 +68,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_limits(campaign, reports)
     for report in reports:
         check_possible(campaign, report)
-    by_day: dict[Day, list[Report]] = {}
-    for report in reports:
-        by_day.setdefault(report.day, []).append(report)
+    by_day = reports_by_day(reports)
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
@@ -85,7 +77,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
         seed, following = head.get("seed"), head.get("next")
         _check_seed(campaign, seed, before, done, place)
         before = seed if before is not None else None
-        _check_plan(campaign, rounds, done, sorted(by_day, key=day_order), place)
+        _check_plan(campaign, rounds, done, list(by_day), place)
         stamp = {key: head.get(key) for key in ("last", "versions", "time")}
         tomorrow = by_day[following] if following is not None else None
         try:
@@ -116,13 +108,9 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
 
 
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
-    """Check that an entry tells when and with what it was computed."""
+    """Check that an entry says when and with what it was computed."""
     named = entry.get("versions")
-    if (
-        not isinstance(named, dict)
-        or set(named) != set(versions())
-        or not all(isinstance(v, str) for v in named.values())
-    ):
+    if not isinstance(named, dict) or set(map(type, named.values())) != {str} or set(named) != set(versions()):
         raise LedgerError(f"{place}: the versions are missing")
     try:
         datetime.fromisoformat(entry["time"])

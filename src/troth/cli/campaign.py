@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import print_json, print_result, progress, warn
+from troth.cli.output import print_result, progress, show, warn
 from troth.core.errors import DataError, ParameterError
 
 
@@ -30,27 +30,27 @@ def demo(
     lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
     if as_json:
         losses = {name: result.campaign.text(amount) for name, amount in lost.items()}
-        print_json({**result.to_dict(), "lost_by_lying": losses, "report": str(page)})
+        show({**result.to_dict(), "lost_by_lying": losses, "report": str(page)}, as_json)
         return
-    show = result.campaign.show
     typer.echo("Twelve clinics report which patients improved. Nobody knows the true rate, and there is no test set.\n")
     print_result(result)
     typer.echo(
         f"\nTwo of them lied. {INVENTS} made its data up; {EMBELLISHES} turned most of its failures into successes."
     )
-    for name in (INVENTS, EMBELLISHES):
+    money = result.campaign.show
+    for name, loss in lost.items():
         typer.echo(
-            f"  {name:<10} was paid {show(result.totals[name]):>10}, and would have been paid "
-            f"{show(truth.totals[name]):>10} for the truth: lying cost {show(lost[name])}"
+            f"  {name:<10} was paid {money(result.totals[name]):>10}, and would have been paid "
+            f"{money(truth.totals[name]):>10} for the truth: lying cost {money(loss)}"
         )
     empty_share = result.rounds[0].payments[0].empty_share
     typer.echo(
         f"\nAn empty report would have been paid {empty_share:.0%} of the cap: the price of payments that are never "
-        "negative."
+        "negative.\n"
+        "Proved: under the model no report has a higher expected payment than the truth.\n"
+        "Assumed: given the true rate, clinics are independent and patients alike; the prior is right.\n\n"
+        f"report   {page}\nledger   {ledger}"
     )
-    typer.echo("Proved: under the model no report has a higher expected payment than the truth.")
-    typer.echo("Assumed: given the true rate, clinics are independent and patients alike; the prior is right.")
-    typer.echo(f"\nreport   {page}\nledger   {ledger}")
 
 
 def init(
@@ -96,24 +96,22 @@ def init(
         path = write_example(directory, family, rule, daily=daily, budget=budget, **columns)
     else:
         path = init_for(directory, data, guessed, rule, budget)
-    if as_json:
-        print_json({"campaign": str(path)})
-        return
     if guessed is None:
-        typer.echo(
+        text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
             "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
         )
-        return
-    if guessed.seen:
+    else:
+        text = (
+            f'wrote {path} for {data}: family = "{guessed.family}"\n'
+            "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
+            f"      troth pay {path}"
+        )
+    if guessed is not None and guessed.seen and not as_json:
         warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
-    typer.echo(
-        f'wrote {path} for {data}: family = "{guessed.family}"\n'
-        "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
-        f"      troth pay {path}"
-    )
+    show({"campaign": str(path)}, as_json, text)
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
@@ -122,13 +120,9 @@ def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
     from troth.campaigns.seed import secret_path
 
     commitment = commit_to_seed(campaign)
-    if as_json:
-        print_json({"commitment": commitment, "secret": str(secret_path(campaign))})
-        return
-    typer.echo(
-        f"{campaign} now says {commitment}\n"
-        f"keep {secret_path(campaign)} to yourself until the round is paid: the ledger reveals it"
-    )
+    secret = secret_path(campaign)
+    text = f"{campaign} now says {commitment}\nkeep {secret} to yourself until the round is paid: the ledger reveals it"
+    show({"commitment": commitment, "secret": str(secret)}, as_json, text)
 
 
 def pay(
@@ -166,7 +160,7 @@ def pay(
                 f"write the report with troth report {book}"
             ) from None
     if as_json:
-        print_json(result.to_dict())
+        show(result.to_dict(), as_json)
         return
     print_result(result)
     if not result.paid_now:
@@ -175,9 +169,8 @@ def pay(
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
     if result.rounds:
-        typer.echo(
-            f"\nledger   {book}   (head {result.ledger.head[:16]}…)" + ("" if no_report else f"\nreport   {page}")
-        )
+        written = "" if no_report else f"\nreport   {page}"
+        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){written}")
 
 
 def statistics(
@@ -199,10 +192,9 @@ def statistics(
     target = output or file.with_name(f"{stem(file)}.statistics.json")
     refuse_same(target, campaign, file)
     write_whole(target, text.encode())
-    if as_json:
-        typer.echo(text, nl=False)
-        return
-    typer.echo(f"wrote {target}: submit it instead of {file}, whose rows stay with you")
+    typer.echo(
+        text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
+    )
 
 
 def refuse_same(*paths: Path) -> None:
@@ -210,4 +202,4 @@ def refuse_same(*paths: Path) -> None:
     resolved = [path.resolve() for path in paths]
     for path in paths:
         if resolved.count(path.resolve()) > 1:
-            raise DataError(f"{path}: is named for two things; one would be written over the other")
+            raise DataError(f"{path}: is named twice; one file would be written over the other")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, PlotFile
-from troth.cli.output import print_json, progress, watch_as
+from troth.cli.output import progress, show, watch_as
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -38,12 +38,9 @@ def audit(
         earnings = audit_campaign(terms, setting, simulations=simulations, watch=watch_as(watch, "auditing"))
     if plot is not None:
         earnings.plot(plot)
-    if as_json:
-        print_json({**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)})
-        return
-    typer.echo(f"{setting}; one of them lies, the others are honest\n{earnings}")
-    if plot is not None:
-        typer.echo(f"\npicture  {plot}")
+    plain = {**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)}
+    picture = [] if plot is None else [f"\npicture  {plot}"]
+    show(plain, as_json, f"{setting}; one of them lies, the others are honest\n{earnings}", *picture)
 
 
 def certify(
@@ -65,12 +62,9 @@ def certify(
     with progress() as watch:
         setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
     certificate = certify_campaign(terms, setting)
-    if as_json:
-        print_json({"claims": certificate.to_dict(), "assumed": list(ASSUMED)})
-        return
-    typer.echo(f"{setting}\n{certificate}\n\nassumed, not proved:")
-    for line in ASSUMED:
-        typer.echo(f"  – {line}")
+    plain = {"claims": certificate.to_dict(), "assumed": list(ASSUMED)}
+    text = f"{setting}\n{certificate}\n\nassumed, not proved:"
+    show(plain, as_json, text, *(f"  – {line}" for line in ASSUMED))
 
 
 def _reports(terms: Campaign, providers: int | None, rows: int | None, watch: Watch | None) -> list[Report]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import progress
+from troth.cli.options import AsJson, CampaignFile
+from troth.cli.output import progress, show, warn
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 
@@ -21,7 +22,6 @@ Server = Annotated[
     str | None,
     typer.Option("--server", envvar="TROTH_SERVER", help="Which service.", show_default="the last one signed in to"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TheCampaign = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="The campaign's identifier or name.", show_default=False)
 ]
@@ -62,7 +62,7 @@ def login(
     if token is not None:
         _remember(client, insecure, as_json, token=token)
         return
-    account = name or _ask("name")
+    account = name or _ask_name()
     _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
 
 
@@ -81,7 +81,7 @@ def logout(server: Server = None, as_json: AsJson = False) -> None:
             connect(chosen).revoke_token(account["id"])
             revoked = True
         except (RefusedError, UnreachableError) as error:
-            typer.echo(f"warning: the token is removed here but may still be valid there: {error}", err=True)
+            warn(f"the token is removed here but may still be valid there: {error}")
     forget(chosen)
     _show({"server": chosen, "revoked": revoked}, as_json, [f"signed out of {chosen}"])
 
@@ -105,9 +105,8 @@ def join(
     if as_me:
         if kind != "join":
             raise DataError("--as-me: works with an invitation; this is a sign-in link")
-        _show(
-            connect(server).accept_invitation(invitation=secret), as_json, [f"joined at {server}; see troth campaigns"]
-        )
+        accepted = connect(server).accept_invitation(invitation=secret)
+        _show(accepted, as_json, [f"joined at {server}; see troth campaigns"])
         return
     client = Client(server, insecure=insecure)
     password = _password("choose a password", password_stdin, twice=True)
@@ -126,7 +125,7 @@ def campaigns(server: Server = None, as_json: AsJson = False) -> None:
 
 
 def create(
-    campaign: Annotated[Path, typer.Argument(metavar="CAMPAIGN.toml", help="The campaign file.", show_default=False)],
+    campaign: CampaignFile,
     publish_at_once: Annotated[
         bool, typer.Option("--publish-at-once", help="Show providers their payments as soon as a round is paid.")
     ] = False,
@@ -161,23 +160,25 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Add a provider and print its one-time link; for one who has not joined yet, print a new one."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)["id"]
-    members = [each["id"] for each in client.list_providers(chosen) if each["name"] == name]
+    client, chosen = _find_campaign(server, campaign)
+    members = [each["id"] for each in client.list_providers(chosen["id"]) if each["name"] == name]
     if members:
-        invited = client.invite_again(chosen, members[0])
+        invited = client.invite_again(chosen["id"], members[0])
     elif identity is None:
         raise DataError("--identity: say how you verified who this is; nobody may be a provider twice")
     else:
-        invited = client.add_provider(chosen, name=name, identity=identity, group=group)
+        invited = client.add_provider(chosen["id"], name=name, identity=identity, group=group)
     _show(invited, as_json, [invited["link"]])
 
 
 def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """List a campaign's providers."""
-    client = _client(server)
-    everybody = client.list_providers(client.find_campaign(campaign)["id"])
-    rows = [[each["name"], each["identity"], each["group"] or "–", _membership(each)] for each in everybody]
+    client, chosen = _find_campaign(server, campaign)
+    everybody = client.list_providers(chosen["id"])
+    rows = []
+    for each in everybody:
+        state = "revoked" if each["revoked"] else "joined" if each["joined"] else "invited"
+        rows.append([each["name"], each["identity"], each["group"] or "–", state])
     _show(everybody, as_json, _table(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"])
 
 
@@ -200,9 +201,7 @@ def submit(
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    current = _find_round(client, chosen, number, "open", "no round is open")
+    client, chosen, current = _find_round(server, campaign, number, "open", "no round is open")
     number, earlier = current["number"], current.get("submission")
     if earlier is not None and not replace:
         raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
@@ -227,8 +226,8 @@ def open_round(
     as_json: AsJson = False,
 ) -> None:
     """Open the next round; the first one fixes providers and terms."""
-    client = _client(server)
-    opened = client.open_round(client.find_campaign(campaign)["id"], day=day, deadline=deadline)
+    client, chosen = _find_campaign(server, campaign)
+    opened = client.open_round(chosen["id"], day=day, deadline=deadline)
     _show(opened, as_json, [_about(opened)])
 
 
@@ -241,9 +240,7 @@ def close_round(
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    current = _find_round(client, chosen, number, "open", "no round is open")
+    client, chosen, current = _find_round(server, campaign, number, "open", "no round is open")
     closed = client.close_round(chosen["id"], current["number"], final=final)
     _show(closed, as_json, [_about(closed)])
     _refuse_unpaid(closed)
@@ -252,8 +249,8 @@ def close_round(
 @rounds.command("finish")
 def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """End a daily campaign whose last round is closed: the last day is paid too."""
-    client = _client(server)
-    ended = client.finish_campaign(client.find_campaign(campaign)["id"])
+    client, chosen = _find_campaign(server, campaign)
+    ended = client.finish_campaign(chosen["id"])
     last = client.list_rounds(ended["id"])[-1]
     _show(ended, as_json, [f"{_printable(ended['name'])}: {ended['state']}, {ended['paid']} {ended['currency']} paid"])
     _refuse_unpaid(last)
@@ -262,9 +259,7 @@ def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers what they were paid, and why."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    paid = _find_round(client, chosen, number, "paid", "no paid round waits to be published")
+    client, chosen, paid = _find_round(server, campaign, number, "paid", "no paid round waits to be published")
     published = client.publish_round(chosen["id"], paid["number"])
     _show(published, as_json, [_about(published)])
 
@@ -278,9 +273,7 @@ def reopen(
     as_json: AsJson = False,
 ) -> None:
     """Reopen a round that was closed and could not be paid."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    closed = _find_round(client, chosen, number, "closed", "no round is closed and unpaid")
+    client, chosen, closed = _find_round(server, campaign, number, "closed", "no round is closed and unpaid")
     reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
     _show(reopened, as_json, [_about(reopened)])
 
@@ -288,23 +281,22 @@ def reopen(
 @rounds.command("show")
 def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a campaign's rounds, or one of them."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    if number is not None:
-        one = client.show_round(chosen["id"], number)
-        _show(one, as_json, [_about(one)])
-        return
-    every = client.list_rounds(chosen["id"])
-    _show(every, as_json, [_about(each) for each in every] or ["no rounds yet"])
+    client, chosen = _find_campaign(server, campaign)
+    if number is None:
+        every = client.list_rounds(chosen["id"])
+        _show(every, as_json, [_about(each) for each in every] or ["no rounds yet"])
+    else:
+        chosen_round = client.show_round(chosen["id"], number)
+        _show(chosen_round, as_json, [_about(chosen_round)])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show what a round pays: to everybody, or to you once it is published."""
     chosen, paid = _payments(server, campaign, number)
-    rows = [
-        [each["provider"], f"{each['rows']:,}", _number(each["score"]), f"{each['share']:.2%}", each["payment"]]
-        for each in paid["payments"]
-    ]
+    rows = []
+    for each in paid["payments"]:
+        score = "–" if each["score"] is None else f"{float(each['score']):.4f}"
+        rows.append([each["provider"], f"{each['rows']:,}", score, f"{each['share']:.2%}", each["payment"]])
     heads = ["provider", "rows", "score", "share of cap", f"payment {chosen['currency']}".strip()]
     _show(paid, as_json, [f"round {paid['round']}{_day(paid)}", *_table(heads, rows, right=1)])
 
@@ -341,8 +333,7 @@ def export(
     from troth.campaigns.ledger import write_whole
     from troth.client import RefusedError
 
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
+    client, chosen = _find_campaign(server, campaign)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
     if "provider" not in chosen:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
@@ -375,6 +366,11 @@ def _client(server: str | None) -> Client:
     return connect(server)
 
 
+def _find_campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, Any]]:
+    client = _client(server)
+    return client, client.find_campaign(campaign)
+
+
 def _sign_in(
     client: Client, name: str, password: str, days: int, scopes: Sequence[str], insecure: bool, as_json: bool
 ) -> None:
@@ -394,10 +390,10 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     _show(signed_in, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"])
 
 
-def _ask(what: str) -> str:
+def _ask_name() -> str:
     if not sys.stdin.isatty():
-        raise DataError(f"--{what}: is missing, and standard input is not a terminal to ask on")
-    return str(typer.prompt(what, err=True))
+        raise DataError("--name: is missing, and standard input is not a terminal to ask on")
+    return str(typer.prompt("name", err=True))
 
 
 def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
@@ -408,19 +404,21 @@ def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
     return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True))
 
 
-def _find_round(client: Client, chosen: dict[str, Any], number: int | None, state: str, none: str) -> dict[str, Any]:
-    """Return the round with a number, or the latest in a state."""
+def _find_round(
+    server: str | None, campaign: str, number: int | None, state: str, none: str
+) -> tuple[Client, dict[str, Any], dict[str, Any]]:
+    """Return the client, the campaign, and its round with a number or the latest in a state."""
+    client, chosen = _find_campaign(server, campaign)
     if number is not None:
-        return dict(client.show_round(chosen["id"], number))
-    matches: list[dict[str, Any]] = [each for each in client.list_rounds(chosen["id"]) if each["state"] == state]
-    if not matches:
+        return client, chosen, client.show_round(chosen["id"], number)
+    rounds_in_state = [each for each in client.list_rounds(chosen["id"]) if each["state"] == state]
+    if not rounds_in_state:
         raise DataError(f"{_printable(chosen['name'])}: {none}")
-    return matches[-1]
+    return client, chosen, rounds_in_state[-1]
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
+    client, chosen = _find_campaign(server, campaign)
     if number is None:
         paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
         if not paid:
@@ -459,10 +457,6 @@ def _day(shown: dict[str, Any]) -> str:
     return "" if shown["day"] is None else f" of day {shown['day']}"
 
 
-def _membership(provider: dict[str, Any]) -> str:
-    return "revoked" if provider["revoked"] else "joined" if provider["joined"] else "invited"
-
-
 def _as_read(submission: dict[str, Any]) -> list[str]:
     lines = [f"{submission['file']}: {submission['rows']:,} rows, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
@@ -486,28 +480,20 @@ def _receipt(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
         ["data", receipt["data_digest"] or "–"],
         ["confirmed", receipt["confirmed"]],
     ]
-    rows += [] if receipt["commitment"] is None else [["commitment", receipt["commitment"]]]
+    if receipt["commitment"] is not None:
+        rows.append(["commitment", receipt["commitment"]])
     return ["receipt", *(f"  {line}" for line in _table(None, rows))]
 
 
-def _number(value: Any) -> str:
-    return "–" if value is None else f"{float(value):.4f}"
-
-
 def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
-    """Return lines of columns; from the column ``right`` on, they end flush."""
-    cells = [[_printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
-    if not cells:
-        return []
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    first = len(widths) if right is None else right
-    return [
-        "  ".join(
-            f"{cell:>{w}}" if i >= first else f"{cell:<{w}}"
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    """Return lines of aligned columns; from the column ``right`` on, aligned to the right."""
+    lines = [[_printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
+    columns = []
+    for place, column in enumerate(zip(*lines, strict=True)):
+        width = max(map(len, column))
+        to_the_right = right is not None and place >= right
+        columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
+    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
 def _printable(text: str) -> str:
@@ -517,10 +503,4 @@ def _printable(text: str) -> str:
 
 
 def _show(plain: Any, as_json: bool, lines: Sequence[str]) -> None:
-    if as_json:
-        from troth.campaigns.canonical_json import as_json as text
-
-        typer.echo(text(plain))
-        return
-    for line in lines:
-        typer.echo(_printable(line))
+    show(plain, as_json, *map(_printable, lines))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
-from troth.cli.output import print_json, progress, warn, watch_as
+from troth.cli.output import progress, show, warn, watch_as
 
 Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
 Spread = Annotated[
@@ -37,7 +37,7 @@ def fit(
     plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn prior and provider laws from past days, as a campaign file."""
+    """Learn the prior and each provider's model from past days, as a campaign file."""
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
     from troth.campaigns.terms import Campaign
@@ -56,14 +56,13 @@ def fit(
         from troth.history.plots import plot_fit
 
         plot_fit(learned, past, plot)
-    if as_json:
-        print_json({"campaign": str(target), "model": learned.model_table(), "days": len(past.days)})
-        return
-    if getattr(learned, "types", None) == 1:
+    if getattr(learned, "types", None) == 1 and not as_json:
         warn(
             "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
         )
-    typer.echo(f"{learned}\n\nwrote {target}: see what lies would have earned with troth backtest {campaign} {history}")
+    plain = {"campaign": str(target), "model": learned.model_table(), "days": len(past.days)}
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
+    show(plain, as_json, f"{learned}\n", advice)
 
 
 def backtest(
@@ -91,9 +90,6 @@ def backtest(
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
-    if as_json:
-        print_json(comparison.to_dict())
-        return
-    typer.echo(f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}")
-    if recommended.name != AS_DECLARED:
-        typer.echo(f"\nlearn that model with: troth fit {campaign} {history} --family {recommended.family}")
+    advice = f"\nlearn that model with: troth fit {campaign} {history} --family {recommended.family}"
+    text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
+    show(comparison.to_dict(), as_json, text, *([advice] if recommended.name != AS_DECLARED else []))

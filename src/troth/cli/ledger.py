@@ -9,7 +9,7 @@ import typer
 
 from troth.cli.campaign import refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
-from troth.cli.output import print_json, progress
+from troth.cli.output import progress, show
 from troth.core.errors import DataError
 
 
@@ -24,16 +24,21 @@ def verify(
     with progress() as watch:
         result = check(ledger, head=head, watch=watch)
     payments = sum(len(paid.payments) for paid in result.rounds)
-    if as_json:
-        plain = {"valid": True, "head": result.ledger.head, "rounds": len(result.rounds), "payments": payments}
-        print_json({**plain, "paid": result.campaign.text(result.paid), "currency": result.campaign.currency})
-        return
+    plain = {
+        "valid": True,
+        "head": result.ledger.head,
+        "rounds": len(result.rounds),
+        "payments": payments,
+        "paid": result.campaign.text(result.paid),
+        "currency": result.campaign.currency,
+    }
     committed = " and seeds" if result.campaign.commitment is not None else ""
     rounds = "1 round" if len(result.rounds) == 1 else f"{len(result.rounds)} rounds"
-    typer.echo(
+    text = (
         f"{ledger}: valid. {rounds}, {payments:,} payments recomputed bit for bit, "
-        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked\nhead {result.ledger.head}"
+        f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked"
     )
+    show(plain, as_json, text, f"head {result.ledger.head}")
 
 
 def report(
@@ -59,10 +64,7 @@ def report(
 
             past = read_history(result.campaign, str(history), provider=provider, day=day, watch=watch)
         result.write_page(page, history=past, watch=watch)
-    if as_json:
-        print_json({"report": str(page)})
-        return
-    typer.echo(f"wrote {page}")
+    show({"report": str(page)}, as_json, f"wrote {page}")
 
 
 def explain(
@@ -88,8 +90,7 @@ def explain(
         names = ", ".join(repr(name) for name in list(result.totals)[:12])
         then = "" if day is None else f" on day {day}"
         raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {names}")
-    if as_json:
-        print_json([{"day": on, **asdict(payment)} for on, payment in payments])
-        return
-    for on, payment in payments:
-        typer.echo(("" if on is None else f"day {on}  ") + explain_payment(result.campaign, payment))
+    lines = [
+        ("" if on is None else f"day {on}  ") + explain_payment(result.campaign, payment) for on, payment in payments
+    ]
+    show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, *lines)

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     Watch = Callable[[str, int, int], None]
 
 
-def print_json(plain: Any) -> None:
-    """Print plain data as JSON."""
-    from troth.campaigns.canonical_json import as_json
+def show(plain: Any, as_json: bool, *lines: str) -> None:
+    """Print plain data as JSON, or else lines of text."""
+    if as_json:
+        from troth.campaigns.canonical_json import as_json as write_json
 
-    typer.echo(as_json(plain))
+        lines = (write_json(plain),)
+    for line in lines:
+        typer.echo(line)
 
 
 def print_result(result: Result) -> None:
@@ -70,5 +73,5 @@ def progress() -> Iterator[Watch | None]:
 
 
 def watch_as(watch: Watch | None, task: str) -> Callable[[int, int], None] | None:
-    """Return what draws one task's bar, or None if nothing is drawn."""
+    """Return the function that draws the bar of one task, or None if nothing is drawn."""
     return None if watch is None else lambda done, total: watch(task, done, total)

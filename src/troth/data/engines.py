@@ -1,4 +1,4 @@
-"""Who executes a plan: threads here, or Spark tasks there. Both map the same function over the same fragments."""
+"""Who executes a plan: threads of this process or Spark tasks. Both map the same function over the same fragments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -31,11 +30,10 @@ class Summarising(Protocol):
 
 def in_threads(fragments: Sequence[Summarising], request: Request) -> Iterator[Part]:
     """Yield parts in plan order, with only a few of them in memory at a time; each worker has one BLAS thread."""
-    workers = cpu_count() or 1
+    workers = os.cpu_count() or 1
     with threadpool_limits(1), ThreadPoolExecutor(workers) as pool:
         waiting: deque[Any] = deque()
-        left = iter(fragments)
-        for fragment in left:
+        for fragment in fragments:
             waiting.append(pool.submit(fragment.summarise, request))
             if len(waiting) >= 3 * workers:
                 yield waiting.popleft().result()
@@ -55,10 +53,10 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     context = spark_session().sparkContext
     tasks = context.parallelize(list(fragments), max(1, len(fragments)))
     try:
-        found = tasks.map(_Task(request)).collect()
+        parts = tasks.map(_Task(request)).collect()
     except Exception as error:
         raise DataError(f"Spark failed: {str(error).strip().splitlines()[-1]}") from error
-    for part in found:
+    for part in parts:
         if isinstance(part, TrothError):
             raise part
         part.summaries = request.reduction.unpack(part.summaries)
@@ -76,7 +74,7 @@ class _Task:
             part.summaries = self.request.reduction.pack(part.summaries)
             return part
         except TrothError as error:
-            return error  # as data: it shall reach the buyer without a Java traceback
+            return error  # as data: it reaches the buyer without a Java traceback
 
 
 def spark_session() -> Any:
@@ -86,8 +84,7 @@ def spark_session() -> Any:
     except ImportError:
         raise MissingCapabilityError("Spark needs its extra: pip install 'troth[spark]'") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find the packages that this process has
-    active = SparkSession.getActiveSession()
-    return active if active is not None else SparkSession.builder.appName("troth").getOrCreate()
+    return SparkSession.getActiveSession() or SparkSession.builder.appName("troth").getOrCreate()
 
 
 ENGINES = {"threads": in_threads, "spark": in_spark}

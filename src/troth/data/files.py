@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,20 +47,18 @@ class _TextAmongNumbersError(Exception):
 
 @dataclass(frozen=True)
 class Fragment:
-    """A file, or some row groups of one.
+    """A file, or some row groups of a Parquet file.
 
     Attributes
     ----------
-    groups
-        Row groups of a Parquet file.
     first_row
         How many rows of the file come before it.
     constants
-        Columns that the path tells, such as ``clinic=Ash/part-0.parquet``.
+        Columns that are named in the path, such as ``clinic=Ash/part-0.parquet``.
     provider
-        The file's own name, for campaigns in which each file is a provider's.
+        The name of the file, for campaigns in which each file is a provider's.
     text
-        Columns of names, of which Parquet hands out codes and distinct values.
+        Columns of names, which Parquet returns as codes and distinct values.
     """
 
     path: str
@@ -72,41 +71,40 @@ class Fragment:
 
     def summarise(self, request: Request, look: Look | None = None) -> Part:
         """Read the fragment and add it up; ``look`` is called with each batch before that."""
+        place = file_name(self.path)
         try:
-            return self._added(Adder(request, file_name(self.path), self.provider), self.batches(request), look)
+            return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
         except _TextAmongNumbersError as error:
             # read once more without converting anything, so that the values that are no numbers can be named
-            adder = Adder(request, file_name(self.path), self.provider, text=True)
-            part = self._added(adder, self.batches(request, text=True), look)
+            adder = Adder(request, place, self.provider, text=True)
+            part = adder.add_all(self.batches(request, text=True), self.first_row, look)
             if not part.problems:
-                raise DataError(f"{file_name(self.path)}: cannot be read as csv: {error}") from None
+                raise self.unreadable(error) from None
             return part
         except UnicodeError:
-            raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
+            raise DataError(f"{place}: {NOT_UNICODE}") from None
 
-    def _added(self, adder: Adder, batches: Iterator[Any], look: Look | None) -> Part:
-        row = self.first_row
-        for batch in batches:
-            if look is not None:
-                look(batch)
-            adder.add(batch, row)
-            row += batch.num_rows
-        return adder.part()
+    def unreadable(self, error: BaseException) -> DataError:
+        """Return what to say when the file is not in its format."""
+        reason = str(error).strip().split("\n")[0]
+        return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
+
+    def refuse_missing(self, request: Request, schema: Any) -> None:
+        """Raise if the file and its path do not have the requested columns."""
+        request.refuse_missing([*schema.names, *dict(self.constants)], file_name(self.path))
 
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
-        stored = {name for name, _ in self.constants}
-        wanted = [name for name in request.named if name not in stored]
+        constants = dict(self.constants)
+        wanted = [name for name in request.named if name not in constants]
         try:
-            reader = _read_text(self, wanted) if text else _READERS[self.format](self, request, wanted)
-            for batch in reader:
-                yield self._with_constants(batch) if self.constants else batch
-        except pa.ArrowInvalid as error:
-            if self.format == "csv" and "conversion error" in str(error) and not text:
-                raise _TextAmongNumbersError(_first_line(error)) from None
-            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+            for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
+                yield self._with_constants(batch)
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
-            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+            is_text = isinstance(error, pa.ArrowInvalid) and "conversion error" in str(error)
+            if is_text and self.format == "csv" and not text:
+                raise _TextAmongNumbersError(str(error)) from None
+            raise self.unreadable(error) from None
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
@@ -120,7 +118,7 @@ class Fragment:
         try:
             return self._schema()
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
-            raise DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {_first_line(error)}") from None
+            raise self.unreadable(error) from None
 
     def _schema(self) -> Any:
         if self.format == "parquet":
@@ -135,10 +133,8 @@ class Fragment:
 
     def _with_constants(self, batch: Any) -> Any:
         for name, value in self.constants:
-            column = pa.DictionaryArray.from_arrays(
-                pa.array([0] * batch.num_rows, pa.int32()), pa.array([value], pa.string())
-            )
-            batch = batch.append_column(name, column)
+            codes = pa.array([0] * batch.num_rows, pa.int32())
+            batch = batch.append_column(name, pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string())))
         return batch
 
 
@@ -165,34 +161,33 @@ def plan(
 
 def find_files(source: Source) -> list[tuple[Path, Path]]:
     """Return the files of a source (a file, a folder, a pattern, or several), each with the folder it was sought in."""
-    found: list[tuple[Path, Path]] = []
+    files: list[tuple[Path, Path]] = []
     for entry in [source] if isinstance(source, str | Path) else source:
         path = Path(entry)
         if path.is_dir():
-            inside = [p for p in sorted(path.rglob("*")) if p.is_file() and not _hidden(p.relative_to(path))]
-            usable = [p for p in inside if _suffix(p) in FORMATS]
+            inside = [p for p in sorted(path.rglob("*")) if p.is_file() and _suffix(p) in FORMATS]
+            usable = [p for p in inside if not any(part[0] in "._" for part in p.relative_to(path).parts)]
             if not usable:
                 raise DataError(f"{entry}: the folder has no data files ({', '.join(sorted(FORMATS))})")
-            found += [(path, p) for p in usable]
+            files += [(path, p) for p in usable]
         elif path.is_file():
-            found.append((path.parent, path))
+            files.append((path.parent, path))
         elif any(sign in str(entry) for sign in "*?["):
             matches = [Path(p) for p in sorted(glob.glob(str(entry), recursive=True))]  # noqa: PTH207 (absolute patterns)
             matches = [p for p in matches if p.is_file()]
             if not matches:
                 raise DataError(f"{entry}: no file matches this pattern")
-            found += [(path.parent, p) for p in matches]
+            files += [(path.parent, p) for p in matches]
         else:
             raise DataError(f"{entry}: there is no such file or folder")
-    paths = [path.resolve() for _, path in found]
-    if len(set(paths)) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise DataError(f"{file_name(twice)}: named twice by the source; its rows would count twice")
-    return found
+    for path, times in Counter(path.resolve() for _, path in files).items():
+        if times > 1:
+            raise DataError(f"{file_name(path)}: named twice by the source; its rows would count twice")
+    return files
 
 
 def format_of(path: Path) -> str:
-    """Return the format that a file's name tells."""
+    """Return the format that a file's name ends in."""
     suffix = _suffix(path)
     if suffix not in FORMATS:
         raise DataError(f"{file_name(path)}: unknown kind of file; the name must end in {', '.join(sorted(FORMATS))}")
@@ -204,13 +199,9 @@ def _suffix(path: Path) -> str:
 
 
 def stem(path: Path) -> str:
-    """Return a file's name without what tells its kind."""
+    """Return a file's name without its ending."""
     name = path.name[: -len(path.suffix)] if path.suffix.lower() in _COMPRESSED else path.name
     return name[: -len(Path(name).suffix)] if Path(name).suffix else name
-
-
-def _hidden(relative: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in relative.parts)
 
 
 def _partitions(root: Path, path: Path) -> tuple[tuple[str, str | None], ...]:
@@ -228,15 +219,11 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
 
     try:
         with pq.ParquetFile(fragment.path) as file:
-            constants = [name for name, _ in fragment.constants]
-            request.refuse_missing([*file.schema_arrow.names, *constants], file_name(fragment.path))
+            fragment.refuse_missing(request, file.schema_arrow)
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-            names = {request.provider, request.day} | (
-                set(request.columns) if request.categories is not None else set()
-            )
-            text = [f.name for f in file.schema_arrow if f.name in names and is_text(f.type)]
+            text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{file_name(fragment.path)}: cannot be read as parquet: {_first_line(error)}") from None
+        raise fragment.unreadable(error) from None
     fragment = replace(fragment, text=tuple(text))
     most = max(_BATCH_VALUES // max(16, len(request.columns)), sum(sizes) // 32)
     parts: list[Fragment] = []
@@ -266,11 +253,9 @@ def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> It
 
 
 def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
-    labels = {request.provider, request.day} | (set(wanted) if request.categories is not None else set())
-    types: dict[str, Any] = {name: pa.string() for name in wanted if name in labels}
+    types: dict[str, Any] = {name: pa.string() for name in wanted if name in request.labels}
     with _open_csv(fragment, None, types) as reader:
-        constants = [name for name, _ in fragment.constants]
-        request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
+        fragment.refuse_missing(request, reader.schema)
         for name in wanted:
             if name not in types:
                 kind = reader.schema.field(name).type
@@ -309,18 +294,20 @@ def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
     from pyarrow import json
 
     with _open_jsonl(fragment) as reader:
-        constants = [name for name, _ in fragment.constants]
-        request.refuse_missing([*reader.schema.names, *constants], file_name(fragment.path))
+        fragment.refuse_missing(request, reader.schema)
         fields = [reader.schema.field(name) for name in wanted]
-    values = {name for name in request.columns if name is not None}
-    names = {request.provider, request.day} | (values if request.categories is not None else set())
-    kinds = {f.name: pa.string() if f.name in names and pa.types.is_temporal(f.type) else f.type for f in fields}
-    kinds |= {f.name: pa.float64() for f in fields if f.name in values - names and _whole(f.type)}
-    schema = pa.schema([f.with_type(kinds[f.name]) for f in fields])
+    schema = pa.schema([field.with_type(_jsonl_type(field, request)) for field in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     with _open_jsonl(fragment, options) as reader:
         for batch in reader:
             yield batch.select(wanted)
+
+
+def _jsonl_type(field: Any, request: Request) -> Any:
+    """Return the type to read a column as: dates as they are written, and numbers that may have fractions later."""
+    if field.name in request.labels:
+        return pa.string() if pa.types.is_temporal(field.type) else field.type
+    return pa.float64() if pa.types.is_integer(field.type) or pa.types.is_null(field.type) else field.type
 
 
 def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
@@ -332,16 +319,12 @@ def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
     return json.open_json(fragment.path, read_options=read, parse_options=options)
 
 
-def _whole(kind: Any) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
-
-
 def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
     with pa.memory_map(fragment.path) as source:
         opened = _open_arrow(source)
-        request.refuse_missing([*opened.schema.names, *dict(fragment.constants)], file_name(fragment.path))
-        whole = hasattr(opened, "get_batch")
-        batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if whole else iter(opened)
+        fragment.refuse_missing(request, opened.schema)
+        is_file = hasattr(opened, "get_batch")
+        batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:
             chosen, step = batch.select(wanted), batch_rows(request)
             chosen.validate(full=True)  # lengths are as the file states them
@@ -356,13 +339,9 @@ def _open_arrow(source: Any) -> Any:
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _read_text(fragment: Fragment, wanted: list[str]) -> Iterator[Any]:
+def _read_text(fragment: Fragment, _: Request, wanted: list[str]) -> Iterator[Any]:
     with _open_csv(fragment, wanted, {name: pa.string() for name in wanted}) as reader:
         yield from reader
 
 
 _READERS = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl, "arrow": _read_arrow}
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0]

@@ -27,14 +27,8 @@ class Slice:
 
     def summarise(self, request: Request, look: Look | None = None) -> Part:
         """Add up the slice."""
-        adder = Adder(request, "the data")
-        row = self.first_row
-        for batch in self.table.to_batches(max_chunksize=batch_rows(request)):
-            if look is not None:
-                look(batch)
-            adder.add(batch, row)
-            row += batch.num_rows
-        return adder.part()
+        batches = self.table.to_batches(max_chunksize=batch_rows(request))
+        return Adder(request, "the data").add_all(batches, self.first_row, look)
 
 
 def plan_frame(frame: Any, request: Request) -> list[Slice]:
@@ -49,19 +43,17 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
         frame = pa.table(frame)
     if type(frame).__name__ == "LazyFrame" and hasattr(frame, "collect"):
         frame = frame.collect()
-    names = _names(frame)
-    if not all(isinstance(name, str) for name in names):
-        raise DataError(
-            f"the data: column names must be text, not {next(n for n in names if not isinstance(n, str))!r}"
-        )
-    columns = list(names)
-    if len(set(columns)) < len(columns) and request is None:
-        raise DataError("the data: two columns have the same name; rename one, or say which with columns=")
+    columns = _names(frame)
+    for name in columns:
+        if not isinstance(name, str):
+            raise DataError(f"the data: column names must be text, not {name!r}")
     if request is not None:
-        request.refuse_missing(names, "the data")
+        request.refuse_missing(columns, "the data")
         if request.provider is None:
             raise DataError("the data: say which column holds the providers' names: provider=")
         columns = list(request.named)
+    elif len(set(columns)) < len(columns):
+        raise DataError("the data: two columns have the same name; rename one, or say which with columns=")
     if type(frame).__module__.split(".")[0] == "pandas":
         return pa.table({name: _pandas_column(frame[name], name) for name in columns})
     try:
@@ -71,7 +63,7 @@ def as_arrow(frame: Any, request: Request | None = None) -> Any:
 
 
 def is_frame(data: Any) -> bool:
-    """Tell whether something can be read as a frame in memory."""
+    """Say whether something can be read as a frame in memory."""
     return isinstance(data, dict) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "collect_schema")
 
 

@@ -1,4 +1,4 @@
-"""Rows gathered by provider and day, for models of one's own that declare no sums."""
+"""Rows gathered by provider and day, for custom models that declare no sums."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 def column_names(data: Any) -> list[str]:
     """Return the columns of any table, of its first file if it has several."""
     if is_paths(data):
-        root, path = next((pair for pair in find_files(data) if format_of(pair[1]) != "statistics"), (None, None))
-        if root is None or path is None:
+        paths = [path for _, path in find_files(data) if format_of(path) != "statistics"]
+        if not paths:
             raise DataError("there are no files of rows; name the columns")
-        fragments, _ = plan(str(path), Request(Moments(), ()))
-        for fragment in fragments:
-            return fragment.column_names()
-        return []
+        fragments, _ = plan(str(paths[0]), Request(Moments(), ()))
+        return fragments[0].column_names() if fragments else []
     if is_pushed_down(data):
         return list(data.columns)
     return list(as_arrow(data).schema.names)
@@ -39,19 +37,19 @@ def first_rows(
 ) -> dict[str, list[Any]]:
     """Return the first rows of a file or folder, as lists by column."""
     request = Request(Moments(), (column,), provider, day)
-    found: dict[str, list[Any]] = {name: [] for name in request.named}
+    values: dict[str, list[Any]] = {name: [] for name in request.named}
     fragments, _ = plan(str(data), request)
     for fragment in fragments:
         for batch in fragment.batches(request):
             for name in request.named:
-                found[name] += batch.column(name).to_pylist()
-            if len(found[column]) >= rows:
-                return found
-    return found
+                values[name] += batch.column(name).to_pylist()
+            if len(values[column]) >= rows:
+                return values
+    return values
 
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
-    """Hand each provider's rows of each day to the model's own ``statistics``."""
+    """Compute each provider's statistics of each day with the model's ``statistics``."""
     table = _table(data, request)
     columns = []
     for name in request.columns:

@@ -18,17 +18,18 @@ from troth.core.reductions import LARGEST_SUM
 from troth.data.request import Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from troth.core.support import Array, Support
+    from troth.data.engines import Look
     from troth.data.request import Key, Request
 
     Codes: TypeAlias = NDArray[np.intp]
 
 _FEW = 64  # days that are spelled out whether they occur or not
-_DENSE = 1 << 20  # whole numbers in such a range are codes themselves
+_DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 
 
@@ -42,10 +43,17 @@ class Adder:
         self.problems: list[Problem] = []
         self._names = _Spelled(str)
         self._labels = _Spelled(lambda value: str(value).strip())
-        self._known: tuple[Any, Any, NDArray[np.intp]] = (None, None, np.zeros(0, dtype=np.intp))
+        self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
+        self._first_row = 0  # of the batch at hand
+        self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
-    def part(self) -> Part:
-        """Return what has been added up."""
+    def add_all(self, batches: Iterable[Any], first_row: int = 0, look: Look | None = None) -> Part:
+        """Add record batches, each after ``look`` was called with it, and return what they add up to."""
+        for batch in batches:
+            if look is not None:
+                look(batch)
+            self.add(batch, first_row)
+            first_row += batch.num_rows
         keys = list(self.places)
         return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys))
 
@@ -54,27 +62,28 @@ class Adder:
         rows = batch.num_rows
         if rows == 0:
             return
-        found = len(self.problems)
-        names, codes = self._providers(batch, first_row)
-        days, day_codes = self._days(batch, codes, names, first_row)
+        self._first_row, self._owners = first_row, (None, np.zeros(rows, dtype=np.intp))
+        problems_before = len(self.problems)
+        names, codes = self._owners = self._providers(batch)
+        days, day_codes = self._days(batch)
         columns = [
-            np.ones(rows) if name is None else self._values(batch.column(name), name, codes, names, first_row)
-            for name in self.request.columns
+            np.ones(rows) if name is None else self._values(batch.column(name), name) for name in self.request.columns
         ]
-        if len(self.problems) > found:
+        if len(self.problems) > problems_before:
             return
         size = len(names) * len(days)
         if len(days) > 1:
             codes = codes * len(days) + day_codes
-        keys: NDArray[np.intp] | None = None
+        keys: Codes | None = None
         if size > max(rows, 1 << 12):
             keys, codes = np.unique(codes, return_inverse=True)
             size = len(keys)
         with np.errstate(over="ignore", invalid="ignore"):
             summaries = self.request.reduction.add(columns, codes, size)
-        if not (np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM).all():
-            owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)]
-            self._search(columns, codes, owners, first_row, summaries)
+        too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
+        if too_large.any():
+            self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
+            self._report_spoiled_sums(columns, int(np.argmax(too_large.any(axis=1))))
             return
         present = np.flatnonzero(self.request.reduction.rows(summaries))
         where = self._places(names, days, present if keys is None else keys[present])
@@ -83,7 +92,7 @@ class Adder:
         else:
             self.total[where] += summaries[present]
 
-    def _places(self, names: Sequence[str], days: list[Day], keys: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
         if len(names) * len(days) > 4 * _DENSE:
             return np.array([self._place((names[k // len(days)], days[k % len(days)])) for k in keys.tolist()])
@@ -100,149 +109,117 @@ class Adder:
             self.total = np.concatenate([self.total, np.zeros_like(self.total)])
         return place
 
-    def _providers(self, batch: Any, first_row: int) -> tuple[Sequence[str], Codes]:
-        if self.request.provider is None:
-            return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
-        column = self.request.provider
+    def _encode(self, array: Any, column: str, remedy: str) -> tuple[Any, Codes]:
         try:
-            values, codes = encode(batch.column(column))
+            return encode(array)
         except TypeError as error:
-            raise DataError(
-                f"{self.place}: column {column!r} has {error}; providers' names are text or whole numbers"
-            ) from None
+            raise DataError(f"{self.place}: column {column!r} has {error}{remedy}") from None
+
+    def _providers(self, batch: Any) -> tuple[Sequence[str], Codes]:
+        column = self.request.provider
+        if column is None:
+            return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
+        values, codes = self._encode(batch.column(column), column, "; providers' names are text or whole numbers")
         names = self._names(values)
-        missing = [place for place, name in enumerate(names) if not name.strip()] if _is_names(values) else []
-        if missing or (len(codes) and codes.min() < 0):
-            blank = np.isin(codes, [-1, *missing])
-            if blank.any():
-                self._report("without a provider's name", column, blank, None, None, first_row)
+        blank = [] if isinstance(values, range) else [place for place, name in enumerate(names) if not name.strip()]
+        if blank or codes.min() < 0:
+            self._report("without a provider's name", column, np.isin(codes, [-1, *blank]))
         return names, codes
 
-    def _days(self, batch: Any, codes: Codes, names: Sequence[str], first_row: int) -> tuple[list[Day], Codes]:
+    def _days(self, batch: Any) -> tuple[list[Day], Codes]:
         column = self.request.day
         if column is None:
-            return [None], codes
+            return [None], self._owners[1]
         array = batch.column(column)
         if pa.types.is_timestamp(array.type):
             array = array.cast(pa.timestamp(array.type.unit))  # moments with a zone are dated in UTC
         if pa.types.is_timestamp(array.type) or pa.types.is_date64(array.type):
             array = pc.cast(array, pa.date32(), safe=False)
-        try:
-            values, day_codes = encode(array)
-        except TypeError as error:
-            raise DataError(
-                f"{self.place}: column {column!r} has {error}; days are dates (YYYY-MM-DD) or whole numbers"
-            ) from None
-        days: list[Day] = []
+        values, day_codes = self._encode(array, column, "; days are dates (YYYY-MM-DD) or whole numbers")
         if len(values) > _FEW:
             present, day_codes = np.unique(day_codes, return_inverse=True)
-            gone = int(present[0]) < 0
-            values = [values[int(place)] for place in present[gone:]]
-            day_codes = day_codes - gone
-        for value in _listed(values):
+            has_missing = int(present[0]) < 0
+            values = [values[int(place)] for place in present[has_missing:]]
+            day_codes = day_codes - has_missing
+        days: list[Day] = []
+        for value in values:
             try:
-                days.append(parse_day(value))
+                days.append(parse_day(value.as_py() if isinstance(value, pa.Scalar) else value))
             except ValueError:
-                wrong = day_codes == len(days)
-                self._report("no date (YYYY-MM-DD) or whole number", column, wrong, codes, names, first_row, array)
+                self._report("no date (YYYY-MM-DD) or whole number", column, day_codes == len(days), array)
                 days.append(None)
-        if len(day_codes) and day_codes.min() < 0:
-            self._report(MISSING, column, day_codes < 0, codes, names, first_row)
+        self._report(MISSING, column, day_codes < 0)
         unique = list(dict.fromkeys(days))
         if len(unique) < len(days):
             day_codes = np.array([unique.index(day) for day in days], dtype=np.intp)[day_codes]
         return unique, day_codes
 
-    def _values(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> NDArray[Any]:
-        request = self.request
+    def _values(self, array: Any, name: str) -> NDArray[Any]:
         if array.null_count:
-            self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False), codes, names, first_row)
+            self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False))
             return np.zeros(len(array))
-        if request.categories is not None:
-            return self._as_codes(array, name, codes, names, first_row)
+        if self.request.categories is not None:
+            return self._as_codes(array, name, self.request.categories)
         x = as_numbers(array)
-        if x is None and self.text and not (wrong := _no_numbers(array)).any():
-            x = np.array([float(entry) for entry in array.to_pylist()])
-        elif x is None and self.text:
-            self._report("not a number", name, wrong, codes, names, first_row, array)
-            return np.zeros(len(array))
         if x is None:
-            self._report_text(array, name, codes, names, first_row)
-            return np.zeros(len(array))
-        support, limits = request.reduction.support, request.values
-        if x.size and not (_within(x, support) and (limits is None or (x.min() >= limits[0] and x.max() <= limits[1]))):
-            self._search([x], codes, names, first_row, None, name)
+            return self._values_of_text(array, name)
+        limits = self.request.values
+        within_limits = limits is None or (x.min() >= limits[0] and x.max() <= limits[1])
+        if not (within_limits and _within(x, self.request.reduction.support)):
+            self._report_unusable(x, name)
         return x
 
-    def _as_codes(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> Codes:
-        assert self.request.categories is not None  # noqa: S101 (the caller looked)
-        labels = {label: code for code, label in enumerate(self.request.categories)}
+    def _as_codes(self, array: Any, name: str, categories: tuple[str, ...]) -> Codes:
+        code_of = {label: code for code, label in enumerate(categories)}
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
-        try:
-            values, label_codes = encode(array)
-        except TypeError as error:
-            raise DataError(f"{self.place}: column {name!r} has {error}, not labels") from None
-        known = np.array([*(labels.get(label, -1) for label in self._labels(values)), -1], dtype=np.intp)
-        found = known[label_codes]  # code −1, a missing label, is the last
-        if (found < 0).any():
-            among = ", ".join(repr(label) for label in self.request.categories[:8])
-            self._report(f"not among the categories {among}", name, found < 0, codes, names, first_row, array)
-            return np.zeros(len(array), dtype=np.intp)
-        return found
+        values, places = self._encode(array, name, ", not labels")
+        known = np.array([*(code_of.get(label, -1) for label in self._labels(values)), -1], dtype=np.intp)
+        codes = known[places]  # place −1, a missing label, is the last
+        among = ", ".join(repr(label) for label in categories[:8])
+        self._report(f"not among the categories {among}", name, codes < 0, array)
+        return codes
 
-    def _search(
-        self,
-        columns: Sequence[NDArray[Any]],
-        codes: Codes,
-        names: Sequence[str],
-        first_row: int,
-        summaries: Array | None,
-        name: str | None = None,
-    ) -> None:
-        """Find the rows at fault in columns of which it is known that some value is."""
-        request, found = self.request, len(self.problems)
-        labels = [name] if name is not None else [column or "(intercept)" for column in request.columns]
-        for label, values in zip(labels, columns, strict=True):
-            x = values.astype(np.float64)
-            masks = {NOT_A_NUMBER: np.isnan(x), INFINITE: np.isinf(x)}
-            finite = np.isfinite(x)
-            if name is not None:
-                masks[f"not {request.reduction.support}"] = finite & ~request.reduction.support.contains(x)
-            if name is not None and request.values is not None:
-                low, high = request.values
-                outside = finite & request.reduction.support.contains(x) & ((x < low) | (x > high))
-                masks[f"outside the declared values {low:g} to {high:g}"] = outside
-            for what, mask in masks.items():
-                if mask.any():
-                    self._report(what, label, mask, codes, names, first_row, x)
-        if summaries is not None and len(self.problems) == found:
-            worst = int(np.argmax(~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM).all(axis=1)))
-            self._report("too large to add up; rescale them", labels[0], codes == worst, codes, names, first_row)
-
-    def _report_text(self, array: Any, name: str, codes: Codes, names: Sequence[str], first_row: int) -> None:
-        """Report values that are no numbers: text that does not read as one, or a type that holds none."""
+    def _values_of_text(self, array: Any, name: str) -> Array:
+        """Read text as numbers where the file holds nothing else; otherwise report what is no number."""
         if not is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)
         if wrong.any():
-            self._report("not a number", name, wrong, codes, names, first_row, array)
+            self._report("not a number", name, wrong, array)
+        elif self.text:
+            return np.array([float(entry) for entry in array.to_pylist()])
         else:
-            what = "text that reads as a number; store the column as numbers"
-            self._report(what, name, np.ones(len(wrong), dtype=bool), codes, names, first_row, array)
+            self._report("text that reads as a number; store the column as numbers", name, ~wrong, array)
+        return np.zeros(len(array))
 
-    def _report(
-        self,
-        what: str,
-        column: str,
-        mask: NDArray[np.bool_],
-        codes: Codes | None,
-        names: Sequence[str] | None,
-        first_row: int,
-        values: Any = None,
-    ) -> None:
-        """Report the marked rows, one problem per provider."""
-        owners = np.zeros(len(mask), dtype=np.intp) if codes is None else codes
+    def _report_unusable(self, values: NDArray[Any], name: str) -> None:
+        """Report the values of a column that are not finite, or may not occur."""
+        x = values.astype(np.float64)
+        possible = self.request.reduction.support.contains(x)
+        self._report_infinite(x, name)
+        self._report(f"not {self.request.reduction.support}", name, np.isfinite(x) & ~possible, x)
+        if self.request.values is not None:
+            low, high = self.request.values
+            outside = np.isfinite(x) & possible & ((x < low) | (x > high))
+            self._report(f"outside the declared values {low:g} to {high:g}", name, outside, x)
+
+    def _report_infinite(self, x: Array, name: str) -> None:
+        self._report(NOT_A_NUMBER, name, np.isnan(x), x)
+        self._report(INFINITE, name, np.isinf(x), x)
+
+    def _report_spoiled_sums(self, columns: Sequence[NDArray[Any]], worst: int) -> None:
+        """Report the values that are not finite; if all are, those of the first sum that is too large."""
+        problems_before = len(self.problems)
+        labels = [column or "(intercept)" for column in self.request.columns]
+        for label, values in zip(labels, columns, strict=True):
+            self._report_infinite(values.astype(np.float64), label)
+        if len(self.problems) == problems_before:
+            self._report("too large to add up; rescale them", labels[0], self._owners[1] == worst)
+
+    def _report(self, what: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
+        """Report the marked rows, if there are any, one problem per provider."""
+        names, owners = self._owners
         rows = np.flatnonzero(mask)
         for owner in dict.fromkeys(owners[rows].tolist()):
             of_owner = rows[owners[rows] == owner]
@@ -250,12 +227,12 @@ class Adder:
             value: Any = None if values is None else values[first]
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
-            row = first_row + first + 1
+            row = self._first_row + first + 1
             self.problems.append(Problem(what, provider, column, len(of_owner), self.place, row, value))
 
 
 def _within(x: NDArray[Any], support: Support) -> bool:
-    """Tell fast whether all values may occur; where the support has no bounds, the sums will tell."""
+    """Say fast whether all values may occur; where the support has no bounds, the sums will show it."""
     if np.isinf(support.low) and np.isinf(support.high) and not support.integer:
         return True
     low, high = x.min(), x.max()
@@ -280,14 +257,14 @@ def as_numbers(array: Any) -> NDArray[Any] | None:
 
 
 def holds_numbers(kind: Any) -> bool:
-    """Tell whether a column of this type is one of numbers."""
+    """Say whether a column of this type is one of numbers."""
     if pa.types.is_dictionary(kind):
         return holds_numbers(kind.value_type)
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
     return any(test(kind) for test in tests)
 
 
-def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
+def encode(array: Any) -> tuple[Any, Codes]:
     """Return the distinct values of a column of names and each row's place among them, −1 where it is missing.
 
     The values are a range or an Arrow array. Raises `TypeError` with the column's type if that holds no names.
@@ -297,8 +274,8 @@ def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
     kind = array.type
     if pa.types.is_floating(kind):
         x = array.to_numpy(zero_copy_only=False)
-        kept = x[np.isfinite(x)]
-        if kept.size and not ((kept == np.floor(kept)).all() and np.abs(kept).max() < 2**53):
+        finite = x[np.isfinite(x)]
+        if finite.size and not ((finite == np.floor(finite)).all() and np.abs(finite).max() < 2**53):
             raise TypeError(f"fractions (type {kind})")
         array = pa.array(np.nan_to_num(x), type=pa.int64(), mask=~np.isfinite(x), safe=False)
         kind = array.type
@@ -324,7 +301,7 @@ def encode(array: Any) -> tuple[Any, NDArray[np.intp]]:
     return array.dictionary, np.asarray(codes.to_numpy(zero_copy_only=False), dtype=np.intp)
 
 
-def _dense(array: Any) -> tuple[Any, NDArray[np.intp]] | None:
+def _dense(array: Any) -> tuple[Any, Codes] | None:
     """Whole numbers in a short range are their own codes."""
     if array.null_count or len(array) == 0:
         return None
@@ -352,11 +329,9 @@ class _Spelled:
 
     def __call__(self, values: Any) -> Sequence[str]:
         if not _same(values, self.values):
+            self.values = values
             numbers = isinstance(values, range)
-            self.values, self.names = (
-                values,
-                _Numbers(values) if numbers else [self.spell(v) for v in values.to_pylist()],
-            )
+            self.names = _Numbers(values) if numbers else [self.spell(value) for value in values.to_pylist()]
         return self.names
 
 
@@ -374,25 +349,11 @@ class _Numbers(Sequence[str]):
 
 
 def _same(one: Any, two: Any) -> bool:
-    if isinstance(one, range) or isinstance(two, range):
-        return bool(one == two) if isinstance(one, range) and isinstance(two, range) else False
-    return two is not None and one.type == two.type and bool(one.equals(two))
-
-
-def _listed(values: Any) -> list[Any]:
-    return (
-        values.to_pylist()
-        if isinstance(values, pa.Array)
-        else [v.as_py() if isinstance(v, pa.Scalar) else v for v in values]
-    )
-
-
-def _is_names(values: Any) -> bool:
-    return not isinstance(values, range)
+    return type(one) is type(two) and bool(one == two if isinstance(one, range) else one.equals(two))
 
 
 def is_text(kind: Any) -> bool:
-    """Tell whether a column of this type is one of text."""
+    """Say whether a column of this type is one of text."""
     return bool(
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)

@@ -6,6 +6,8 @@ about a hundred sums, fetching the columns and multiplying here is faster than a
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +15,11 @@ import numpy as np
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
-from troth.data.request import Day, Part, Problem, Request, parse_day
+from troth.data.request import Part, Problem, Request, parse_day
 
 if TYPE_CHECKING:
     from troth.core.support import Array
+    from troth.data.request import Day, Key
 
 _MOST_SUMS = 100
 _PLACE = "the table"
@@ -59,7 +62,7 @@ def as_ibis(data: Any) -> Any:
 
 
 def _untyped(table: Any) -> bool:
-    """Tell whether an engine does not enforce the types of columns, so that values must be looked at here."""
+    """Say whether an engine does not enforce the types of columns, so that values must be looked at here."""
     try:
         return bool(table.get_backend().name == "sqlite")
     except Exception:  # a table of no backend
@@ -84,12 +87,8 @@ def _typed(table: Any, request: Request) -> Any:
 
 
 def _fetch(table: Any, request: Request) -> Part:
-    adder = Adder(request, _PLACE)
-    row = 0
-    for batch in table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request)):
-        adder.add(batch, row)
-        row += batch.num_rows
-    part = adder.part()
+    batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
+    part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
     return Part([part.keys[i] for i in order], part.summaries[order], part.problems, [part.places[i] for i in order])
 
@@ -104,22 +103,20 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     grouped = {"troth_provider": _text(table, str(request.provider))}
     if request.day is not None:
         grouped["troth_day"] = _day(table, request.day)
-    found = table.group_by(**grouped).aggregate(**measures).to_pyarrow().to_pylist()
-    problems = _problems(table, request, found, faults)
+    rows = table.group_by(**grouped).aggregate(**measures).to_pyarrow().to_pylist()
+    problems = _problems(table, request, rows, faults)
     if problems:
         return Part(problems=problems)
-    keys, summaries = [], []
-    for row in sorted(found, key=lambda row: (str(row["troth_provider"]), str(row.get("troth_day")))):
-        keys.append((str(row["troth_provider"]), _parsed(row.get("troth_day"), request)))
+    totals: dict[Key, Array] = {}
+    for row in sorted(rows, key=lambda row: (str(row["troth_provider"]), str(row.get("troth_day")))):
+        key = str(row["troth_provider"]), _parsed(row.get("troth_day"), request)
         try:
-            summaries.append(request.reduction.collect(float(row["troth_rows"]), row))
+            summary = request.reduction.collect(float(row["troth_rows"]), row)
         except DataError as error:
             raise DataError(f"{_PLACE}, provider {row['troth_provider']!r}: {error}") from None
-    merged: dict[tuple[str, Day], Array] = {}
-    for key, total in zip(keys, summaries, strict=True):
-        merged[key] = merged[key] + total if key in merged else total
-    width = request.reduction.width
-    return Part(list(merged), np.array(list(merged.values())).reshape(-1, width), places=[_PLACE] * len(merged))
+        totals[key] = totals[key] + summary if key in totals else summary
+    summaries = np.array(list(totals.values())).reshape(-1, request.reduction.width)
+    return Part(list(totals), summaries, places=[_PLACE] * len(totals))
 
 
 def _text(table: Any, name: str) -> Any:
@@ -167,41 +164,42 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
 
 def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, Any]]:
     """Return what may be wrong with which column, and a condition that says where."""
-    support = request.reduction.support
-    found: list[tuple[str, str, Any]] = []
-    provider = table[str(request.provider)]
+    column = str(request.provider)
+    provider, kind = table[column], table.schema()[column]
     blank = provider.isnull()
-    if table.schema()[str(request.provider)].is_string():
+    if kind.is_string():
         blank = blank | (provider.strip() == "")
-    found.append(("without a provider's name", str(request.provider), blank))
-    if table.schema()[str(request.provider)].is_floating():
-        found.append(("fractions, which are no names", str(request.provider), (provider % 1) != 0))
+    faults: list[tuple[str, str, Any]] = [("without a provider's name", column, blank)]
+    if kind.is_floating():
+        faults.append(("fractions, which are no names", column, (provider % 1) != 0))
     if request.day is not None:
-        found.append((MISSING, request.day, table[request.day].isnull()))
+        faults.append((MISSING, request.day, table[request.day].isnull()))
     for name in request.columns:
-        if name is None:
-            continue
-        x = _column(table, request, name)
-        found.append((MISSING, name, table[name].isnull()))
-        if request.categories is not None:
-            if table.schema()[name].is_floating():
-                found.append(("fractions, which are no labels", name, (table[name] % 1) != 0))
-            among = ", ".join(repr(label) for label in request.categories[:8])
-            found.append((f"not among the categories {among}", name, x.notin(list(request.categories))))
-            continue
-        usable = x.notnull()
-        kind = table.schema()[name]
-        if kind.is_floating() and not finite:
-            found += [(NOT_A_NUMBER, name, x.isnan()), (INFINITE, name, x.isinf())]
-            usable = usable & ~x.isnan() & ~x.isinf()
-        outside = _outside(x.cast("float64"), support, not kind.is_integer() and not kind.is_boolean())
-        if outside is not None:
-            found.append((f"not {support}", name, usable & outside))
-        if request.values is not None:
-            low, high = request.values
-            what = f"outside the declared values {low:g} to {high:g}"
-            found.append((what, name, usable & ((x < low) | (x > high))))
-    return found
+        if name is not None:
+            faults.append((MISSING, name, table[name].isnull()))
+            faults += [(what, name, condition) for what, condition in _faults_of_values(table, request, name, finite)]
+    return faults
+
+
+def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> list[tuple[str, Any]]:
+    x, kind, support = _column(table, request, name), table.schema()[name], request.reduction.support
+    faults: list[tuple[str, Any]] = []
+    if request.categories is not None:
+        if kind.is_floating():
+            faults.append(("fractions, which are no labels", (table[name] % 1) != 0))
+        among = ", ".join(repr(label) for label in request.categories[:8])
+        return [*faults, (f"not among the categories {among}", x.notin(list(request.categories)))]
+    usable = x.notnull()
+    if kind.is_floating() and not finite:
+        faults += [(NOT_A_NUMBER, x.isnan()), (INFINITE, x.isinf())]
+        usable = usable & ~x.isnan() & ~x.isinf()
+    outside = _outside(x.cast("float64"), support, not kind.is_integer() and not kind.is_boolean())
+    if outside is not None:
+        faults.append((f"not {support}", usable & outside))
+    if request.values is not None:
+        low, high = request.values
+        faults.append((f"outside the declared values {low:g} to {high:g}", usable & ((x < low) | (x > high))))
+    return faults
 
 
 def _outside(x: Any, support: Any, floating: bool) -> Any:
@@ -212,26 +210,22 @@ def _outside(x: Any, support: Any, floating: bool) -> Any:
         conditions.append(x > support.high)
     if support.integer and floating:
         conditions.append((x % 1) != 0)
-    joined = None
-    for condition in conditions:
-        joined = condition if joined is None else joined | condition
-    return joined
+    return reduce(or_, conditions) if conditions else None
 
 
-def _problems(table: Any, request: Request, found: list[dict[str, Any]], faults: list[Any]) -> list[Problem]:
+def _problems(table: Any, request: Request, rows: list[dict[str, Any]], faults: list[Any]) -> list[Problem]:
     problems = []
+    names = _text(table, str(request.provider))
     for k, (what, column, condition) in enumerate(faults):
-        for row in found:
+        for row in rows:
             count = int(row[f"fault_{k}"] or 0)
             if not count:
                 continue
             name = row["troth_provider"]
-            theirs = _text(table, str(request.provider))
-            mine = theirs.isnull() if name is None else theirs == name
-            example = table.filter(condition & mine).select(*request.named).limit(1).to_pyarrow().to_pylist()
-            value = example[0][column] if example else None
+            of_provider = names.isnull() if name is None else names == name
+            examples = table.filter(condition & of_provider).select(*request.named).limit(1).to_pyarrow().to_pylist()
+            example = examples[0] if examples else {}
             provider = name if name is not None and str(name).strip() else None
-            problems.append(
-                Problem(what, provider, column, count, f"{_PLACE} ({example[0] if example else ''})", None, value)
-            )
+            place = f"{_PLACE} ({example or ''})"
+            problems.append(Problem(what, provider, column, count, place, None, example.get(column)))
     return problems

@@ -47,12 +47,7 @@ def read_reports(
     look
         Called with each batch of rows of files before it is added up; then they are read in order, in this thread.
     provider
-        Whose rows files without a column of providers hold; by default they bear their providers' names.
-
-    Raises
-    ------
-    DataError
-        If something is missing, with file, provider, column, row and count.
+        Whose rows are in files without a column of providers; by default the files are named after their providers.
     """
     if engine not in ENGINES:
         raise ParameterError(f"there is no engine {engine!r}; there are {', '.join(ENGINES)}")
@@ -65,8 +60,8 @@ def read_reports(
         if request.provider is None:
             _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
-        made = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
-        parts = _watched(made, len(fragments), watch)
+        parts = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
+        parts = _watched(parts, len(fragments), watch)
     elif is_pushed_down(data):
         from troth.data.pushdown import push_down
 
@@ -80,22 +75,23 @@ def read_reports(
             "table or a Spark frame"
         )
     reports = _merge(parts, request)
-    for name in named.keys() - {raw for report in reports for raw in (report.provider,)}:
-        if canonical_name(name) not in {report.provider for report in reports}:
-            raise DataError(f"{Path(named[name]).name}: has no rows; send some, or remove the file")
+    reporting = {report.provider for report in reports}
+    for name, path in named.items():
+        if canonical_name(name) not in reporting:
+            raise DataError(f"{Path(path).name}: has no rows; send some, or remove the file")
     return reports, statistics
 
 
 def is_pushed_down(data: Any) -> bool:
-    """Tell whether the data live in an engine: an Ibis table or a Spark frame."""
+    """Say whether the data are in an engine: an Ibis table or a Spark frame."""
     module = type(data).__module__
     return module.startswith("pyspark.sql") or (module.startswith("ibis.") and hasattr(data, "aggregate"))
 
 
 def is_paths(data: Any) -> bool:
-    """Tell whether data are named by a path, or several."""
-    several = isinstance(data, list | tuple) and len(data) > 0
-    return isinstance(data, str | Path) or (several and all(isinstance(p, str | Path) for p in data))
+    """Say whether data are named by a path, or several."""
+    paths = data if isinstance(data, list | tuple) else [data]
+    return len(paths) > 0 and all(isinstance(path, str | Path) for path in paths)
 
 
 def _watched(parts: Iterable[Part], total: int, watch: Callable[[int, int], None] | None) -> Iterator[Part]:
@@ -125,17 +121,15 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         problems += part.problems
         if problems or not part.keys:
             continue
-        where = []
         for key, source in zip(part.keys, part.places, strict=True):
-            place = places.setdefault(key, len(places))
-            if place == len(sources):
+            if key not in places:
+                places[key] = len(places)
                 sources.append(source)
-            where.append(place)
         if len(places) > len(total):
             grown = np.zeros((max(16, 2 * len(places)), request.reduction.width))
             grown[: len(total)] = total
             total = grown
-        total[where] += part.summaries
+        total[[places[key] for key in part.keys]] += part.summaries
     refuse(problems)
     return _named(places, total, sources, request)
 
@@ -146,10 +140,8 @@ def _named(places: dict[Key, int], total: Any, sources: list[str], request: Requ
         raise DataError("there are rows without a provider's name")
     refuse_alike(names)
     if len({type(day) for _, day in places}) > 1:
-        some = [next(day for _, day in places if isinstance(day, kind)) for kind in (int, str)]
-        raise DataError(
-            f"days are whole numbers in some rows ({some[0]}) and dates in others ({some[1]}); use one kind"
-        )
+        number, date = (next(day for _, day in places if isinstance(day, kind)) for kind in (int, str))
+        raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     return [
         Report(names[raw], day, int(request.reduction.rows(total[place])), total[place].copy(), sources[place])
@@ -173,6 +165,9 @@ def refuse_alike(names: dict[str, str]) -> None:
             )
 
 
-def days_of(reports: Sequence[Report]) -> list[Day]:
-    """Return the days of reports, in order."""
-    return sorted({report.day for report in reports}, key=day_order)
+def reports_by_day(reports: Iterable[Report]) -> dict[Day, list[Report]]:
+    """Return the reports of each day, days in order."""
+    by_day: dict[Day, list[Report]] = {}
+    for report in reports:
+        by_day.setdefault(report.day, []).append(report)
+    return dict(sorted(by_day.items(), key=lambda item: day_order(item[0])))

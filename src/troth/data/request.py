@@ -32,18 +32,12 @@ class Request:
 
     Attributes
     ----------
-    reduction
-        How rows become a summary, as the family says.
     columns
-        Names of its columns, in order; None stands for a constant 1, the intercept of a regression.
-    provider
-        The column of providers' names, or None where each file is a provider's and bears its name.
-    day
-        The column of days, if there are any.
-    categories
-        Labels of the codes 0, 1, …, where the column holds labels.
-    values
-        Declared bounds on values.
+        Names of the reduction's columns, in order; None is a constant 1, the intercept of a regression.
+    provider, day
+        The columns of providers' names, None where each file is named after its provider, and of days, if any.
+    categories, values
+        Labels of the codes 0, 1, …, where the column holds labels; declared bounds on values.
     """
 
     reduction: Reduction
@@ -58,6 +52,11 @@ class Request:
         """The columns to read."""
         keys = [name for name in (self.provider, self.day) if name is not None]
         return tuple(dict.fromkeys([*keys, *(name for name in self.columns if name is not None)]))
+
+    @property
+    def labels(self) -> set[str | None]:
+        """The columns whose values are names, days or labels, not numbers."""
+        return {self.provider, self.day} | (set(self.columns) if self.categories is not None else set())
 
     def refuse_missing(self, available: Iterable[str], place: str) -> None:
         """Raise if a column is missing, and name those that are there."""
@@ -90,15 +89,6 @@ class Problem:
         example = "" if self.value is None else f": {shown(self.value)}"
         return f"{who}column {self.column!r}: {times} {self.what} (first: {where}{example})"
 
-    def merged(self, other: Problem) -> Problem:
-        """Count two of the same kind together, with the first example."""
-        return replace(self, count=self.count + other.count)
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What two problems must share to be counted together."""
-        return self.what, self.provider, self.column
-
 
 def shown(value: Any) -> str:
     """Return a value as messages show it, cut if it is long."""
@@ -107,15 +97,17 @@ def shown(value: Any) -> str:
 
 
 def refuse(problems: Sequence[Problem]) -> None:
-    """Raise one error with all problems, if there are any; nothing is paid on data with holes."""
+    """Raise one error with all problems, if there are any; nothing is paid on incomplete data."""
     if not problems:
         return
     merged: dict[tuple[Any, ...], Problem] = {}
     for problem in problems:
-        merged[problem.kind] = merged[problem.kind].merged(problem) if problem.kind in merged else problem
+        kind = problem.what, problem.provider, problem.column
+        earlier = merged.get(kind)
+        merged[kind] = problem if earlier is None else replace(earlier, count=earlier.count + problem.count)
     lines = [str(problem) for problem in list(merged.values())[:_SHOWN]]
     if len(merged) > _SHOWN:
-        lines.append(f"… and {len(merged) - _SHOWN} more such lines")
+        lines.append(f"… and {len(merged) - _SHOWN} more lines like these")
     head = "the data have values that cannot be used; correct or remove these rows, then run again:"
     raise DataError("\n  ".join([head, *lines]))
 
@@ -134,14 +126,8 @@ class Part:
 class Report:
     """What one provider reported, on one day: all that a payment depends on.
 
-    Attributes
-    ----------
-    summary
-        What its rows add up to.
-    source
-        Where it came from, for people.
-    data_digest
-        Digest of the provider's own file, if it sent statistics instead of rows.
+    ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
+    statistics instead of rows.
     """
 
     provider: str
@@ -155,6 +141,9 @@ class Report:
     def key(self) -> Key:
         """Whose, and of which day."""
         return self.provider, self.day
+
+    def __str__(self) -> str:
+        return f"provider {self.provider!r}" + ("" if self.day is None else f", day {self.day}")
 
 
 def parse_day(value: Any) -> Day:

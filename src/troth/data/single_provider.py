@@ -1,4 +1,4 @@
-"""One provider's own file of rows, in which its name and the day may go without saying."""
+"""One provider's file of rows, in which columns for its name and the day may be missing."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def read_own(
         raise DataError(f"{place}: the file has no rows")
     name = canonical_name(provider) if provider is not None else names[0]
     if request.provider is not None and len(names) > 1:
-        some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-        raise DataError(f"{place}: holds rows of {len(names)} providers ({some}); send one's")
+        examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+        raise DataError(f"{place}: holds rows of {len(names)} providers ({examples}); send the rows of one")
     if request.provider is not None and name != names[0]:
         raise DataError(f"{place}: the rows are of provider {shown(names[0])}, not {name!r}")
-    other = [report.day for report in reports if report.day != day]
-    if request.day is not None and day is not None and other:
-        raise DataError(f"{place}: has rows of day {other[0]}, but the report is of day {day}; send that day's")
+    other_days = [report.day for report in reports if report.day != day]
+    if request.day is not None and day is not None and other_days:
+        raise DataError(f"{place}: has rows of day {other_days[0]}, but the report is of day {day}; send that day's")
     return [replace(report, provider=name, day=day if request.day is None else report.day) for report in reports]

@@ -21,16 +21,8 @@ if TYPE_CHECKING:
 class Belief:
     """Prior and posterior of one parameter, as plain data.
 
-    Attributes
-    ----------
-    places
-        Names of states, or numbers at which the densities are given.
-    prior, posterior
-        Probabilities of states, or densities as parts of their maximum. Without a posterior the prior stands alone.
-    discrete
-        Whether the places are states.
-    summary
-        Mean and interval of the posterior in words.
+    Where it is discrete, the places are states and the values their probabilities; otherwise the values are densities
+    at the places, as parts of their maximum. The posterior may be empty.
     """
 
     name: str
@@ -45,8 +37,10 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
     models = campaign.models_for([report.provider for report in reports])
     model: Any = models if isinstance(models, Model) else models[0]
-    nothing = statistics_of(model, np.zeros(model.reduction.width)) if not reports else None
-    total = statistics_of_reports(models, reports).sum(axis=0) if nothing is None else nothing
+    if reports:
+        total = statistics_of_reports(models, reports).sum(axis=0)
+    else:
+        total = statistics_of(model, np.zeros(model.reduction.width))
     if isinstance(model, HasFiniteStates):
         prior, posterior = (model.posterior_probabilities(t).tolist() for t in (np.zeros_like(total), total))
         states = [f"state {k + 1}" for k in range(len(posterior))]

@@ -12,6 +12,7 @@ from troth.campaigns.check import audit_campaign, certify_campaign, reduced, set
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.errors import TrothError
+from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of, statistics_of_reports
 from troth.results.replays import Replay, replay_lies
@@ -50,7 +51,7 @@ class NearDuplicates:
 
 @dataclass
 class Findings:
-    """All that was found out; ``skipped`` has the reason, by attribute, where something could not be done."""
+    """The results of all checks; ``skipped`` has the reason, by attribute, where a check could not be done."""
 
     backtest: ModelComparison | None = None
     certificate: Certificate | None = None
@@ -69,7 +70,7 @@ def find(
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
-    """Find out everything about a paid campaign, its last day above all."""
+    """Check a paid campaign, above all its last day."""
     findings = Findings()
     if not result.rounds:
         return findings
@@ -87,7 +88,7 @@ def find(
     }
     for done, (name, stage) in enumerate(stages.items(), 1):
         try:
-            with np.errstate(all="ignore"):  # extreme values are told in words
+            with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
                 setattr(findings, name, stage())
         except _FAILURES as error:
             findings.skipped[name] = str(error).split("\n")[0]
@@ -104,16 +105,9 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
     return backtest_campaign(campaign, past if isinstance(past, History) else read_history(campaign, past))
 
 
-def _reports_by_day(reports: list[Report]) -> dict[Day, list[Report]]:
-    by_day: dict[Day, list[Report]] = {}
-    for report in reports:
-        by_day.setdefault(report.day, []).append(report)
-    return by_day
-
-
 def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     """Check the model's fit on the days on which the same providers reported, as many as can be simulated."""
-    by_day = [{report.provider: report for report in some} for some in _reports_by_day(reports).values()]
+    by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
     width = len(np.atleast_1d(by_day[0][common[0]].summary))
     most = max(3, min(_MOST_PROVIDERS, _NUMBERS // (800 * max(1, width))))
@@ -133,12 +127,12 @@ def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:
     pairs = []
-    for day, some in list(_reports_by_day(reports).items())[-_MOST_DAYS:]:
-        names = [report.provider for report in some]
+    for day, reports_of_day in list(reports_by_day(reports).items())[-_MOST_DAYS:]:
+        names = [report.provider for report in reports_of_day]
         model = campaign.models_for(names)
-        t = statistics_of_reports(model, some)
+        t = statistics_of_reports(model, reports_of_day)
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
-        for pair in find_near_duplicates(model, t, rows=[report.rows for report in some], draws=draws):
+        for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
             one, two = (names[place] for place in pair.providers)
             pairs.append(NearDuplicates(day, one, two, pair.why))
     return pairs

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.describe import describe_campaign
-from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
+from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.seed import Secret, load_secret, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
@@ -57,7 +57,7 @@ def pay(
     rule
         A rule or its name; by default the one of a campaign file that names none.
     provider, day
-        The columns of providers' names and of days. Files without a provider column bear their providers' names.
+        The columns of providers' names and of days. Files without a provider column are named after their providers.
     budget
         A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
         ``terms`` say how many days share it.
@@ -182,36 +182,31 @@ def _pay(
     secret: Secret | None,
     watch: Watch | None,
 ) -> Result:
-    paying = _task(watch, "paying")
+    def pay_into(book: Ledger) -> Result:
+        paying = _task(watch, "paying")
+        return Result(
+            campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, secret=secret, watch=paying))
+        )
+
     if ledger is None:
-        book = Ledger()
-        now = pay_rounds(campaign, reports, book, final=final, secret=secret, watch=paying)
-        return Result(campaign, book, tuple(now))
+        return pay_into(Ledger())
     path = Path(ledger)
     if not path.parent.is_dir():
         raise DataError(f"{path}: there is no folder {path.parent}")
     with locked(path.resolve().parent):
         sweep(path.resolve())
-        book = read_ledger(path) if path.exists() else Ledger()
-        now = pay_rounds(campaign, reports, book, final=final, secret=secret, watch=paying)
-        if now:
-            write_whole(path, book.to_bytes())
-    return Result(campaign, book, tuple(now))
+        result = pay_into(read_ledger(path) if path.exists() else Ledger())
+        if result.paid_now:
+            result.write_ledger(path)
+    return result
 
 
 def _read(campaign: Campaign, data: Any, watch: Watch | None, skip: Collection[Path] = ()) -> list[Report]:
     if not isinstance(campaign.model, HasReduction):
-        return gather_reports(
-            campaign.model, data, Request(Moments(), campaign.columns, campaign.provider, campaign.day)
-        )
-    rows, files = read_reports(
-        data,
-        campaign.request,
-        engine=campaign.engine,
-        format=campaign.format,
-        skip=skip,
-        watch=_task(watch, "reading"),
-    )
+        request = Request(Moments(), campaign.columns, campaign.provider, campaign.day)
+        return gather_reports(campaign.model, data, request)
+    engine, reading = campaign.engine, _task(watch, "reading")
+    rows, files = read_reports(data, campaign.request, engine=engine, format=campaign.format, skip=skip, watch=reading)
     return join_reports(rows, read_statistics(campaign, files))
 
 

@@ -1,4 +1,4 @@
-"""What lies would have been paid on the very reports that were paid."""
+"""What lies would have been paid on the reports that were paid."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from troth.campaigns.settle import scene
 from troth.core.contract import Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
+from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Scene
     from troth.core.support import Array
-    from troth.data import Day, Report
     from troth.results.result import Result
 
 
@@ -45,11 +45,7 @@ def replay_lies(result: Result) -> list[Replay]:
 
 def _last_scene(result: Result) -> tuple[Scene, str | None]:
     """Return the last round that was scored, as the rule saw it."""
-    campaign = result.campaign
-    by_day: dict[Day, list[Report]] = {}
-    for report in result.reports:
-        by_day.setdefault(report.day, []).append(report)
-    heads = result.ledger.of("round")
+    campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
     scored = [head for head in heads if not campaign.waits or head["next"] is not None] or heads
     head = scored[-1]
     following = by_day.get(head["next"]) if head["next"] is not None else None
@@ -57,7 +53,7 @@ def _last_scene(result: Result) -> tuple[Scene, str | None]:
 
 
 def _other_reports(stage: Scene, rng: np.random.Generator) -> list[tuple[str, Array]]:
-    """Return lies that statistics alone can tell: they need no rows."""
+    """Return the lies that are made of statistics alone, without rows."""
     t = stage.round.statistics
     model: Any = stage.round.evidence
     lies = [("report nothing", np.zeros_like(t))]

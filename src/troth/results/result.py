@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.ledger_entries import read_payment, recorded_reports
 from troth.campaigns.verify import campaign_of, check_ledger
@@ -14,6 +18,8 @@ from troth.core.errors import DataError, MissingCapabilityError
 from troth.results.explanation import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.data import Day, Report
@@ -23,13 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaidRound:
-    """A round that was paid.
-
-    Attributes
-    ----------
-    seed
-        What the rule's draws were made with, revealed; None for rules that draw nothing.
-    """
+    """A round that was paid, and the seed of its draws; None for rules that draw nothing."""
 
     day: Day
     number: int
@@ -60,7 +60,7 @@ class Result:
         """The rounds, in the order in which they were paid."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
-            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, self.ledger, entry))
+            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
         return tuple(
             PaidRound(head["day"], head["number"], tuple(by_day[head["day"]]), head["seed"], bool(head["last"]))
             for head in self.ledger.of("round")
@@ -84,10 +84,10 @@ class Result:
     @cached_property
     def totals(self) -> dict[str, int]:
         """What each provider was paid in all, in minor units, by name."""
-        totals: dict[str, int] = {}
+        totals: Counter[str] = Counter()
         for paid in self.rounds:
             for payment in paid.payments:
-                totals[payment.provider] = totals.get(payment.provider, 0) + payment.payment
+                totals[payment.provider] += payment.payment
         return dict(sorted(totals.items()))
 
     def payment(self, provider: str, day: Day = None) -> Payment:
@@ -121,7 +121,7 @@ class Result:
                         {
                             "provider": payment.provider,
                             "rows": payment.rows,
-                            "score": _plain(payment.score),
+                            "score": finite(payment.score),
                             "share": payment.share,
                             "payment": campaign.text(payment.payment),
                         }
@@ -133,8 +133,6 @@ class Result:
         }
 
     def _columns(self) -> dict[str, list[Any]]:
-        from decimal import Decimal
-
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]
         columns: dict[str, list[Any]] = {} if not self.campaign.daily else {"day": [day for day, _ in rows]}
         for name in ("provider", "rows", "log_pmi", "score", "share"):
@@ -195,23 +193,16 @@ class Result:
 
     def write_ledger(self, path: str | Path) -> Path:
         """Write the ledger, in one piece."""
-        path = Path(path)
-        write_whole(path, self.ledger.to_bytes())
-        return path
+        return write_whole(path, self.ledger.to_bytes())
 
     def write_page(self, path: str | Path, **options: Any) -> Path:
         """Write the page: one HTML file that needs no network; options are those of `troth.results.page.render`."""
         from troth.results.page import render
 
-        path = Path(path)
-        write_whole(path, render(self, **options).encode())
-        return path
+        return write_whole(path, render(self, **options).encode())
 
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
-        import csv
-        import io
-
         columns = self._columns()
         columns["provider"] = ["'" + name if name[:1] in "=+-@\t\r" else name for name in columns["provider"]]
         text = io.StringIO()
@@ -222,9 +213,7 @@ class Result:
 
     def write_csv(self, path: str | Path) -> Path:
         """Write payments as CSV."""
-        path = Path(path)
-        write_whole(path, self.to_csv().encode())
-        return path
+        return write_whole(path, self.to_csv().encode())
 
     def headline(self) -> str:
         """Say in a line what was paid."""
@@ -256,10 +245,3 @@ def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Re
     """Make a result of a ledger's bytes: how results are pickled."""
     ledger = Ledger.from_bytes(raw)
     return Result(campaign_of(ledger, model=model, rule=rule), ledger, paid_now)
-
-
-def _plain(value: float | None) -> float | str | None:
-    """Return a number as JSON has it: what is not finite becomes text."""
-    from math import isfinite
-
-    return value if value is None or isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""A campaign to start from: an example of a family with drawn data, or one for data that are there."""
+"""A campaign to start from: an example of a family with drawn data, or one for your data."""
 
 from __future__ import annotations
 
@@ -55,8 +55,7 @@ def init(
     data
         A file or folder to write the campaign for. It stays where it is.
     provider, column, day
-        Of the data: the column of providers (without it each file is a provider's), the column that is paid for, and the
-        column of days in a daily campaign.
+        The data's column of providers (without it each file is a provider's), the one that is paid for, and that of days.
     budget
         What may be spent.
     """
@@ -75,14 +74,10 @@ def init(
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
     terms = Terms(budget=budget, days=5 if daily else 0)
     text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
-    checked = _payable(text, names)
-    (folder / "data").mkdir(parents=True, exist_ok=True)
+    path = _write_campaign(folder, text, names)
+    (folder / "data").mkdir()
     for name, rows in _draw(shown, names, terms.days).items():
         write_csv(folder / "data" / f"{name}.csv", rows)
-    path = folder / "campaign.toml"
-    write_whole(path, text.encode())
-    if checked.draws:
-        commit(path)
     return path
 
 
@@ -117,17 +112,11 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budg
         seen=guessed.seen,
     )
     text = campaign_text(guessed.family, example, guessed.parameters, chosen, terms)
-    checked = _payable(text, ["one", "another"])
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "campaign.toml"
-    write_whole(path, text.encode())
-    if checked.draws:
-        commit(path)
-    return path
+    return _write_campaign(folder, text, ["one", "another"])
 
 
 def _rule_named(name: str | None, default: str) -> str:
-    """Return the rule that a name, not quite spelled perhaps, is of."""
+    """Return the rule of a name, which may be spelled with other capitals or dashes."""
     known = tuple(offered_rules())
     chosen = default if name is None else closest(name, known)
     if chosen is None:
@@ -135,11 +124,16 @@ def _rule_named(name: str | None, default: str) -> str:
     return chosen
 
 
-def _payable(text: str, names: list[str]) -> Campaign:
-    """Return a campaign whose rule can pay its model, or say why none of its reports could be paid."""
+def _write_campaign(folder: Path, text: str, names: list[str]) -> Path:
+    """Write a campaign file if its rule can pay reports of its model, and commit to a seed if it draws."""
     campaign = Campaign.from_dict(tomllib.loads(text))
     rehearse(campaign, names)
-    return campaign
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "campaign.toml"
+    write_whole(path, text.encode())
+    if campaign.draws:
+        commit(path)
+    return path
 
 
 @dataclass(frozen=True)
@@ -160,19 +154,18 @@ class Terms:
 def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
     """Return a commented campaign file."""
     daily = terms.days > 0
-    options = "".join(
-        f"{key} = {json.dumps(option.default if option.example is None else option.example)}".ljust(25)
-        + (f" # {option.meaning}\n" if option.meaning else "\n")
-        for key, option in RULES[rule].settings().items()
-        if option.in_file
-    )
-    shared = f"days = {terms.days}".ljust(25)
+    options = ""
+    for key, option in RULES[rule].settings().items():
+        if option.in_file:
+            value = json.dumps(option.default if option.example is None else option.example)
+            options += _commented(f"{key} = {value}", option.meaning) + "\n"
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
-    days = f'budget_per = "campaign"   # or "day"\n{shared} # they share the budget{last}\n'
+    shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
+    days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
     rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
     provider = _commented(f"provider = {_quoted(terms.provider)}", "the column of providers")
     if terms.provider is None:
-        without = "the column of providers; without it each file is a provider's and bears its name"
+        without = "the column of providers; without it each file is named after its provider"
         provider = _commented(f'# provider = "{example.provider}"', without)
     day = _commented('# day = "day"', "the column of days, for a daily campaign")
     if daily:
@@ -239,7 +232,7 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
 
 _FORMATS = "CSV, Parquet, JSON lines, Arrow, statistics"
 _GUESSED = (
-    "# Guessed from these very data. Replace it by what you knew before anybody reported, or learn it from past",
+    "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
 )
 

@@ -1,4 +1,4 @@
-"""A first campaign for data that are there: which family could be meant, with which prior."""
+"""A first campaign for your data: which family could be meant, with which prior."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ _WRITTEN_NUMBER = re.compile(r"[-+]?[0-9][0-9.,'\u00a0 ]*")
 class Guess:
     """What data seem to hold.
 
-    Attributes
-    ----------
-    parameters, labels
-        The family's parameters as a campaign file has them, and labels of its codes.
-    seen
-        Whether the prior was read off the data, where it should come from elsewhere.
-    most_rows
-        The most rows of a provider, or of a provider and day, among those that were looked at.
+    ``seen`` says whether the prior was read off the data; ``most_rows`` is the most rows of a provider and day.
     """
 
     family: str

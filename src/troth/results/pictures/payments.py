@@ -22,17 +22,7 @@ _MOST_BARS, _MOST_PROVIDERS, _MOST_DAYS, _MOST_POINTS = 60, 40, 60, 400
 
 @dataclass(frozen=True)
 class Bar:
-    """A payment beside its cap.
-
-    Attributes
-    ----------
-    label, amount
-        Whose it is, or of which day, and the money as text.
-    share, empty_share
-        What was paid, and what an empty report would have been paid, as parts of the cap.
-    cap
-        In any unit that all bars have in common.
-    """
+    """A payment beside its cap: shares are parts of the cap, and all bars have caps in one unit."""
 
     label: str
     amount: str
@@ -58,10 +48,7 @@ def draw_round(campaign: Campaign, payments: Sequence[Payment]) -> Picture:
 
 
 def draw_bars(title: str, bars: Sequence[Bar]) -> Picture:
-    """Draw payments beside caps, each with a mark where an empty report would be.
-
-    All bars have one scale, from zero or the lowest payment to the largest cap.
-    """
+    """Draw payments beside caps on one scale, each with a mark where an empty report would be."""
     row, top = 42, 32
     picture = Picture(title, height=top + row * len(bars), description="The table beside it has the same numbers.")
     picture.key(("bar", "paid"), ("track", "cap"), ("mark", "an empty report"), y=14)
@@ -116,8 +103,7 @@ def draw_days(result: Result) -> Picture:
     names, rounds = list(result.totals)[:_MOST_PROVIDERS], result.rounds[-_MOST_DAYS:]
     top, row, left = 24, 22, 0.3
     picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34)
-    ends = [(percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])]
-    for x, anchor, paid in ends:
+    for x, anchor, paid in ((percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])):
         picture.add("text", short(str(paid.day), 20), kind="note", x=x, y=14, text_anchor=anchor)
     column = picture.add("svg", width=percent(left - 0.02), height="100%")
     for i, name in enumerate(names):
@@ -127,12 +113,12 @@ def draw_days(result: Result) -> Picture:
         payments = {payment.provider: payment for payment in paid.payments}
         sides = {"x": percent(left + step * (j + 0.04)), "width": percent(0.92 * step)}
         for i, name in enumerate(names):
-            payment = payments.get(name)
-            words = "no report"
-            if payment is not None:
+            kind, shade, words = "missing", 1.0, "no report"
+            if name in payments:
+                payment = payments[name]
                 words = f"{share(payment.share)} of the cap, {result.campaign.show(payment.payment)}"
+                kind, shade = "bar", _shade(payment.share)
             cell = picture.group(f"{short(str(paid.day), 20)}: {words}")
-            kind, shade = ("missing", 1.0) if payment is None else ("bar", _shade(payment.share))
             y = top + row * i
             picture.add("rect", kind=kind, inside=cell, y=y, height=row - 3, rx=2, fill_opacity=shade, **sides)
     y = top + row * len(names) + 24

@@ -25,8 +25,7 @@ def draw_score(score: float, low: float, high: float, empty_share: float) -> Pic
 def draw_budget(title: str, *, paid: int, pending: int, budget: int) -> Picture:
     """Draw what was paid of a budget, and lighter what may still be."""
     picture = Picture(title, height=12)
-    whole = max(1, budget)
     picture.add("rect", kind="track", width="100%", height=12, rx=6)
-    picture.add("rect", kind="bar soft", width=percent((paid + pending) / whole), height=12, rx=6)
-    picture.add("rect", kind="bar", width=percent(paid / whole), height=12, rx=6)
+    for kind, amount in (("bar soft", paid + pending), ("bar", paid)):
+        picture.add("rect", kind=kind, width=percent(amount / max(1, budget)), height=12, rx=6)
     return picture

@@ -15,14 +15,14 @@ _WIDTH = 640  # of a picture outside a page, in pixels
 
 
 class Picture:
-    """A picture that is as wide as the place it stands in, with text that keeps its size.
+    """A picture that is as wide as the space it is given, with text that keeps its size.
 
     Places across are percentages (see `percent`), places down are pixels.
 
     Parameters
     ----------
     title, description
-        What somebody who cannot see it is told.
+        What a screen reader says.
     height
         In pixels.
 
@@ -53,9 +53,9 @@ class Picture:
         element.text = printable(text) or None
         return element
 
-    def group(self, title: str, inside: Element | None = None) -> Element:
-        """Add a group that says what it is under the mouse."""
-        element = self.add("g", inside=inside)
+    def group(self, title: str) -> Element:
+        """Add a group with a tooltip."""
+        element = self.add("g")
         self.add("title", title, inside=element)
         return element
 
@@ -91,8 +91,7 @@ class Picture:
         path = Path(path)
         if path.suffix.lower() != ".svg":
             raise ParameterError(f"{path.name}: pictures of payments are SVG; name a file that ends in .svg")
-        write_whole(path, self.standalone().encode())
-        return path
+        return write_whole(path, self.standalone().encode())
 
 
 def percent(part: float) -> str:

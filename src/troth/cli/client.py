@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from troth.cli.output import progress
+from troth.cli.output import print_json, progress, warn, watch_as
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 
@@ -62,8 +62,8 @@ def login(
     if token is not None:
         _remember(client, insecure, as_json, token=token)
         return
-    account = name or _ask("name")
-    _sign_in(client, account, _password("password", password_stdin), days, scope or [], insecure, as_json)
+    account = name or _ask_name()
+    _sign_in(client, account, _password("password", password_stdin), insecure, as_json, days, scope or SCOPES)
 
 
 def logout(server: Server = None, as_json: AsJson = False) -> None:
@@ -81,7 +81,7 @@ def logout(server: Server = None, as_json: AsJson = False) -> None:
             connect(chosen).revoke_token(account["id"])
             revoked = True
         except (RefusedError, UnreachableError) as error:
-            typer.echo(f"warning: the token is removed here but may still be valid there: {error}", err=True)
+            warn(f"the token is removed here but may still be valid there: {error}")
     forget(chosen)
     _show({"server": chosen, "revoked": revoked}, as_json, [f"signed out of {chosen}"])
 
@@ -105,9 +105,8 @@ def join(
     if as_me:
         if kind != "join":
             raise DataError("--as-me: works with an invitation; this is a sign-in link")
-        _show(
-            connect(server).accept_invitation(invitation=secret), as_json, [f"joined at {server}; see troth campaigns"]
-        )
+        joined = connect(server).accept_invitation(invitation=secret)
+        _show(joined, as_json, [f"joined at {server}; see troth campaigns"])
         return
     client = Client(server, insecure=insecure)
     password = _password("choose a password", password_stdin, twice=True)
@@ -115,7 +114,7 @@ def join(
         account = client.accept_invitation(invitation=secret, name=name, password=password)
     else:
         account = client.choose_password(link=secret, password=password)
-    _sign_in(client, account["name"], password, 30, [], insecure, as_json)
+    _sign_in(client, account["name"], password, insecure, as_json)
 
 
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
@@ -161,24 +160,23 @@ def invite(
     as_json: AsJson = False,
 ) -> None:
     """Add a provider and print its one-time link; for one who has not joined yet, print a new one."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)["id"]
-    members = [each["id"] for each in client.list_providers(chosen) if each["name"] == name]
+    client, chosen = _campaign(server, campaign)
+    members = [each["id"] for each in client.list_providers(chosen["id"]) if each["name"] == name]
     if members:
-        invited = client.invite_again(chosen, members[0])
+        invited = client.invite_again(chosen["id"], members[0])
     elif identity is None:
         raise DataError("--identity: say how you verified who this is; nobody may be a provider twice")
     else:
-        invited = client.add_provider(chosen, name=name, identity=identity, group=group)
+        invited = client.add_provider(chosen["id"], name=name, identity=identity, group=group)
     _show(invited, as_json, [invited["link"]])
 
 
 def providers(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """List a campaign's providers."""
-    client = _client(server)
-    everybody = client.list_providers(client.find_campaign(campaign)["id"])
-    rows = [[each["name"], each["identity"], each["group"] or "–", _membership(each)] for each in everybody]
-    _show(everybody, as_json, _table(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"])
+    client, chosen = _campaign(server, campaign)
+    members = client.list_providers(chosen["id"])
+    rows = [[each["name"], each["identity"], each["group"] or "–", _membership(each)] for each in members]
+    _show(members, as_json, _table(["name", "identity", "group", "state"], rows) if rows else ["no providers yet"])
 
 
 def submit(
@@ -196,19 +194,20 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Send data to a round, check how it was read, and confirm it."""
-    from troth.client.submission import check_receipt, prepare, send
+    from troth.client.submission import check_receipt, prepare
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    current = _find_round(client, chosen, number, "open", "no round is open")
+    client, chosen = _campaign(server, campaign)
+    current = _find_round(client, chosen, number, "open")
     number, earlier = current["number"], current.get("submission")
     if earlier is not None and not replace:
         raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
     package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
-        submission = send(client, chosen["id"], number, package, watch)
+        submission = client.submit_file(
+            chosen["id"], number, package.content, name=package.name, watch=watch_as(watch, "sending")
+        )
     check_receipt(package, submission)
     for line in _as_read(submission):
         typer.echo(_printable(line), err=True)
@@ -227,8 +226,8 @@ def open_round(
     as_json: AsJson = False,
 ) -> None:
     """Open the next round; the first one fixes providers and terms."""
-    client = _client(server)
-    opened = client.open_round(client.find_campaign(campaign)["id"], day=day, deadline=deadline)
+    client, chosen = _campaign(server, campaign)
+    opened = client.open_round(chosen["id"], day=day, deadline=deadline)
     _show(opened, as_json, [_about(opened)])
 
 
@@ -241,9 +240,8 @@ def close_round(
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    current = _find_round(client, chosen, number, "open", "no round is open")
+    client, chosen = _campaign(server, campaign)
+    current = _find_round(client, chosen, number, "open")
     closed = client.close_round(chosen["id"], current["number"], final=final)
     _show(closed, as_json, [_about(closed)])
     _refuse_unpaid(closed)
@@ -252,19 +250,18 @@ def close_round(
 @rounds.command("finish")
 def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
     """End a daily campaign whose last round is closed: the last day is paid too."""
-    client = _client(server)
-    ended = client.finish_campaign(client.find_campaign(campaign)["id"])
+    client, chosen = _campaign(server, campaign)
+    ended = client.finish_campaign(chosen["id"])
     last = client.list_rounds(ended["id"])[-1]
-    _show(ended, as_json, [f"{_printable(ended['name'])}: {ended['state']}, {ended['paid']} {ended['currency']} paid"])
+    _show(ended, as_json, [f"{ended['name']}: {ended['state']}, {ended['paid']} {ended['currency']} paid"])
     _refuse_unpaid(last)
 
 
 @rounds.command("publish")
 def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show providers what they were paid, and why."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    paid = _find_round(client, chosen, number, "paid", "no paid round waits to be published")
+    client, chosen = _campaign(server, campaign)
+    paid = _find_round(client, chosen, number, "paid")
     published = client.publish_round(chosen["id"], paid["number"])
     _show(published, as_json, [_about(published)])
 
@@ -278,9 +275,8 @@ def reopen(
     as_json: AsJson = False,
 ) -> None:
     """Reopen a round that was closed and could not be paid."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
-    closed = _find_round(client, chosen, number, "closed", "no round is closed and unpaid")
+    client, chosen = _campaign(server, campaign)
+    closed = _find_round(client, chosen, number, "closed")
     reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
     _show(reopened, as_json, [_about(reopened)])
 
@@ -288,14 +284,13 @@ def reopen(
 @rounds.command("show")
 def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a campaign's rounds, or one of them."""
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
+    client, chosen = _campaign(server, campaign)
     if number is not None:
-        one = client.show_round(chosen["id"], number)
-        _show(one, as_json, [_about(one)])
+        shown = client.show_round(chosen["id"], number)
+        _show(shown, as_json, [_about(shown)])
         return
-    every = client.list_rounds(chosen["id"])
-    _show(every, as_json, [_about(each) for each in every] or ["no rounds yet"])
+    every_round = client.list_rounds(chosen["id"])
+    _show(every_round, as_json, [_about(each) for each in every_round] or ["no rounds yet"])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
@@ -320,15 +315,15 @@ def why(
 ) -> None:
     """Explain payments with their own numbers."""
     chosen, paid = _payments(server, campaign, number)
-    picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
-    if provider is not None and not picked:
+    explained = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
+    if provider is not None and not explained:
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
-    lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
-    for each in picked:
+    lines = [f"round {paid['round']}{_day(paid)}"] if explained else ["nothing was paid to you in this round"]
+    for each in explained:
         lines.append(f"{each['provider']}: {each['rows']:,} rows, paid {each['payment']} {chosen['currency']}".rstrip())
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
-    _show({**paid, "payments": picked}, as_json, lines)
+    _show({**paid, "payments": explained}, as_json, lines)
 
 
 def export(
@@ -341,8 +336,7 @@ def export(
     from troth.campaigns.ledger import write_whole
     from troth.client import RefusedError
 
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
+    client, chosen = _campaign(server, campaign)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
     if "provider" not in chosen:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
@@ -375,13 +369,24 @@ def _client(server: str | None) -> Client:
     return connect(server)
 
 
+def _campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, Any]]:
+    client = _client(server)
+    return client, client.find_campaign(campaign)
+
+
 def _sign_in(
-    client: Client, name: str, password: str, days: int, scopes: Sequence[str], insecure: bool, as_json: bool
+    client: Client,
+    name: str,
+    password: str,
+    insecure: bool,
+    as_json: bool,
+    days: int = 30,
+    scopes: Sequence[str] = SCOPES,
 ) -> None:
     import platform
 
     label = f"command line on {platform.node()}"[:100] if platform.node().isprintable() else "command line"
-    token = client.sign_in(name, password, label=label, scopes=scopes or SCOPES, days=days)
+    token = client.sign_in(name, password, label=label, scopes=scopes, days=days)
     _remember(client, insecure, as_json, token=token["token"], id=token["id"], expires=token["expires"])
 
 
@@ -394,10 +399,10 @@ def _remember(client: Client, insecure: bool, as_json: bool, **token: Any) -> No
     _show(signed_in, as_json, [f"signed in to {client.server} as {me['name']}, {me['role']}; the token is in {path}"])
 
 
-def _ask(what: str) -> str:
+def _ask_name() -> str:
     if not sys.stdin.isatty():
-        raise DataError(f"--{what}: is missing, and standard input is not a terminal to ask on")
-    return str(typer.prompt(what, err=True))
+        raise DataError("--name: is missing, and standard input is not a terminal to ask on")
+    return str(typer.prompt("name", err=True))
 
 
 def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
@@ -408,19 +413,25 @@ def _password(prompt: str, from_stdin: bool, *, twice: bool = False) -> str:
     return str(typer.prompt(prompt, hide_input=True, confirmation_prompt=twice, err=True))
 
 
-def _find_round(client: Client, chosen: dict[str, Any], number: int | None, state: str, none: str) -> dict[str, Any]:
+_NO_ROUND = {
+    "open": "no round is open",
+    "closed": "no round is closed and unpaid",
+    "paid": "no paid round waits to be published",
+}
+
+
+def _find_round(client: Client, chosen: dict[str, Any], number: int | None, state: str) -> dict[str, Any]:
     """Return the round with a number, or the latest in a state."""
     if number is not None:
         return dict(client.show_round(chosen["id"], number))
     matches: list[dict[str, Any]] = [each for each in client.list_rounds(chosen["id"]) if each["state"] == state]
     if not matches:
-        raise DataError(f"{_printable(chosen['name'])}: {none}")
+        raise DataError(f"{_printable(chosen['name'])}: {_NO_ROUND[state]}")
     return matches[-1]
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    client = _client(server)
-    chosen = client.find_campaign(campaign)
+    client, chosen = _campaign(server, campaign)
     if number is None:
         paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
         if not paid:
@@ -495,19 +506,13 @@ def _number(value: Any) -> str:
 
 
 def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right: int | None = None) -> list[str]:
-    """Return lines of columns; from the column ``right`` on, they end flush."""
-    cells = [[_printable(cell) for cell in row] for row in ([heads, *rows] if heads is not None else rows)]
-    if not cells:
-        return []
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    first = len(widths) if right is None else right
-    return [
-        "  ".join(
-            f"{cell:>{w}}" if i >= first else f"{cell:<{w}}"
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    """Return lines of columns, aligned to the left and, from the column ``right`` on, to the right."""
+    columns = []
+    for place, column in enumerate(zip(*([heads, *rows] if heads is not None else rows), strict=True)):
+        cells = [_printable(cell) for cell in column]
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) if right is None or place < right else cell.rjust(width) for cell in cells])
+    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def _printable(text: str) -> str:
@@ -518,9 +523,7 @@ def _printable(text: str) -> str:
 
 def _show(plain: Any, as_json: bool, lines: Sequence[str]) -> None:
     if as_json:
-        from troth.campaigns.canonical_json import as_json as text
-
-        typer.echo(text(plain))
+        print_json(plain)
         return
     for line in lines:
         typer.echo(_printable(line))

@@ -1,4 +1,4 @@
-"""What a service offers to programs: one line per operation, of which routes, access, client and OpenAPI are made.
+"""What a service offers to programs: one entry per operation defines its route, access, client method and OpenAPI.
 
 This is plain data. `troth.service.api` mounts it and `troth.client.Client` calls it; neither knows the other.
 """
@@ -36,25 +36,18 @@ class Operation:
     ----------
     name
         Of the function in `troth.service.api`, of the client's method and of the operation in OpenAPI.
-    method, path
-        The HTTP method, and the path below `PREFIX`.
-    access
-        Who may.
-    summary
-        What it does, in a sentence.
-    input
-        What the request's body is: a model of `troth.service.requests` by name, a file, or nothing.
-    output
-        What the response's body is: a model of `troth.service.responses` by name, a file, or nothing.
-    query
-        The parameters after the path.
+    path
+        Below `PREFIX`.
+    input, output
+        The bodies of request and response: a model of `troth.service.requests` or `responses` by name, a file, or
+        nothing.
     status
         Of a response that grants the request.
     refusals
         Statuses that do not follow from the path, the input and the access.
     keyed
-        Whether it takes an idempotency key: sent again under its key, it is done once and answered alike. What hands
-        out a secret takes none, because answers under keys are stored.
+        Whether it takes an idempotency key: sent again under its key, it is done once and answered alike. An operation
+        that hands out a secret takes none, because replies under keys are stored.
     """
 
     name: str
@@ -91,142 +84,88 @@ _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("health", "GET", "/health", ANYONE, "Tell that the service and its database respond.", output="Health"),
-    Operation("me", "GET", "/me", _READ, "Tell who the token belongs to.", output="Me"),
-    Operation(
-        "create_token", "POST", "/tokens", ANYONE,
+    Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health"),
+    Operation("me", "GET", "/me", _READ, "Show who the token belongs to.", output="Me"),
+    Operation("create_token", "POST", "/tokens", ANYONE,
         "Exchange a name and password for a token that expires; it is shown this once.",
-        input="SignIn", output="NewToken", status=201, refusals=(401, 429),
-    ),
+        input="SignIn", output="NewToken", status=201, refusals=(401, 429)),
     Operation("list_tokens", "GET", "/tokens", _READ, "List your tokens, without their secrets.", output="Tokens"),
-    Operation(
-        "revoke_token", "DELETE", "/tokens/{token}", Access(_BOTH, "manage"), "Revoke one of your tokens.", status=204
-    ),
-    Operation(
-        "accept_invitation", "POST", "/invitations", ANYONE,
+    Operation("revoke_token", "DELETE", "/tokens/{token}", Access(_BOTH, "manage"), "Revoke one of your tokens.",
+        status=204),
+    Operation("accept_invitation", "POST", "/invitations", ANYONE,
         "Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider.",
-        input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409),
-    ),
-    Operation(
-        "choose_password", "POST", "/passwords", ANYONE,
+        input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409)),
+    Operation("choose_password", "POST", "/passwords", ANYONE,
         "Choose a password with a one-time sign-in link; the account's sessions and tokens end.",
-        input="NewPassword", output="Joined", status=201, refusals=(404,),
-    ),
-    Operation(
-        "list_campaigns", "GET", "/campaigns", _READ, "List the campaigns that you own or provide data to.",
-        output="Campaigns",
-    ),
-    Operation(
-        "create_campaign", "POST", "/campaigns", _MANAGE,
+        input="NewPassword", output="Joined", status=201, refusals=(404,)),
+    Operation("list_campaigns", "GET", "/campaigns", _READ, "List the campaigns that you own or provide data to.",
+        output="Campaigns"),
+    Operation("create_campaign", "POST", "/campaigns", _MANAGE,
         "Create a campaign from the tables of a campaign file; the seed is drawn and committed to.",
-        input="NewCampaign", output="OwnCampaign", status=201, refusals=(409,), keyed=True,
-    ),
+        input="NewCampaign", output="OwnCampaign", status=201, refusals=(409,), keyed=True),
     Operation("show_campaign", "GET", _CAMPAIGN, _READ, "Show a campaign.", output="Campaign"),
-    Operation(
-        "change_terms", "PUT", f"{_CAMPAIGN}/terms", _MANAGE, "Replace the terms, until the first round opens.",
-        input="Terms", output="OwnCampaign", refusals=(409,),
-    ),
-    Operation(
-        "campaign_file", "GET", f"{_CAMPAIGN}/campaign.toml", _READ,
+    Operation("change_terms", "PUT", f"{_CAMPAIGN}/terms", _MANAGE, "Replace the terms, until the first round opens.",
+        input="Terms", output="OwnCampaign", refusals=(409,)),
+    Operation("campaign_file", "GET", f"{_CAMPAIGN}/campaign.toml", _READ,
         "Return the terms as a campaign file; providers get it without the names of others.",
-        output=Content("application/toml", "campaign.toml"),
-    ),
+        output=Content("application/toml", "campaign.toml")),
     Operation("list_providers", "GET", f"{_CAMPAIGN}/providers", _ANALYST_READS, "List the providers.",
-        output="Providers",
-    ),
-    Operation(
-        "add_provider", "POST", f"{_CAMPAIGN}/providers", _MANAGE,
+        output="Providers"),
+    Operation("add_provider", "POST", f"{_CAMPAIGN}/providers", _MANAGE,
         "Add a provider whose identity you verified, and return a one-time invitation for it.",
-        input="NewProvider", output="Invited", status=201, refusals=(409,),
-    ),
-    Operation(
-        "change_group", "PUT", f"{_MEMBER}/group", _MANAGE,
+        input="NewProvider", output="Invited", status=201, refusals=(409,)),
+    Operation("change_group", "PUT", f"{_MEMBER}/group", _MANAGE,
         "Put a provider into a group of related ones, or take it out, until the first round opens.",
-        input="Group", output="Provider", refusals=(409,),
-    ),
-    Operation(
-        "invite_again", "POST", f"{_MEMBER}/invitation", _MANAGE,
+        input="Group", output="Provider", refusals=(409,)),
+    Operation("invite_again", "POST", f"{_MEMBER}/invitation", _MANAGE,
         "Return a new one-time invitation for a provider who has not joined; an earlier one ends.",
-        output="Invited", status=201, refusals=(409,),
-    ),
-    Operation(
-        "revoke_provider", "DELETE", _MEMBER, _MANAGE,
-        "Let a provider send no more data; its reports to closed rounds stay.", status=204,
-    ),
+        output="Invited", status=201, refusals=(409,)),
+    Operation("revoke_provider", "DELETE", _MEMBER, _MANAGE,
+        "Let a provider send no more data; its reports to closed rounds stay.", status=204),
     Operation("list_rounds", "GET", f"{_CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
-    Operation(
-        "open_round", "POST", f"{_CAMPAIGN}/rounds", _MANAGE,
+    Operation("open_round", "POST", f"{_CAMPAIGN}/rounds", _MANAGE,
         "Open the next round; the first one fixes providers and terms.",
-        input="NewRound", output="OwnRound", status=201, refusals=(409,), keyed=True,
-    ),
+        input="NewRound", output="OwnRound", status=201, refusals=(409,), keyed=True),
     Operation("show_round", "GET", _ROUND, _READ, "Show a round.", output="Round"),
-    Operation(
-        "close_round", "POST", f"{_ROUND}/close", _MANAGE,
+    Operation("close_round", "POST", f"{_ROUND}/close", _MANAGE,
         "Close a round and pay what has become payable; closing a closed round changes nothing.",
-        input="Closing", output="OwnRound", refusals=(409,), keyed=True,
-    ),
-    Operation(
-        "reopen_round", "POST", f"{_ROUND}/reopen", _MANAGE, "Reopen a round that was closed and could not be paid.",
-        input="Deadline", output="OwnRound", refusals=(409,), keyed=True,
-    ),
-    Operation(
-        "publish_round", "POST", f"{_ROUND}/publish", _MANAGE, "Show providers what they were paid, and why.",
-        output="OwnRound", refusals=(409,), keyed=True,
-    ),
-    Operation(
-        "finish_campaign", "POST", f"{_CAMPAIGN}/finish", _MANAGE,
+        input="Closing", output="OwnRound", refusals=(409,), keyed=True),
+    Operation("reopen_round", "POST", f"{_ROUND}/reopen", _MANAGE,
+        "Reopen a round that was closed and could not be paid.",
+        input="Deadline", output="OwnRound", refusals=(409,), keyed=True),
+    Operation("publish_round", "POST", f"{_ROUND}/publish", _MANAGE, "Show providers what they were paid, and why.",
+        output="OwnRound", refusals=(409,), keyed=True),
+    Operation("finish_campaign", "POST", f"{_CAMPAIGN}/finish", _MANAGE,
         "End a daily campaign: its last day is paid by its rule.",
-        output="OwnCampaign", refusals=(409,), keyed=True,
-    ),
+        output="OwnCampaign", refusals=(409,), keyed=True),
     Operation("list_reports", "GET", f"{_ROUND}/reports", _ANALYST_READS, "List who has reported.", output="Reports"),
-    Operation(
-        "list_submissions", "GET", f"{_ROUND}/submissions", _PROVIDER_READS,
-        "List your submissions to a round, the latest first.", output="Submissions",
-    ),
-    Operation(
-        "show_submission", "GET", _SUBMISSION, _PROVIDER_READS,
-        "Show one of your submissions: the receipt, once it is confirmed.", output="Submission",
-    ),
-    Operation(
-        "submit_file", "POST", f"{_ROUND}/submissions/file", _SUBMIT,
+    Operation("list_submissions", "GET", f"{_ROUND}/submissions", _PROVIDER_READS,
+        "List your submissions to a round, the latest first.", output="Submissions"),
+    Operation("show_submission", "GET", _SUBMISSION, _PROVIDER_READS,
+        "Show one of your submissions: the receipt, once it is confirmed.", output="Submission"),
+    Operation("submit_file", "POST", f"{_ROUND}/submissions/file", _SUBMIT,
         "Send a file of rows or statistics; it counts once you confirm it.",
         input=Content("application/octet-stream"), output="Submission", query=("name",), status=201,
-        refusals=(409, 415), keyed=True,
-    ),
-    Operation(
-        "submit_statistics", "POST", f"{_ROUND}/submissions/statistics", _SUBMIT,
+        refusals=(409, 415), keyed=True),
+    Operation("submit_statistics", "POST", f"{_ROUND}/submissions/statistics", _SUBMIT,
         "Send statistics instead of rows, as `troth statistics` writes them; they count once you confirm them.",
-        input=Content("application/json"), output="Submission", status=201, refusals=(409,), keyed=True,
-    ),
-    Operation(
-        "confirm_submission", "POST", f"{_SUBMISSION}/confirm", _SUBMIT,
+        input=Content("application/json"), output="Submission", status=201, refusals=(409,), keyed=True),
+    Operation("confirm_submission", "POST", f"{_SUBMISSION}/confirm", _SUBMIT,
         "Make a submission your report, and return the receipt.",
-        input="Confirmation", output="Submission", refusals=(409,), keyed=True,
-    ),
-    Operation(
-        "list_payments", "GET", f"{_ROUND}/payments", _READ,
+        input="Confirmation", output="Submission", refusals=(409,), keyed=True),
+    Operation("list_payments", "GET", f"{_ROUND}/payments", _READ,
         "Show payments and the reasons for them: all, or your own once the round is published.",
-        output="Payments", refusals=(409,),
-    ),
-    Operation(
-        "show_payment", "GET", _ROUND + "/payments/{member}", _ANALYST_READS,
-        "Show one provider's payment and the reasons for it.", output="Payments", refusals=(409,),
-    ),
-    Operation(
-        "ledger_file", "GET", f"{_CAMPAIGN}/ledger", _READ, "Return the ledger as a file that `troth verify` reads.",
-        output=Content("application/jsonl", "ledger.jsonl"), refusals=(409,),
-    ),
-    Operation(
-        "payments_file", "GET", f"{_CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
-        output=Content("text/csv", "payments.csv"), refusals=(409,),
-    ),
-    Operation(
-        "report_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
+        output="Payments", refusals=(409,)),
+    Operation("show_payment", "GET", _ROUND + "/payments/{member}", _ANALYST_READS,
+        "Show one provider's payment and the reasons for it.", output="Payments", refusals=(409,)),
+    Operation("ledger_file", "GET", f"{_CAMPAIGN}/ledger", _READ,
+        "Return the ledger as a file that `troth verify` reads.",
+        output=Content("application/jsonl", "ledger.jsonl"), refusals=(409,)),
+    Operation("payments_file", "GET", f"{_CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
+        output=Content("text/csv", "payments.csv"), refusals=(409,)),
+    Operation("report_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
         "Return what was paid and why as one HTML page that needs no network.",
-        output=Content("text/html", "report.html"), refusals=(409,),
-    ),
-    Operation(
-        "verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
-        "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,),
-    ),
+        output=Content("text/html", "report.html"), refusals=(409,)),
+    Operation("verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
+        "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,)),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from service.databases import KINDS, Databases, opened
 from service.world import make_world, payments_of
 from troth.core.errors import DataError
 from troth.service import migrate as migrating
-from troth.service.migrate import migrate, revisions
+from troth.service.migrate import migrate
 from troth.service.schema import attempts, metadata
 from troth.service.store import Store
 
@@ -48,7 +48,8 @@ for _ in range(int(sys.argv[2])):
     os.wait()
 """
 SERVICE = Path(migrating.__file__).parent
-HEAD = revisions()[-1]
+REVISIONS = sorted(step.name[:4] for step in (SERVICE / "migrations" / "versions").glob("[0-9]*.py"))
+HEAD = REVISIONS[-1]
 NEXT = """
 from alembic import op
 revision, down_revision, branch_labels, depends_on = "9998", {head!r}, None, None
@@ -138,7 +139,7 @@ def test_a_difference_from_the_schema_is_seen(empty: str) -> None:
         assert differences(store) != []
 
 
-@pytest.mark.parametrize("old", revisions())
+@pytest.mark.parametrize("old", REVISIONS)
 def test_every_released_schema_becomes_that_of_this_version(empty: str, kind: str, old: str) -> None:
     with opened(empty) as store:
         create(store, kind, old)

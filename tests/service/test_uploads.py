@@ -29,8 +29,9 @@ from troth.campaigns.rounds import check_possible
 from troth.campaigns.statistics_file import make_statistics
 from troth.campaigns.terms import Campaign
 from troth.data import Report, read_reports
+from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
-from troth.service.uploads import SANDBOX, ColumnSummary, Limits, Upload, UploadError, printable_name, read_upload
+from troth.service.uploads import SANDBOX, Limits, Upload, UploadError, printable_name, read_upload
 from troth.service.worker_processes import Bounds
 
 DAY = "2026-05-04"
@@ -149,7 +150,7 @@ def test_provider_and_day_may_go_without_saying(tmp_path: Path) -> None:
 def test_labels_are_counted(tmp_path: Path) -> None:
     data = b"clinic,label,note\nAsh,cat,\xff\nAsh, dog ,x\nAsh,cat,y\n"
     found = upload(tmp_path, campaigns()["labels"], "pets.csv", data)
-    assert found.columns == (ColumnSummary("label", labels=(("cat", 2), ("dog", 1), ("other", 0))),)
+    assert found.columns == (ColumnSummary(name="label", labels=[("cat", 2), ("dog", 1), ("other", 0)]),)
     assert found.preview == (("clinic", "label"), ("Ash", "cat"), ("Ash", " dog "), ("Ash", "cat"))
     data = parquet(pa.table({"label": pa.array(["dog"] * 5).dictionary_encode()}))
     assert upload(tmp_path, campaigns()["labels"], "pets.parquet", data).report.summary.tolist() == [0.0, 5.0, 0.0]

@@ -89,7 +89,7 @@ def sign_everybody_out(database: Database = "troth.db") -> None:
 
 
 def _open(database: str) -> Store:
-    """Open a database that is there already, up to date."""
+    """Open a database that exists, and bring it up to date."""
     from troth.core.errors import DataError
     from troth.service.migrate import migrate
     from troth.service.store import Store

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A service, and the account that speaks to it.
+    """A service, and the account that calls it.
 
-    Every operation of `troth.operations` is a method. The names in its path are given by position, then the file where
-    one is sent, then the fields of the body by keyword; ``/docs`` of a service describes them::
+    Every operation of `troth.operations` is a method. Pass the values in its path by position, then the file if it
+    takes one, then the fields of the body by keyword; ``/docs`` of a service describes them::
 
         client.open_round(campaign, deadline="2026-05-04T12:00:00Z")
         client.submit_file(campaign, 1, Path("may.csv"), name="may.csv")
@@ -45,7 +45,7 @@ class Client:
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            """Stand for the methods that are made of the table of operations."""
+            """Declare the methods that the table of operations adds."""
 
     @property
     def server(self) -> str:
@@ -53,11 +53,7 @@ class Client:
         return self.transport.server
 
     def call(
-        self,
-        operation: Operation,
-        *values: Any,
-        watch: Callable[[int, int], None] | None = None,
-        **fields: Any,
+        self, operation: Operation, *values: Any, watch: Callable[[int, int], None] | None = None, **fields: Any
     ) -> Any:
         """Ask for an operation.
 

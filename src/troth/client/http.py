@@ -58,7 +58,7 @@ class Transport:
     Parameters
     ----------
     server
-        Its address. Without a scheme it is https; http is only for this machine, unless insecurity is asked for.
+        Its address. Without a scheme it is https; http is only for this machine, unless ``insecure`` is true.
     """
 
     def __init__(self, server: str, token: str | None = None, *, insecure: bool = False, seconds: float = 60.0) -> None:
@@ -66,13 +66,7 @@ class Transport:
         self.waits = _WAITS
 
     def send(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        key: str | None = None,
-        again: bool = False,
+        self, method: str, path: str, body: Body | None = None, *, key: str | None = None, again: bool = False
     ) -> bytes:
         """Send a request and return the response's body.
 
@@ -141,7 +135,7 @@ class Transport:
 
 
 def address(server: str, *, insecure: bool = False) -> str:
-    """Return a service's address as it is called by.
+    """Return a service's address with its scheme and without a slash at the end.
 
     Examples
     --------
@@ -176,7 +170,7 @@ def _pour(connection: http.client.HTTPConnection, body: Body) -> None:
                 if body.watch is not None:
                     body.watch(done, total)
     except (BrokenPipeError, ConnectionResetError):
-        return
+        pass
 
 
 def _accepted(server: str, status: int, body: bytes) -> bytes:

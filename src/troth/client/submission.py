@@ -1,4 +1,4 @@
-"""What a provider sends: its rows, or statistics that are made of them here, with a digest to compare."""
+"""What a provider sends: its rows, or statistics computed from them on its own machine, with a digest to compare."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from troth.client.api import Client
@@ -39,26 +38,14 @@ def prepare(
     from troth.data.files import stem
 
     terms = Campaign.from_dict(tomllib.loads(client.campaign_file(campaign["id"]).decode()))
-    statistics_of_file = make_statistics(terms, file, campaign["provider"])
+    plain = make_statistics(terms, file, campaign["provider"])
     day = round_shown["day"]
     if day is not None:
-        days = [entry for entry in statistics_of_file["days"] if entry["day"] == day]
-        if not days:
+        plain["days"] = [entry for entry in plain["days"] if entry["day"] == day]
+        if not plain["days"]:
             raise DataError(f"{file.name}: has no rows of day {day}, which this round is about")
-        statistics_of_file["days"] = days
-    raw = (json.dumps(statistics_of_file, indent=1, ensure_ascii=False) + "\n").encode()
+    raw = (json.dumps(plain, indent=1, ensure_ascii=False) + "\n").encode()
     return Package(raw, f"{stem(file)}.statistics.json", sha256(raw).hexdigest())
-
-
-def send(
-    client: Client, campaign: str, number: int, package: Package, watch: Callable[[str, int, int], None] | None
-) -> dict[str, Any]:
-    """Send it, and show how far it is."""
-    progress = None if watch is None else lambda done, total: watch("sending", done, total)
-    submission: dict[str, Any] = client.submit_file(
-        campaign, number, package.content, name=package.name, watch=progress
-    )
-    return submission
 
 
 def check_receipt(package: Package, submission: dict[str, Any]) -> None:

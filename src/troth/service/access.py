@@ -52,7 +52,7 @@ Visitor = Annotated[User | None, Depends(identify)]
 
 
 def _sender(request: Request, *, api: bool) -> User | None:
-    """Return who a request is from: tokens open the API, cookies the pages, and neither the other."""
+    """Return who sent a request: the API takes tokens alone, the pages take cookies alone."""
     store = request.app.state.store
     if api:
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -75,7 +75,7 @@ def methods_at(path: str, table: Table) -> list[str]:
 
 
 def routes_of(app: FastAPI) -> list[str]:
-    """Return every route of an application as the table spells it."""
+    """Return every route of an application as the table writes it."""
     return sorted(_spelled(app.routes))
 
 

@@ -32,7 +32,7 @@ from troth.service.store import after, now, queue
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from troth.service.store import Store
 
@@ -72,20 +72,17 @@ def clean_name(text: str, what: str = "name", longest: int = 120) -> str:
 
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
-    name = clean_name(name)
+    name, key = clean_name(name), new_id()
+    taken = ConflictError(f"name: an account {name!r} exists already; choose another name, or sign in")
     if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
-        raise ConflictError(_TAKEN.format(name))
-    key = new_id()
+        raise taken
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
     try:
         tx.execute(insert(accounts).values(created=now(), **values))
     except IntegrityError:  # somebody took the name at the same moment
-        raise ConflictError(_TAKEN.format(name)) from None
+        raise taken from None
     return key
-
-
-_TAKEN = "name: an account {!r} exists already; choose another name, or sign in"
 
 
 def find_account(tx: Connection, account: str) -> Row[Any]:
@@ -106,9 +103,7 @@ def hash_password(password: str) -> str:
 def set_password(tx: Connection, account: str, password: str) -> None:
     """Change a password; all sessions, tokens and unused links of the account end."""
     tx.execute(update(accounts).where(accounts.c.id == account).values(password=hash_password(password)))
-    tx.execute(delete(sessions).where(sessions.c.account == account))
-    tx.execute(update(tokens).where(tokens.c.account == account, tokens.c.revoked.is_(None)).values(revoked=now()))
-    tx.execute(update(links).where(links.c.account == account, links.c.used.is_(None)).values(used=now()))
+    end_all_sessions(tx, account)
 
 
 def check_password(store: Store, name: str, password: str, source: str) -> str:
@@ -134,14 +129,14 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
         marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in subjects]
         tx.execute(insert(attempts), marks)
         account = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
-    hashed = account.password if account is not None and account.password is not None else _nobody
+    wrong = SignInNeededError("the name or the password is wrong")
+    hashed = None if account is None else account.password
     try:
-        _hasher.verify(hashed, password.encode(errors="surrogatepass"))
-        matches = account is not None and account.password is not None and account.revoked is None
+        _hasher.verify(hashed or _nobody, password.encode(errors="surrogatepass"))
     except VerificationError:
-        matches = False
-    if not matches or account is None:
-        raise SignInNeededError("the name or the password is wrong")
+        raise wrong from None
+    if account is None or hashed is None or account.revoked is not None:
+        raise wrong
     with store.write() as tx:
         tx.execute(delete(attempts).where(attempts.c.subject == subjects[0]))
         tx.execute(delete(attempts).where(attempts.c.id.in_([mark["id"] for mark in marks])))
@@ -163,36 +158,40 @@ def end_session(tx: Connection, secret: str) -> None:
     tx.execute(delete(sessions).where(sessions.c.hash == digest(secret)))
 
 
-def end_all_sessions(tx: Connection) -> None:
-    """End every session and revoke every token and unused link, of everybody."""
-    tx.execute(delete(sessions))
-    tx.execute(update(tokens).where(tokens.c.revoked.is_(None)).values(revoked=now()))
-    tx.execute(update(links).where(links.c.used.is_(None)).values(used=now()))
+def end_all_sessions(tx: Connection, account: str | None = None) -> None:
+    """End every session and revoke every token and unused link: of one account, or of everybody."""
+    for statement, table in (
+        (delete(sessions), sessions),
+        (update(tokens).where(tokens.c.revoked.is_(None)).values(revoked=now()), tokens),
+        (update(links).where(links.c.used.is_(None)).values(used=now()), links),
+    ):
+        tx.execute(statement if account is None else statement.where(table.c.account == account))
 
 
 def user_of_session(tx: Connection, secret: str) -> User | None:
     """Return who a session's cookie belongs to."""
-    wanted = digest(secret)
     query = (
         select(accounts, sessions.c.hash)
         .join(sessions, sessions.c.account == accounts.c.id)
-        .where(sessions.c.hash == wanted, sessions.c.expires > now(), accounts.c.revoked.is_(None))
+        .where(sessions.c.hash == digest(secret), sessions.c.expires > now(), accounts.c.revoked.is_(None))
     )
+    row = _with_hash(tx, query, secret)
+    return None if row is None else User(row.id, row.name, row.role)
+
+
+def _with_hash(tx: Connection, query: Select[Any], secret: str) -> Row[Any] | None:
+    """Return the row that a query finds by the hash of a secret, compared in constant time."""
     row = tx.execute(query).first()
-    if row is None or not hmac.compare_digest(row.hash, wanted):
-        return None
-    return User(row.id, row.name, row.role)
+    return row if row is not None and hmac.compare_digest(row.hash, digest(secret)) else None
 
 
 def create_token(tx: Connection, account: str, label: str, scopes: Collection[str], days: int) -> tuple[str, Row[Any]]:
     """Return a new token, which is shown once, and what is stored of it."""
-    unknown = sorted(set(scopes) - set(SCOPES))
-    if unknown or not scopes:
+    if not scopes or not set(scopes) <= set(SCOPES):
         raise InvalidError(f"scopes: must be some of {', '.join(SCOPES)}")
     if not 1 <= days <= MOST_TOKEN_DAYS:
         raise InvalidError(f"days: must be from 1 to {MOST_TOKEN_DAYS}")
-    secret = _PREFIX + secrets.token_urlsafe(32)
-    key = new_id()
+    secret, key = _PREFIX + secrets.token_urlsafe(32), new_id()
     values = {"label": clean_name(label, "label"), "scopes": " ".join(scope for scope in SCOPES if scope in scopes)}
     times = {"created": now(), "expires": after(days=days)}
     tx.execute(insert(tokens).values(id=key, hash=digest(secret), account=account, **values, **times))
@@ -201,8 +200,7 @@ def create_token(tx: Connection, account: str, label: str, scopes: Collection[st
 
 def list_tokens(tx: Connection, account: str) -> Sequence[Row[Any]]:
     """Return an account's tokens, the latest first."""
-    query = select(tokens).where(tokens.c.account == account).order_by(tokens.c.created.desc())
-    return tx.execute(query).all()
+    return tx.execute(select(tokens).where(tokens.c.account == account).order_by(tokens.c.created.desc())).all()
 
 
 def revoke_token(tx: Connection, account: str, token: str) -> None:
@@ -215,16 +213,15 @@ def revoke_token(tx: Connection, account: str, token: str) -> None:
 
 def user_of_token(store: Store, secret: str) -> User | None:
     """Return who a token belongs to, with its scopes."""
-    wanted = digest(secret)
     query = (
         select(accounts, tokens.c.hash, tokens.c.scopes, tokens.c.id.label("token"), tokens.c.used)
         .join(tokens, tokens.c.account == accounts.c.id)
-        .where(tokens.c.hash == wanted, tokens.c.expires > now(), tokens.c.revoked.is_(None))
+        .where(tokens.c.hash == digest(secret), tokens.c.expires > now(), tokens.c.revoked.is_(None))
         .where(accounts.c.revoked.is_(None))
     )
     with store.read() as tx:
-        row = tx.execute(query).first()
-    if row is None or not hmac.compare_digest(row.hash, wanted):
+        row = _with_hash(tx, query, secret)
+    if row is None:
         return None
     if row.used is None or row.used < after(hours=-1):  # the hour is precise enough, and not every request writes
         with store.write() as tx:
@@ -252,10 +249,9 @@ def end_invitations(tx: Connection, member: str) -> None:
 
 def find_link(tx: Connection, secret: str) -> Row[Any]:
     """Return an unused link, or refuse it."""
-    link = tx.execute(
-        select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
-    ).first()
-    if link is None or not hmac.compare_digest(link.hash, digest(secret)):
+    query = select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
+    link = _with_hash(tx, query, secret)
+    if link is None:
         raise NotFoundError(_DEAD_LINK)
     return link
 
@@ -291,13 +287,8 @@ def accept_invitation(
         if not password:
             raise InvalidError("password: choose one")
         account = create_account(tx, name or member.name, "provider", password)
-    else:
-        role = tx.scalar(select(accounts.c.role).where(accounts.c.id == account))
-        if role != "provider":
-            raise ForbiddenError("you are signed in as an analyst; sign out to accept an invitation as a provider")
-        others = select(members.c.id).where(members.c.campaign == member.campaign, members.c.account == account)
-        if tx.execute(others.where(members.c.id != member.id)).first() is not None:
-            raise ConflictError("your account is already a provider of this campaign, under another name")
+    elif find_account(tx, account).role != "provider":
+        raise ForbiddenError("you are signed in as an analyst; sign out to accept an invitation as a provider")
     try:
         tx.execute(update(members).where(members.c.id == member.id).values(account=account, joined=now()))
     except IntegrityError:

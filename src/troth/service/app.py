@@ -49,12 +49,12 @@ class Settings:
     tick: float = 2.0
 
     def to_text(self) -> str:
-        """Return what workers are started with."""
+        """Return the settings as text, for workers."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> Settings:
-        """Read what workers are started with."""
+        """Read the settings that `to_text` wrote."""
         fields = json.loads(text)
         return cls(**{**fields, "limits": Limits(**fields["limits"])})
 

@@ -51,7 +51,7 @@ def create_campaign(
     publish_at_once
         Show providers their payments as soon as a round is paid, not when the analyst says so.
     share_ledger
-        Let providers read the whole ledger, all statistics in it, once everything in it is published.
+        Let providers read the ledger, with all statistics in it, once everything in it is published.
     """
     terms, names, groups = _own_terms(plain)
     key = new_id()
@@ -87,13 +87,13 @@ def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
         raise ConflictError("terms cannot change once a round was opened; create a new campaign")
     terms, names, groups = _own_terms(plain)
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(terms)))
-    known = {member.name: member.id for member in list_members(tx, campaign)}
+    members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
     for name in names:
-        there = known.get(clean_name(name))
-        if there is None:
+        member = members_by_name.get(clean_name(name))
+        if member is None:
             add_member(tx, user, campaign, name, "named in the campaign file", groups.get(name))
         elif name in groups:
-            change_group(tx, user, campaign, there, groups[name])
+            change_group(tx, user, campaign, member, groups[name])
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
@@ -118,10 +118,10 @@ def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
     """Return the campaigns that the user owns or provides data to, the latest first."""
     query = select(campaigns).order_by(campaigns.c.created.desc(), campaigns.c.id)
     if user.role == "analyst":
-        return tx.execute(query.where(campaigns.c.owner == user.account)).all()
-    return tx.execute(
-        query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == user.account)
-    ).all()
+        query = query.where(campaigns.c.owner == user.account)
+    else:
+        query = query.join(members, members.c.campaign == campaigns.c.id).where(members.c.account == user.account)
+    return tx.execute(query).all()
 
 
 def terms_of(row: Row[Any]) -> Campaign:
@@ -211,12 +211,9 @@ def revoke(tx: Connection, user: User, campaign: str, member: str) -> None:
     if find_member(tx, campaign, member).revoked is None:
         tx.execute(update(members).where(members.c.id == member).values(revoked=now()))
         accounts.end_invitations(tx, member)
-        open_rounds = (
-            select(rounds.c.id).where(rounds.c.campaign == campaign, rounds.c.state == "open").with_for_update()
-        )
-        tx.execute(
-            delete(reports).where(reports.c.member == member, reports.c.round.in_(tx.scalars(open_rounds).all()))
-        )
+        query = select(rounds.c.id).where(rounds.c.campaign == campaign, rounds.c.state == "open")
+        open_rounds = tx.scalars(query.with_for_update()).all()
+        tx.execute(delete(reports).where(reports.c.member == member, reports.c.round.in_(open_rounds)))
 
 
 def prepare(store: Store, user: User, campaign: str) -> None:
@@ -257,21 +254,20 @@ def _tried(text: str) -> Campaign:
     campaign = _checked(json.loads(text))
     try:
         campaign.check_providers(list(campaign.providers))
-        _refuse_toil(campaign)
+        _refuse_long_computation(campaign)
         rehearse(campaign, campaign.providers)
     except TrothError as error:
         raise InvalidError.of(error) from None
     return campaign
 
 
-def _refuse_toil(campaign: Campaign) -> None:
+def _refuse_long_computation(campaign: Campaign) -> None:
     """Refuse terms whose payments would keep everybody else waiting."""
-    model: Any = campaign.model
-    draws = campaign.rule.peer_draws
-    numbers = draws * len(campaign.providers) * model.reduction.width
+    draws, width = campaign.rule.peer_draws, campaign.request.reduction.width
+    numbers = draws * len(campaign.providers) * width
     if numbers > _MOST_NUMBERS:
         raise InvalidError(
-            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {model.reduction.width:,} "
+            f"[mechanism]: {draws:,} draws for {len(campaign.providers):,} providers with {width:,} "
             f"sums each are {numbers:,} numbers, and {_MOST_NUMBERS:,} are the most here; draw less often, "
             "or pay with troth pay",
             section="mechanism",
@@ -279,7 +275,7 @@ def _refuse_toil(campaign: Campaign) -> None:
 
 
 def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
-    """Return terms without what is the service's own to say, the providers that they name, and their groups."""
+    """Return terms without what the service decides itself, the providers that they name, and their groups."""
     if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in _PARTS):
         raise InvalidError("terms: must be the tables of a campaign file, such as campaign, model, mechanism, data")
     try:

@@ -54,7 +54,7 @@ class InvalidError(RefusedError):
 
     @classmethod
     def of(cls, error: TrothError) -> Self:
-        """Return the same mistake as the service tells it."""
+        """Return the same mistake as a refusal of the service."""
         return cls(str(error), section=getattr(error, "section", None), key=getattr(error, "key", None))
 
 

@@ -30,7 +30,7 @@ class Reply(NamedTuple):
 
 
 class KeyedRequest(NamedTuple):
-    """What tells a request from another: who sends it, under which key, and a digest of all that it says."""
+    """What identifies a request: who sends it, under which key, and a digest of its content."""
 
     account: str
     key: str
@@ -46,7 +46,7 @@ def keyed_request(account: str, key: str, *parts: str) -> KeyedRequest:
 
 
 def earlier_reply(store: Store, request: KeyedRequest | None) -> Reply | None:
-    """Return what a request was answered before, if it was; refuse another request under its key."""
+    """Return the stored reply to a request, if there is one; refuse another request under its key."""
     if request is None:
         return None
     with store.read() as tx:

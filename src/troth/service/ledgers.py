@@ -1,4 +1,4 @@
-"""Ledgers as the database keeps them: line by line, only ever added to."""
+"""Ledgers in the database: line by line, append-only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_ledger(tx: Connection, campaign: str) -> Ledger:
 
 
 def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int) -> None:
-    """Add the lines of a ledger that the database does not have yet, if it still has those that were known."""
+    """Add the lines of a ledger after the first ``known``, if the database still has exactly those."""
     if height(tx, campaign) != known:
         raise ConflictError("the ledger has grown meanwhile")
     new = [

@@ -2,8 +2,8 @@
 
 A new database gets the tables of `schema`; an older one is upgraded step by step.
 
-SQLite is copied to a file beside it; in PostgreSQL the tables are copied into a schema of their own. A database of a
-newer version than this program is refused.
+SQLite is copied to a file beside it; in PostgreSQL the tables are copied into another schema. A database of a newer
+version than this program is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from sqlalchemy import Connection
-
     from troth.service.store import Store
 
 _LOCK = 7_264_511_908  # any number, the same in every process
@@ -39,7 +37,9 @@ _LOCK = 7_264_511_908  # any number, the same in every process
 def migrate(store: Store) -> str | None:
     """Create or upgrade the schema, and return where the backup is, or None if none was needed."""
     with _alone(store), as_file(files("troth.service") / "migrations") as folder:
-        config = _config(folder)
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
         script = ScriptDirectory.from_config(config)
         with store.engine.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
@@ -64,13 +64,6 @@ def migrate(store: Store) -> str | None:
         return backup
 
 
-def revisions() -> list[str]:
-    """Return all revisions, the first one first."""
-    with as_file(files("troth.service") / "migrations") as folder:
-        script = ScriptDirectory.from_config(_config(folder))
-        return [step.revision for step in script.walk_revisions()][::-1]
-
-
 def back_up(store: Store, label: str) -> str:
     """Copy the database and return where the copy is."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
@@ -80,7 +73,10 @@ def back_up(store: Store, label: str) -> str:
         return str(copy)
     schema = f"troth_backup_{label}_{stamp}".lower()
     with store.write() as connection:
-        _copy_tables(connection, schema)
+        quote = connection.dialect.identifier_preparer.quote
+        connection.execute(sql.schema.CreateSchema(schema))
+        for table in sql.inspect(connection).get_table_names():
+            connection.exec_driver_sql(f"CREATE TABLE {quote(schema)}.{quote(table)} AS TABLE {quote(table)}")
     return f"schema {schema}"
 
 
@@ -92,13 +88,6 @@ def copy_sqlite(source: Path, target: Path) -> None:
         origin.backup(copy)
     copy.close()
     origin.close()
-
-
-def _copy_tables(connection: Connection, schema: str) -> None:
-    quote = connection.dialect.identifier_preparer.quote
-    connection.execute(sql.schema.CreateSchema(schema))
-    for table in sql.inspect(connection).get_table_names():
-        connection.exec_driver_sql(f"CREATE TABLE {quote(schema)}.{quote(table)} AS TABLE {quote(table)}")
 
 
 @contextmanager
@@ -116,10 +105,3 @@ def _alone(store: Store) -> Iterator[None]:
             yield
         finally:
             connection.execute(sql.select(sql.func.pg_advisory_unlock(_LOCK)))
-
-
-def _config(folder: Path) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fastapi.openapi.utils import get_openapi
@@ -25,11 +26,7 @@ REFUSALS = {
     503: "The service cannot do this now; try again in a moment.",
 }
 _REFUSED = {"application/json": {"schema": {"$ref": "#/components/schemas/Refused"}}}
-_SCHEME = {
-    "type": "http",
-    "scheme": "bearer",
-    "description": "A token from POST /api/v1/tokens, or from the settings page.",
-}
+_BEARER = "A token from POST /api/v1/tokens, or from the settings page."
 _BODIES = {
     "application/octet-stream": {"type": "string", "format": "binary"},
     "application/json": {"type": "object", "description": "What `troth statistics` writes."},
@@ -43,13 +40,7 @@ def body_of(content: Content) -> dict[str, Any]:
 
 def describe(app: FastAPI) -> None:
     """Let the application describe its API from the routes and the table of operations."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _described(app)
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = cache(lambda: _described(app))  # type: ignore[method-assign]
 
 
 def _described(app: FastAPI) -> dict[str, Any]:
@@ -60,7 +51,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
     refused = Refused.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(refused.pop("$defs"))
     schemas["Refused"] = refused
-    document["components"]["securitySchemes"] = {"token": _SCHEME}
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "description": _BEARER}}
     for operation in OPERATIONS:
         _complete(document["paths"][PREFIX + operation.path][operation.method.lower()], operation)
     return document

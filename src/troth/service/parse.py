@@ -1,4 +1,4 @@
-"""What the child does with an upload: one provider's file of rows becomes sums, a preview and a summary by column."""
+"""What the child does with an upload: it reads one provider's rows into sums, a preview and a summary by column."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TooLargeError(Exception):
 def parse(
     request: Request, folder: str, name: str, kind: str, provider: str, day: Day, cells: int, rows: int | None
 ) -> Any:
-    """Read a file and return what the server wants to know as plain data: sums and previews, or what is wrong.
+    """Read a file and return plain data for the server: sums and previews, or what is wrong.
 
     Parameters
     ----------
@@ -45,17 +45,16 @@ def parse(
         The most rows that the campaign allows.
     """
     os.chdir(folder)
-    path, view = name, View(request, cells, rows)
+    view, declared = View(request, cells, rows), None
     try:
-        declared = None
         if kind in ("parquet", "arrow"):
-            _refuse_text(Fragment(path, kind).schema(), request)
+            _refuse_text(Fragment(name, kind).schema(), request)
         if kind == "parquet":
-            declared = pq.read_metadata(path).num_rows
+            declared = pq.read_metadata(name).num_rows
             view.expect(declared)
         if kind == "csv":
-            _refuse_wide(path)
-        (report,) = read_own(path, request, provider, day, format=kind, look=view)
+            _refuse_wide(name)
+        (report,) = read_own(name, request, provider, day, format=kind, look=view)
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
@@ -129,8 +128,8 @@ class View:
         except pa.ArrowNotImplementedError:
             return
         if len(names) > 1:
-            some = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-            raise DataError(f"has rows of {len(names)} providers ({some}); send your own alone")
+            examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
+            raise DataError(f"has rows of {len(names)} providers ({examples}); send your own alone")
 
 
 def _message(error: Exception, kind: str) -> str:
@@ -146,14 +145,14 @@ def _refuse_text(schema: Any, request: Request) -> None:
     """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
     if request.categories is not None:
         return
-    for name in {name for name in request.columns if name is not None}.intersection(schema.names):
-        place = schema.get_field_index(name)
+    for name in request.columns:
+        place = -1 if name is None else schema.get_field_index(name)  # -1 also for a name that occurs twice
         if place >= 0 and not holds_numbers(schema.field(place).type):
             raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")
 
 
 def _refuse_wide(path: str) -> None:
-    """Refuse a table with so many columns that inferring their types takes long."""
+    """Refuse a table that has too many columns for their types to be inferred soon."""
     with pa.input_stream(path) as file:
         head = file.read(_HEAD_BYTES)
     line = head.split(b"\n", 1)[0]
@@ -164,21 +163,13 @@ def _refuse_wide(path: str) -> None:
 
 
 def _short(value: Any) -> str:
-    text = (
-        value
-        if isinstance(value, str)
-        else ""
-        if value is None
-        else repr(value)
-        if isinstance(value, float)
-        else str(value)
-    )
+    text = "" if value is None else str(value)
     text = "".join(sign if sign.isprintable() else "·" for sign in text[: SHOWN_LENGTH + 1])
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
 
 
 def _of_memory(error: BaseException | None) -> bool:
-    """Tell whether an error was caused by another that says that memory ran out."""
+    """Return whether memory ran out, in an error or in one that caused it."""
     while error is not None:
         if isinstance(error, MemoryError):
             return True

@@ -1,6 +1,6 @@
-"""What a campaign would be like before it is one, and what was learned by it: computed for pages, in bounded time.
+"""What a new campaign would be like, and what a round has taught: computed for pages, in bounded time.
 
-Terms are anybody's, and draws, proofs and simulations can take as much as they like, so all of it runs in the sandbox.
+Anybody may write terms, and draws, proofs and simulations can take long, so all of it runs in the sandbox.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ SANDBOX = Sandbox(["troth.service.preview"], places=1, patience=20.0)
 
 
 def foresee(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
-    """Return a preview of terms that are known to be right, in bounded time.
+    """Return a preview of valid terms: scale, prior, proofs and what lies earn.
 
     Parameters
     ----------
     providers, rows
         How many people with how many rows each are expected; simulations take fewer.
     """
-    found: dict[str, Any] = {}
-    for part in (_scale, _prior, _proofs, _lies):
-        name = part.__name__[1:]
+    preview: dict[str, Any] = {}
+    for name, part in {"scale": _scale, "prior": _prior, "proofs": _proofs, "lies": _lies}.items():
         try:
-            found[name] = SANDBOX.run(_run, part, plain, providers, rows, bounds=_BOUNDS)
+            preview[name] = SANDBOX.run(_run, part, plain, providers, rows, bounds=_BOUNDS)
         except TrothError as error:
-            found[name] = {"skipped": str(error)}
-    if isinstance(found["prior"], list):
-        found["prior"] = [Belief(**belief) for belief in found["prior"]]
-    return found
+            preview[name] = {"skipped": str(error)}
+    if isinstance(preview["prior"], list):
+        preview["prior"] = [Belief(**belief) for belief in preview["prior"]]
+    return preview
 
 
 def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], providers: int, rows: int) -> Any:
@@ -59,8 +58,7 @@ def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], provid
 
 def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return the scale of scores for as many providers as are expected."""
-    rule = campaign.rule_for(campaign.models_for(setting.names), len(setting.names))
-    scale = rule.scale
+    scale = campaign.rule_for(campaign.models_for(setting.names), len(setting.names)).scale
     return {"low": _finite(scale.low), "high": _finite(scale.high)}
 
 

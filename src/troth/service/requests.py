@@ -1,4 +1,4 @@
-"""What requests may say, strictly: no unknown fields, no numbers for text, only finite numbers."""
+"""Bodies of requests, validated strictly: no unknown fields, no numbers for text, only finite numbers."""
 
 from __future__ import annotations
 
@@ -60,18 +60,17 @@ class NewPassword(Strict):
     password: Password
 
 
-class NewCampaign(Strict):
-    """The tables of a campaign file, and how its rounds are shown."""
-
-    terms: dict[str, Any] = Field(examples=[_EXAMPLE])
-    publish_at_once: bool = False
-    share_ledger: bool = False
-
-
 class Terms(Strict):
     """The tables of a campaign file."""
 
     terms: dict[str, Any] = Field(examples=[_EXAMPLE])
+
+
+class NewCampaign(Terms):
+    """The tables of a campaign file, and how its rounds are shown."""
+
+    publish_at_once: bool = False
+    share_ledger: bool = False
 
 
 class NewProvider(Strict):
@@ -88,17 +87,16 @@ class Group(Strict):
     group: Line | None
 
 
-class NewRound(Strict):
-    """A day, in a daily campaign, and a deadline, if the clock is to close it."""
-
-    day: Line | int | None = None
-    deadline: Moment | None = Field(default=None, description="ISO 8601 with a zone, such as 2026-05-04T12:00:00Z.")
-
-
 class Deadline(Strict):
     """A new deadline, if any."""
 
-    deadline: Moment | None = None
+    deadline: Moment | None = Field(default=None, description="ISO 8601 with a zone, such as 2026-05-04T12:00:00Z.")
+
+
+class NewRound(Deadline):
+    """A day, in a daily campaign, and a deadline, if the round closes automatically."""
+
+    day: Line | int | None = None
 
 
 class Closing(Strict):

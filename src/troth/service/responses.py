@@ -1,6 +1,6 @@
 """What people and programs are shown, field by field: `troth.service.views` makes it, the API writes it as JSON.
 
-Money is in whole minor units until it is written: as a decimal string for programs, with its currency for people.
+Money is in integer minor units until it is written: as a decimal string for programs, with its currency for people.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainSerializer, WithJsonSchema
 
 from troth.campaigns.money import to_text
 from troth.operations import Scope
@@ -17,7 +17,7 @@ from troth.operations import Scope
 
 @dataclass(frozen=True)
 class Amount:
-    """Money in whole minor units.
+    """Money in integer minor units.
 
     Examples
     --------
@@ -198,13 +198,13 @@ class Report(Shown):
 
 
 class ColumnSummary(Shown):
-    """What a column of a file holds."""
+    """A column of a file: least, greatest and mean of its numbers, or counts of its most common labels."""
 
     name: str
-    least: float | None
-    greatest: float | None
-    mean: float | None
-    labels: list[tuple[str, int]]
+    least: FiniteFloat | None = None
+    greatest: FiniteFloat | None = None
+    mean: FiniteFloat | None = None
+    labels: list[tuple[str, int]] = []
 
 
 class Submission(Shown):

@@ -104,7 +104,7 @@ def list_rounds(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
 
 
 def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None = None) -> Row[Any]:
-    """Return a round; with a lock, shared by those who report and held alone by those who close."""
+    """Return a round, locked if asked for: those who report share the lock, one who closes has it alone."""
     query = select(rounds).where(rounds.c.campaign == campaign, rounds.c.number == number)
     if lock is not None:
         queue(tx, f"round {number} of {campaign}", shared=lock == "shared")
@@ -122,25 +122,17 @@ def add_upload(tx: Connection, user: User, campaign: str, number: int, upload: U
     if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
     report = upload.report
-    shown = {
-        "preview": upload.preview,
-        "columns": [vars(column) for column in upload.columns],
-    }
+    shown = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
     key = new_id()
-    tx.execute(
-        insert(uploads).values(
-            id=key,
-            round=row.id,
-            member=member.id,
-            name=report.source,
-            sha256=upload.sha256,
-            data_digest=report.data_digest,
-            rows=report.rows,
-            summary=json.dumps([float(value) for value in report.summary]),
-            shown=json.dumps(shown),
-            created=now(),
-        )
-    )
+    values = {
+        "name": report.source,
+        "sha256": upload.sha256,
+        "data_digest": report.data_digest,
+        "rows": report.rows,
+        "summary": json.dumps([float(value) for value in report.summary]),
+        "shown": json.dumps(shown),
+    }
+    tx.execute(insert(uploads).values(id=key, round=row.id, member=member.id, created=now(), **values))
     return key
 
 
@@ -153,11 +145,10 @@ def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str,
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
     """
     row, member = _open_to(tx, user, campaign, number)
-    mine = select(uploads.c.id).where(uploads.c.id == upload, uploads.c.round == row.id)
-    if tx.execute(mine.where(uploads.c.member == member.id)).first() is None:
-        raise NotFoundError("there is no such submission")
-    here = (reports.c.round == row.id) & (reports.c.member == member.id)
-    current = tx.scalar(select(reports.c.upload).where(here).with_for_update())
+    my_upload(tx, member.id, row.id, upload)
+    own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
+    current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
+    twice = ConflictError("you have already confirmed a report to this round; to replace it, say which one it replaces")
     if current == upload:
         return
     if current is None:
@@ -167,18 +158,15 @@ def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str,
         try:
             tx.execute(insert(reports).values(id=new_id(), confirmed=now(), **values))
         except IntegrityError:
-            raise ConflictError(_TWICE) from None
+            raise twice from None
         return
     if replaces != current:
-        raise ConflictError(_TWICE)
-    tx.execute(update(reports).where(here).values(upload=upload, confirmed=now()))
-
-
-_TWICE = "you have already confirmed a report to this round; to replace it, say which one it replaces"
+        raise twice
+    tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now()))
 
 
 def _open_to(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
-    """Return a round that is open to a provider, kept from closing until this transaction ends, and its membership."""
+    """Return a round that is open, locked so that it cannot close before this transaction ends, and the membership."""
     campaigns.joined(tx, user, campaign)
     row = find_round(tx, campaign, number, lock="shared")
     _, member = campaigns.joined(tx, user, campaign)  # as it is now: it may have been revoked while this waited
@@ -203,7 +191,7 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
 
 
 def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
-    """Return a provider's uploads to a round, the latest first; ``confirmed`` tells which one is the report."""
+    """Return a provider's uploads to a round, the latest first; the one with a time ``confirmed`` is the report."""
     return tx.execute(_uploads_of(member, round_id).order_by(uploads.c.created.desc(), uploads.c.id)).all()
 
 
@@ -216,7 +204,7 @@ def _uploads_of(member: str, round_id: str) -> Select[Any]:
 
 
 def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Report]:
-    """Return the reports of rounds as payments are made of them."""
+    """Return the confirmed reports of rounds, which payments are computed from."""
     query = (
         select(uploads, members.c.name.label("provider"), rounds.c.day)
         .select_from(reports)
@@ -230,7 +218,7 @@ def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -
 
 
 def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
-    """Return an upload as payments are made of it."""
+    """Return an upload as a report."""
     summary = np.array(json.loads(upload.summary))
     return Report(provider, read_day(day), upload.rows, summary, upload.name, upload.data_digest)
 

@@ -1,4 +1,4 @@
-"""Work on untrusted files, in a process of its own with limits on memory, processor time and the clock.
+"""Work on untrusted files, in a separate process with limits on memory, processor time and the clock.
 
 A fresh interpreter takes most of a second to start, and a server with threads must not fork. So a small process with
 all modules loaded waits beside the server, and forks a child for each task (see `troth.service.worker_processes`).
@@ -58,7 +58,7 @@ class UnavailableError(TrothError):
 
 
 class Sandbox:
-    """Runs functions in children of a waiting process; threads may share it, and each server process starts its own.
+    """Runs functions in children of a waiting process. Threads may share it; each server process starts another.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Sandbox:
         atexit.register(self.close)
 
     def run(self, function: Callable[..., Any], *arguments: Any, bounds: Bounds) -> Any:
-        """Return what a function of a loaded module makes of arguments, as JSON carries it.
+        """Return the value of a function of a loaded module, after a round trip through JSON.
 
         Raises
         ------
@@ -97,7 +97,9 @@ class Sandbox:
                     received = _converse(ours, task, bounds)
                 if received is not None:
                     return _answer(received, bounds)
-                self._discard(process)
+                with self._lock:
+                    if self._process is process:
+                        self._stop()
         finally:
             self._turn.release()
         raise UnavailableError("the process that reads files does not start; see the server's log")
@@ -122,19 +124,14 @@ class Sandbox:
 
     def _hand_over(self, place: socket.socket) -> subprocess.Popen[bytes]:
         with self._lock:
+            control, process = self._ready()
             try:
-                control, process = self._ready()
                 socket.send_fds(control, [STARTED], [place.fileno()])
             except OSError:  # it has ended
                 self._stop()
                 control, process = self._ready()
                 socket.send_fds(control, [STARTED], [place.fileno()])
             return process
-
-    def _discard(self, process: subprocess.Popen[bytes]) -> None:
-        with self._lock:
-            if self._process is process:
-                self._stop()
 
     def _ready(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         modules = (*self.modules, *registering_modules())
@@ -219,11 +216,5 @@ def _answer(received: bytes, bounds: Bounds) -> Any:
         raise OutOfTimeError(f"it takes longer than {bounds.seconds:g} s of processor time")
     if status in (-signal.SIGKILL, OUT_OF_MEMORY):
         raise OutOfMemoryError(f"it needs more than {bounds.memory:,} bytes")
-    raise BrokenOffError(f"it ended with {_named(status)}")
-
-
-def _named(status: int) -> str:
-    try:
-        return f"signal {signal.Signals(-status).name}"
-    except ValueError:
-        return f"status {status}"
+    names = {-number: f"signal {number.name}" for number in signal.Signals}
+    raise BrokenOffError(f"it ended with {names.get(status, f'status {status}')}")

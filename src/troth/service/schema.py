@@ -1,7 +1,7 @@
 """The tables, as new databases get them. A change here needs a step in `migrations` for databases that are older.
 
-Identifiers are random: they tell nothing about how many others there are. Times are text in UTC, money is whole minor
-units. The ledger is only ever added to: the database itself refuses anything else.
+Identifiers are random, so that nobody can count by them. Times are text in UTC, money is integer minor units. The
+ledger is append-only: the database itself refuses anything else.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     event,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData()
 _APPEND_ONLY = {
@@ -68,147 +69,95 @@ def _of(name: str, table: str, **options: Any) -> Column[Any]:
     return Column(name, Text, ForeignKey(f"{table}.id"), **{"nullable": False, "index": True, **options})
 
 
-def _time(name: str, **options: Any) -> Column[Any]:
-    return Column(name, Text, **options)
+def _table(name: str, *columns: SchemaItem | str) -> Table:
+    """Return a table; a column that is only named is text, and may be null if a question mark follows."""
+    items = [
+        Column(item.rstrip("?"), Text, nullable=item.endswith("?")) if isinstance(item, str) else item
+        for item in columns
+    ]
+    return Table(name, metadata, *items)
 
 
-accounts = Table(
+accounts = _table(
     "accounts",
-    metadata,
     _id(),
-    Column("name", Text, nullable=False),
+    "name",
     Column("handle", Text, nullable=False, unique=True),
-    Column("role", Text, nullable=False),
-    Column("password", Text),
-    _time("created", nullable=False),
-    _time("revoked"),
+    *("role", "password?", "created", "revoked?"),
 )
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("hash", Text, primary_key=True),
-    _of("account", "accounts"),
-    _time("created", nullable=False),
-    _time("expires", nullable=False),
-)
-
-tokens = Table(
+sessions = _table("sessions", Column("hash", Text, primary_key=True), _of("account", "accounts"), "created", "expires")
+tokens = _table(
     "tokens",
-    metadata,
     _id(),
     Column("hash", Text, nullable=False, unique=True),
     _of("account", "accounts"),
-    Column("label", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
-    _time("created", nullable=False),
-    _time("expires", nullable=False),
-    _time("used"),
-    _time("revoked"),
+    *("label", "scopes", "created", "expires", "used?", "revoked?"),
 )
-
-links = Table(
+links = _table(
     "links",
-    metadata,
     Column("hash", Text, primary_key=True),
-    Column("kind", Text, nullable=False),
+    "kind",
     _of("account", "accounts", nullable=True),
     _of("member", "members", nullable=True),
-    _time("created", nullable=False),
-    _time("expires", nullable=False),
-    _time("used"),
+    *("created", "expires", "used?"),
 )
-
-attempts = Table(
-    "attempts",
-    metadata,
-    _id(),
-    Column("subject", Text, nullable=False, index=True),
-    _time("at", nullable=False),
-)
-
-campaigns = Table(
+attempts = _table("attempts", _id(), Column("subject", Text, nullable=False, index=True), "at")
+campaigns = _table(
     "campaigns",
-    metadata,
     _id(),
     _of("owner", "accounts"),
-    Column("plain", Text, nullable=False),
-    Column("secret", Text),
+    *("plain", "secret?"),
     Column("secret_rounds", Integer),
-    Column("state", Text, nullable=False),
+    "state",
     Column("publish_at_once", Boolean, nullable=False),
     Column("share_ledger", Boolean, nullable=False),
-    _time("created", nullable=False),
+    "created",
 )
-
-members = Table(
+members = _table(
     "members",
-    metadata,
     _id(),
     _of("campaign", "campaigns"),
-    Column("name", Text, nullable=False),
-    Column("identity", Text, nullable=False),
-    Column("related", Text),
+    *("name", "identity", "related?"),
     _of("account", "accounts", nullable=True),
-    _time("created", nullable=False),
-    _time("joined"),
-    _time("revoked"),
+    *("created", "joined?", "revoked?"),
     UniqueConstraint("campaign", "name", name="one_name_per_campaign"),
     UniqueConstraint("campaign", "account", name="one_membership_per_account"),
 )
-
-rounds = Table(
+rounds = _table(
     "rounds",
-    metadata,
     _id(),
     _of("campaign", "campaigns"),
     Column("number", Integer, nullable=False),
-    Column("day", Text),
-    Column("state", Text, nullable=False),
+    *("day?", "state"),
     Column("final", Boolean, nullable=False),
-    _time("deadline", index=True),
-    _time("opened", nullable=False),
-    _time("closed"),
-    _time("settled"),
-    _time("paid"),
-    _time("published"),
-    Column("problem", Text),
+    Column("deadline", Text, index=True),
+    *("opened", "closed?", "settled?", "paid?", "published?", "problem?"),
     Column("amount", BigInteger),
-    Column("head", Text),
+    "head?",
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
 )
-
-uploads = Table(
+uploads = _table(
     "uploads",
-    metadata,
     _id(),
     _of("round", "rounds"),
     _of("member", "members"),
-    Column("name", Text, nullable=False),
-    Column("sha256", Text, nullable=False),
-    Column("data_digest", Text),
+    *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    Column("summary", Text, nullable=False),
-    Column("shown", Text, nullable=False),
-    _time("created", nullable=False),
+    *("summary", "shown", "created"),
 )
-
-reports = Table(
+reports = _table(
     "reports",
-    metadata,
     _id(),
     _of("campaign", "campaigns"),
     _of("round", "rounds"),
     _of("member", "members"),
     _of("upload", "uploads"),
-    _time("confirmed", nullable=False),
+    "confirmed",
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
-
-ledger_lines = Table(
+ledger_lines = _table(
     "ledger_lines",
-    metadata,
     Column("campaign", Text, ForeignKey("campaigns.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("line", LargeBinary, nullable=False),
@@ -218,13 +167,12 @@ for _dialect, _statements in _APPEND_ONLY.items():
         _trigger: Any = DDL(_statement)  # type: ignore[no-untyped-call]
         event.listen(ledger_lines, "after_create", _trigger.execute_if(dialect=_dialect))
 
-replies = Table(
+replies = _table(
     "replies",
-    metadata,
     Column("account", Text, ForeignKey("accounts.id"), primary_key=True),
     Column("key", Text, primary_key=True),
-    Column("fingerprint", Text, nullable=False),
+    "fingerprint",
     Column("status", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
-    _time("created", nullable=False),
+    "created",
 )

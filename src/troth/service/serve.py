@@ -35,7 +35,7 @@ def serve(
     Parameters
     ----------
     proxies
-        Addresses of reverse proxies that are trusted to tell clients' addresses.
+        Addresses of reverse proxies that are trusted to report clients' addresses.
     say
         Called with lines for the terminal.
     """
@@ -74,7 +74,7 @@ def first_link(store: Store, url: str) -> str | None:
 
 
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
-    """Return a one-time link that signs an account in, a new analyst's if asked for."""
+    """Return a one-time link that signs an account in; create the account, an analyst's, if asked to."""
     with store.write() as tx:
         by_name = select(account_table.c.id).where(account_table.c.handle == name.casefold())
         account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)

@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import select, update
 
 from troth.campaigns.rounds import pay_rounds, refuse_lonely
 from troth.core.errors import TrothError
@@ -35,7 +35,7 @@ _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def close_round(store: Store, user: User | None, campaign: str, number: int, *, final: bool = False) -> bool:
-    """Close a round, pay what has become payable, and tell whether this call closed it.
+    """Close a round, pay what has become payable, and return whether this call closed it.
 
     Parameters
     ----------
@@ -51,7 +51,8 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
         due = row.deadline is not None and row.deadline <= now()  # it may have been reopened meanwhile
         closing = bool(row.state == "open" and (user is not None or due))
         if closing:
-            last = final or _is_last(tx, campaign, number)
+            campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+            last = final or terms_of(campaign_row).days == number
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
             tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
     settle(store, campaign)
@@ -73,12 +74,6 @@ def finish(store: Store, user: User, campaign: str) -> None:
     settle(store, campaign)
 
 
-def _is_last(tx: Connection, campaign: str, number: int) -> bool:
-    """Tell whether a round is the last of as many as the terms announce."""
-    row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
-    return terms_of(row).days == number
-
-
 def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str | None = None) -> None:
     """Reopen a round that was closed and could not be paid, so that reports can be replaced."""
     owned(tx, user, campaign, lock=True)
@@ -95,7 +90,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
 
 
 def settle(store: Store, campaign: str) -> None:
-    """Pay what has become payable; two who do so at once pay once."""
+    """Pay what has become payable; two calls at once pay once."""
     with _turns[campaign]:
         while not _settled(store, campaign):
             pass
@@ -126,8 +121,7 @@ def _settled(store: Store, campaign: str) -> bool:
     amounts = {paid.day: sum(payment.payment for payment in paid.payments) for paid in Result(terms, ledger).rounds}
     try:
         with store.write() as tx:
-            query = select(campaigns.c.id).where(campaigns.c.id == campaign)
-            tx.execute(query.with_for_update(key_share=True))
+            tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             if _marks(_waiting(tx, campaign)) != _marks(waiting):
                 return False  # one was reopened or closed meanwhile
             if problem is None:
@@ -157,21 +151,16 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
 
 
 def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
-    """Return what payments depend on beside reports, which cannot change while a round is closed."""
+    """Return what payments depend on besides reports, which cannot change while a round is closed."""
     return [(row.id, row.closed, row.final) for row in waiting]
 
 
 def close_due(store: Store) -> int:
-    """Close the rounds whose deadlines have passed, settle those that a death left unsettled, and count them."""
+    """Close rounds whose deadlines have passed, settle those that a killed process left closed, and count them."""
     with store.read() as tx:
-        due = tx.execute(
-            select(rounds.c.campaign, rounds.c.number, rounds.c.state).where(
-                or_(
-                    (rounds.c.state == "open") & (rounds.c.deadline <= now()),
-                    (rounds.c.state == "closed") & rounds.c.settled.is_(None) & (rounds.c.closed < after(seconds=-5)),
-                )
-            )
-        ).all()
+        late = (rounds.c.state == "open") & (rounds.c.deadline <= now())
+        unsettled = (rounds.c.state == "closed") & rounds.c.settled.is_(None) & (rounds.c.closed < after(seconds=-5))
+        due = tx.execute(select(rounds).where(late | unsettled)).all()
     for row in due:
         try:
             if row.state == "open":

@@ -43,7 +43,7 @@ class Store:
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
         self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
-            self._turn = Lock()  # one writes at a time anyway, and waiting here is fairer than polling there
+            self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
             self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)
             sql.event.listen(self.engine, "connect", _prepare_sqlite)
             sql.event.listen(self.engine, "begin", _begin_sqlite)
@@ -66,15 +66,15 @@ class Store:
             yield connection
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         self.engine.dispose()
 
 
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:
-    """Wait for transactions that queue for the same, in the order in which they came; some may share their turn.
+    """Wait for earlier transactions that queue for the same subject; those that share their turn run together.
 
-    PostgreSQL's locks on rows have no order: whoever wants one alone may wait as long as others keep sharing it. On
-    SQLite whoever writes is alone anyway.
+    PostgreSQL's locks on rows have no order: whoever wants one alone waits as long as others keep sharing it. SQLite
+    has one writer at a time anyway.
     """
     if tx.dialect.name == "postgresql":
         key = int.from_bytes(sha256(subject.encode()).digest()[:8], signed=True)

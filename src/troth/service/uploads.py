@@ -20,6 +20,7 @@ from troth.data.files import format_of
 from troth.data.read import canonical_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
+from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
 
@@ -63,7 +64,7 @@ class UploadError(DataError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What an upload may be and take.
+    """How large an upload may be, and what reading it may take.
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class Limits:
     seconds
         Of processor time; the clock allows half as much again, and a second.
     memory
-        Bytes that reading may take beside the program itself.
+        Bytes that reading may take besides the program itself.
     """
 
     bytes: int = 64 << 20
@@ -84,25 +85,13 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class ColumnSummary:
-    """A column of the file: least, greatest and mean of its numbers, or counts of its most common labels."""
-
-    name: str
-    least: float | None = None
-    greatest: float | None = None
-    mean: float | None = None
-    labels: tuple[tuple[str, int], ...] = ()
-
-
-@dataclass(frozen=True)
 class Upload:
     """A file that was read.
 
     Attributes
     ----------
     report
-        What it reports. The digest is that of the file or, if the file holds statistics, the one it states of the data
-        behind them.
+        What it reports. Its digest is that of the rows, also where the file holds statistics of them.
     sha256
         Digest of the file, 64 hexadecimal digits.
     preview
@@ -132,7 +121,7 @@ def read_upload(
     path
         Where the upload is stored.
     name
-        The name that the provider gave it, which tells the format.
+        The name that the provider gave it, which says its format.
     day
         The day that is reported on, in a daily campaign.
 
@@ -152,7 +141,7 @@ def read_upload(
     except DataError as error:
         raise UploadError(415, str(error)) from None
     _refuse_disguise(path, shown, kind)
-    digest = _digest(path)
+    digest = digest_of(path)
     provider = canonical_name(provider)
     try:
         if kind == "statistics":
@@ -190,47 +179,44 @@ def printable_name(name: str) -> str:
 def _read_rows(
     campaign: Campaign, path: Path, shown: str, kind: str, provider: str, day: Day, limits: Limits
 ) -> dict[str, Any]:
-    """Have the child read rows, under the name that the provider gave: readers tell compression by it."""
+    """Have the child read rows, under the name that the provider gave: it says how they are compressed."""
     width = campaign.request.reduction.width
     bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
         os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
+        status = 422
         try:
             answer = SANDBOX.run(
                 parse, campaign.request, folder, shown, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
             )
         except OutOfMemoryError:
-            raise UploadError(
-                422, f"{shown}: needs more than {_gigabytes(limits.memory)} of memory to read; send fewer rows"
-            ) from None
+            problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except OutOfTimeError:
-            raise UploadError(
-                422, f"{shown}: takes longer than {limits.seconds:g} s to read; send fewer rows"
-            ) from None
+            problem = f"takes longer than {limits.seconds:g} s to read; send fewer rows"
         except BrokenOffError as error:
-            raise UploadError(
-                422, f"{shown}: cannot be read as {kind}: {error}; the file is damaged, or too much to read"
-            ) from None
+            problem = f"cannot be read as {kind}: {error}; the file is damaged, or too much to read"
         except UnavailableError as error:
-            raise UploadError(503, f"{shown}: cannot be read now: {error}") from None
-    if not isinstance(answer, dict):
-        raise UploadError(422, f"{shown}: cannot be read")
+            status, problem = 503, f"cannot be read now: {error}"
+        else:
+            problem = "" if isinstance(answer, dict) else "cannot be read"
+    if problem:
+        raise UploadError(status, f"{shown}: {problem}")
     if "error" in answer:
         raise UploadError(413 if answer.get("status") == 413 else 422, _placed(shown, str(answer["error"])))
-    return answer
+    return dict(answer)
 
 
 def _checked(
-    campaign: Campaign, found: dict[str, Any], shown: str, provider: str, day: Day
+    campaign: Campaign, answer: dict[str, Any], shown: str, provider: str, day: Day
 ) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
     """Check everything that a child answers: what it read may have taken it over."""
     reduction = campaign.request.reduction
     try:
-        summary = np.array([_number(value) for value in found["summary"]], dtype=np.float64)
+        summary = np.array([_number(value) for value in answer["summary"]], dtype=np.float64)
         if len(summary) != reduction.width:
             raise ValueError(len(summary))
-        preview = tuple(tuple(str(entry)[:80] for entry in row) for row in found["preview"][:9])
-        columns = _labels(campaign, summary) if campaign.categories else tuple(map(_summary, found["columns"]))
+        preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
+        columns = _labels(campaign, summary) if campaign.categories else tuple(map(_summary, answer["columns"]))
         report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown}: cannot be read") from None
@@ -239,14 +225,14 @@ def _checked(
 
 def _summary(entry: dict[str, Any]) -> ColumnSummary:
     least, greatest, mean = (_number(entry[key]) for key in ("least", "greatest", "mean"))
-    return ColumnSummary(str(entry["name"])[:_NAME_LENGTH], least, greatest, mean)
+    return ColumnSummary(name=str(entry["name"])[:_NAME_LENGTH], least=least, greatest=greatest, mean=mean)
 
 
 def _labels(campaign: Campaign, counts: Any) -> tuple[ColumnSummary, ...]:
     """Sum up a column of labels by their counts, which are the summary."""
     pairs = zip(campaign.categories or (), counts, strict=True)
     common = sorted(((label, int(count)) for label, count in pairs), key=lambda pair: -pair[1])
-    return (ColumnSummary(str(campaign.columns[0]), labels=tuple(common[:SHOWN_LABELS])),)
+    return (ColumnSummary(name=str(campaign.columns[0]), labels=common[:SHOWN_LABELS]),)
 
 
 def _number(value: Any) -> float:
@@ -279,16 +265,17 @@ def _shown_statistics(report: Report) -> tuple[tuple[str, ...], ...]:
 
 
 def _refuse_disguise(path: Path, shown: str, kind: str) -> None:
-    """Refuse a file whose first bytes are of another format than its name tells."""
+    """Refuse a file whose first bytes are of another format than its name says."""
     with path.open("rb") as file:
         head = file.read(16)
     expected = _OF_SUFFIX.get(Path(shown).suffix.lower()) or _OF_KIND.get(kind)
     for signature, what in _SIGNATURES.items():
         if head.startswith(signature) and signature != expected:
-            raise UploadError(415, f"{shown}: is {what}, unlike its name says; give it the right ending")
+            raise UploadError(415, f"{shown}: is {what}, not what its name says; give it the right ending")
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
@@ -298,7 +285,3 @@ def _placed(shown: str, message: str) -> str:
     message = message if shown in message else f"{shown}: {message}"
     clean = "".join(sign if sign.isprintable() or sign == "\n" else "�" for sign in message[: _MESSAGE_LENGTH + 1])
     return clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"
-
-
-def _gigabytes(count: int) -> str:
-    return f"{count / (1 << 30):.3g} GB"

@@ -7,6 +7,7 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
@@ -22,6 +23,8 @@ from troth.service.responses import Amount
 from troth.service.store import now
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection, Row
 
     from troth.campaigns.settle import Payment
@@ -32,20 +35,25 @@ if TYPE_CHECKING:
 
 
 def health_view(tx: Connection) -> responses.Health:
-    """Ask the database something, and tell that it responds."""
+    """Query the database, and report that it responds."""
     tx.execute(text("SELECT 1"))
     return responses.Health(status="ok", version=__version__)
 
 
 def token_view(token: Row[Any]) -> responses.Token:
     """Return a token without its secret."""
-    shown = {name: getattr(token, name) for name in ("id", "label", "created", "expires", "used", "revoked")}
+    shown = _attributes(token, "id", "label", "created", "expires", "used", "revoked")
     return responses.Token(**shown, scopes=token.scopes.split())
+
+
+def _attributes(row: Any, *names: str) -> dict[str, Any]:
+    """Return what is shown as it is stored."""
+    return {name: getattr(row, name) for name in names}
 
 
 def provider_view(member: Row[Any]) -> responses.Provider:
     """Return a provider as the analyst sees it."""
-    shown = {name: getattr(member, name) for name in ("id", "name", "identity", "joined", "revoked")}
+    shown = _attributes(member, "id", "name", "identity", "joined", "revoked")
     return responses.Provider(**shown, group=member.related)
 
 
@@ -73,12 +81,8 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
     members = campaigns.list_members(tx, campaign)
     return responses.OwnCampaign(
         **dict(promise(terms)),
-        id=row.id,
-        state=row.state,
-        created=row.created,
+        **_attributes(row, "id", "state", "created", "publish_at_once", "share_ledger"),
         terms=json.loads(row.plain),
-        publish_at_once=row.publish_at_once,
-        share_ledger=row.share_ledger,
         providers=len(members),
         joined=sum(member.account is not None for member in members),
         paid=Amount(sum(round_row.amount or 0 for round_row in round_rows), terms.decimals),
@@ -92,18 +96,16 @@ def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.Join
     terms = campaigns.terms_of(row)
     return responses.JoinedCampaign(
         **dict(promise(terms)),
-        id=row.id,
+        **_attributes(row, "id", "created", "share_ledger"),
         state=_state_for_providers(tx, row),
-        created=row.created,
         terms=terms_for(terms, member.name),
-        share_ledger=row.share_ledger,
         provider=member.name,
         revoked=member.revoked is not None,
     )
 
 
 def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
-    """Return a campaign's state; that its last round could be paid is not told before it is published."""
+    """Return a campaign's state; it has not ended for providers before its last round is published."""
     if row.state == "ended" and any(each.published is None for each in rounds.list_rounds(tx, row.id)):
         return "running"
     return row.state
@@ -112,69 +114,61 @@ def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
     return responses.Promise(
-        name=terms.name,
+        **_attributes(terms, "name", "currency", "daily", "days", "commitment"),
         budget=Amount(terms.budget, terms.decimals),
-        currency=terms.currency,
         budget_per="day" if terms.per_day else "campaign",
-        daily=terms.daily,
-        days=terms.days,
         rule=terms.rule.name,
         family=type(terms.model).__name__,
         columns=[column for column in terms.columns if column is not None],
         categories=None if terms.categories is None else list(terms.categories),
         most_rows=terms.rows,
         values=None if terms.values is None else list(terms.values),
-        commitment=terms.commitment,
     )
 
 
 def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
-    """Return the tables of a campaign file without what tells a provider about others."""
+    """Return the tables of a campaign file without what describes other providers."""
     plain: dict[str, Any] = plain_copy(terms.plain)
     for part in ("groups", "weights"):
         plain.pop(part, None)
-    plain.get("data", {}).pop("providers", None)
-    models = plain.get("model", {}).pop("providers", None)
-    if models is not None and provider in models:
+    models = plain.get("model", {}).get("providers", {})
+    for part in ("data", "model", "history"):
+        plain.get(part, {}).pop("providers", None)
+    if provider in models:
         plain["model"]["providers"] = {provider: models[provider]}
-    plain.get("history", {}).pop("providers", None)
     return plain
 
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    if user.role == "analyst":
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-        return own_round(tx, terms, rounds.find_round(tx, campaign, number))
-    _, member = campaigns.joined(tx, user, campaign)
-    return joined_round(tx, member, rounds.find_round(tx, campaign, number))
+    return _view_of_rounds(tx, user, campaign)(rounds.find_round(tx, campaign, number))
 
 
 def list_rounds(tx: Connection, user: User, campaign: str) -> list[Any]:
     """Return all rounds of a campaign."""
+    return list(map(_view_of_rounds(tx, user, campaign), rounds.list_rounds(tx, campaign)))
+
+
+def _view_of_rounds(tx: Connection, user: User, campaign: str) -> Callable[[Row[Any]], responses.Round]:
+    """Return what shows a round of a campaign to a user, who must own it or provide data to it."""
     if user.role == "analyst":
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-        return [own_round(tx, terms, row) for row in rounds.list_rounds(tx, campaign)]
-    _, member = campaigns.joined(tx, user, campaign)
-    return [joined_round(tx, member, row) for row in rounds.list_rounds(tx, campaign)]
+        return partial(own_round, tx, campaigns.terms_of(campaigns.owned(tx, user, campaign)))
+    return partial(joined_round, tx, campaigns.joined(tx, user, campaign)[1])
 
 
 def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
     """Return a round as the analyst sees it."""
     return responses.OwnRound(
         **_times(row),
+        **_attributes(row, "final", "paid", "problem", "head"),
         state="published" if row.published is not None else _state(row),
-        final=row.final,
-        paid=row.paid,
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
         reports=rounds.count_reports(tx, row.id),
-        problem=row.problem,
-        head=row.head,
     )
 
 
 def joined_round(tx: Connection, member: Row[Any], row: Row[Any]) -> responses.JoinedRound:
-    """Return a round as a provider sees it: between closing and publishing nothing stirs."""
+    """Return a round as a provider sees it: nothing changes between closing and publishing."""
     uploads = rounds.my_uploads(tx, member.id, row.id)
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
     submission = next((upload.id for upload in uploads if upload.confirmed is not None), None)
@@ -183,18 +177,12 @@ def joined_round(tx: Connection, member: Row[Any], row: Row[Any]) -> responses.J
 
 def _times(row: Row[Any]) -> dict[str, Any]:
     closed = row.closed or (row.deadline if _state(row) == "closed" else None)
-    return {
-        "number": row.number,
-        "day": rounds.read_day(row.day),
-        "opened": row.opened,
-        "deadline": row.deadline,
-        "closed": closed,
-        "published": row.published,
-    }
+    times = _attributes(row, "number", "opened", "deadline", "published")
+    return {**times, "day": rounds.read_day(row.day), "closed": closed}
 
 
 def _state(row: Row[Any]) -> Any:
-    """Return a round's state; one whose deadline has passed is closed, whether or not the clock has come by."""
+    """Return a round's state; one whose deadline has passed is closed, even if nothing has closed it yet."""
     late = row.state == "open" and row.deadline is not None and row.deadline <= now()
     return "closed" if late else row.state
 
@@ -228,18 +216,14 @@ def submission_view(tx: Connection, user: User, campaign: str, number: int, subm
 def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
     report = rounds.report_of(member.name, row.day, upload)
     return responses.Submission(
-        id=upload.id,
+        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed"),
         campaign=row.campaign,
         round=row.number,
         day=report.day,
         provider=member.name,
         file=upload.name,
-        sha256=upload.sha256,
-        data_digest=upload.data_digest,
-        rows=upload.rows,
         summary=report.summary.tolist(),
         received=upload.created,
-        confirmed=upload.confirmed,
         commitment=terms.commitment,
         **json.loads(upload.shown),
     )
@@ -259,7 +243,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
     day = rounds.read_day(round_row.day)
     paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
     payments = () if paid_round is None else paid_round.payments
-    members = {member.name: member.id for member in campaigns.list_members(tx, campaign)}
+    members = {each.name: each.id for each in campaigns.list_members(tx, campaign)}
     return responses.Payments(
         round=number,
         day=day,
@@ -293,7 +277,7 @@ def payment_view(terms: Campaign, member: str, payment: Payment) -> responses.Pa
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
-    """Return what a campaign has paid to somebody who may read all of it."""
+    """Return all that a campaign has paid, for somebody who may read all of it."""
     if user.role == "analyst":
         campaigns.owned(tx, user, campaign)
     else:

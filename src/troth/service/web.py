@@ -74,11 +74,10 @@ class ResponseGuard:
         try:
             await self.app(scope, receive, sending)
         finally:
-            route = scope.get("route")
             line = {
                 "event": "request",
                 "method": scope["method"],
-                "route": getattr(route, "path", "unknown"),
+                "route": getattr(scope.get("route"), "path", "unknown"),
                 "status": status or 500,
                 "milliseconds": round((time.perf_counter() - began) * 1000, 1),
             }
@@ -120,17 +119,14 @@ def answer_errors(app: FastAPI) -> None:
         if not request.url.path.startswith(PREFIX):
             return error_page(request, status, message)
         headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-        refused = Refused(error=message, problems=list(problems))
-        return JSONResponse(refused.model_dump(), status, headers)
+        return JSONResponse(Refused(error=message, problems=list(problems)).model_dump(), status, headers)
 
     @app.exception_handler(TrothError)
-    def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, TrothError)  # noqa: S101
+    def refused(request: Request, error: TrothError) -> Response:
         return response(request, status_of(error), str(error))
 
     @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101
+    def invalid(request: Request, error: RequestValidationError) -> Response:
         methods = methods_at(request.url.path, app.state.access)
         if methods and request.method not in methods:  # a plain address that also looks like one with an identifier
             return failed(request, HTTPException(405))
@@ -142,8 +138,7 @@ def answer_errors(app: FastAPI) -> None:
         return response(request, 422, message, problems)
 
     @app.exception_handler(HTTPException)
-    def failed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101
+    def failed(request: Request, error: HTTPException) -> Response:
         words = {
             400: "the body cannot be read; send JSON in UTF-8",
             404: "there is no such page",

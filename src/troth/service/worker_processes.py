@@ -1,8 +1,9 @@
 """The process that waits beside the server with all modules loaded, and its children, which do the work.
 
 It has one thread, so it may fork, and none of the server's memory, files or environment. Each task comes with a socket
-of its own. Over it the child receives the task, pickled, for it trusts the server, and sends its answer as JSON, for
-the server does not trust it. When a child has ended, its status follows; when the server hangs up, the child is killed.
+of its own. The child receives the task over it, pickled, because it trusts the server, and sends its answer as JSON,
+because the server does not trust it. When a child has ended, its status follows; when the server hangs up, the child is
+killed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 LENGTH, STATUS = struct.Struct(">Q"), struct.Struct(">i")
 STARTED = b"."
-OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # a status of our own, and one that no process ends with
+OUT_OF_MEMORY, NO_CHILD = 90, 1 << 20  # a status that only we use, and one that no process ends with
 BLOCK = 1 << 16
 _OPEN_FILES = 64
 _KILL_WITH_PARENT, _NO_NEW_PRIVILEGES = 1, 38  # of prctl
@@ -114,13 +115,13 @@ class _WaitingProcess:
         if not child:
             _be_child(job, [self.control, self.wake, self.waking, *self.children.values()])
         self.children[child] = job
-        self.poll.register(job, 0)  # tells only that the server hung up
+        self.poll.register(job, 0)  # reports only that the server hung up
 
     def _hang_up(self, descriptor: int) -> None:
         for child, job in self.children.items():
             if job.fileno() == descriptor:
                 self.poll.unregister(job)
-                os.kill(child, signal.SIGKILL)  # it was not waited for yet, so its number is still its own
+                os.kill(child, signal.SIGKILL)  # it was not waited for yet, so no other process has its number
 
     def _reap(self) -> None:
         while self.children:
@@ -134,9 +135,9 @@ class _WaitingProcess:
             job.close()
 
 
-def _send(job: socket.socket, some: bytes) -> None:
+def _send(job: socket.socket, content: bytes) -> None:
     with suppress(OSError):
-        job.send(some, socket.MSG_DONTWAIT)
+        job.send(content, socket.MSG_DONTWAIT)
 
 
 def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:

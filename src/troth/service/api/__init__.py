@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Depends, Response
 
 from troth.operations import OPERATIONS, PREFIX, Content
+from troth.service import responses
 from troth.service.access import identify
 from troth.service.api import accounts, campaigns, ledgers, rounds, submissions
-from troth.service.api.calls import endpoint_of, output_type
+from troth.service.api.calls import endpoint_of
 from troth.service.openapi import body_of
 
 if TYPE_CHECKING:
@@ -56,4 +57,4 @@ def _response(operation: Operation) -> dict[str, Any]:
     if isinstance(operation.output, Content):
         body = {"content": {operation.output.media_type: {"schema": {"type": "string"}}}}
         return {"response_class": Response, "responses": {operation.status: body}}
-    return {"response_model": None if operation.output is None else output_type(operation.output)}
+    return {"response_model": None if operation.output is None else getattr(responses, operation.output)}

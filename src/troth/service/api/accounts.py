@@ -1,4 +1,4 @@
-"""Accounts: tokens, invitations, passwords; and whether the service is well."""
+"""Accounts: tokens, invitations, passwords; and whether the service responds."""
 
 from __future__ import annotations
 

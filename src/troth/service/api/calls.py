@@ -1,11 +1,10 @@
-"""How an operation is answered: by its function, in the words of its model, and once under a key."""
+"""How an operation is answered: by its function, with the fields of its model, and once under a key."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from functools import cache
-from hashlib import file_digest
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +18,7 @@ from troth.service import incoming, requests, responses
 from troth.service.access import Visitor
 from troth.service.accounts import User
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
+from troth.service.uploads import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ _PARAMETERS: dict[str, Any] = {
     "token": requests.Identifier,
     "number": requests.Number,
     "name": Annotated[
-        str, Query(min_length=1, max_length=200, description="The file's name; its ending tells the format.")
+        str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
     ],
 }
 
@@ -68,14 +68,14 @@ class Call:
         return self.visitor
 
     def reply(self, shown: Any) -> Reply:
-        """Write what is shown as the operation's model has it."""
+        """Write a view as JSON with the fields of the operation's model."""
         if self.operation.output is None:
             return Reply(self.operation.status, b"")
         writer = _writer(str(self.operation.output))
         return Reply(self.operation.status, writer.dump_json(writer.validate_python(shown)))
 
     def once(self, work: Callable[[Connection], Any]) -> Reply:
-        """Do something in one transaction and write what it shows; under a key that was used before, only repeat it."""
+        """Do something in one transaction and write its view; under a key that was used before, repeat the reply."""
         return answer_once(self.store, self.keyed, lambda tx: self.reply(work(tx)))
 
 
@@ -89,14 +89,14 @@ def reads(view: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-def output_type(name: str) -> Any:
-    """Return the model of a response by its name."""
-    return getattr(responses, name)
+def writes(work: Callable[..., Any]) -> Callable[..., Reply]:
+    """Return the function of an operation that changes something in one transaction, once under a key."""
+    return lambda call, **values: call.once(lambda tx: work(tx, call, **values))
 
 
 @cache
 def _writer(name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(output_type(name))
+    return TypeAdapter(getattr(responses, name))
 
 
 def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,14 +107,13 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
     ) -> Response:
         keyed = None if visitor is None else _keyed(request, visitor, key, body)
         call = Call(operation, request, visitor, keyed)
-        earlier = earlier_reply(call.store, keyed)
-        if earlier is None:
-            given = values if body is None else {**values, "body": body}
-            shown = function(call, **given)
+        reply = earlier_reply(call.store, keyed)
+        if reply is None:
+            answer = function(call, **values, **({} if body is None else {"body": body}))
             if isinstance(operation.output, Content):
-                return download(shown, operation.output)
-            earlier = shown if isinstance(shown, Reply) else call.reply(shown)
-        return Response(earlier.body, earlier.status, media_type="application/json" if earlier.body else None)
+                return _download(answer, operation.output)
+            reply = answer if isinstance(answer, Reply) else call.reply(answer)
+        return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
     async def receive(request: Request, **values: Any) -> Response:
         async with incoming.stored(request.stream(), request.app.state.settings.limits) as path:
@@ -136,18 +135,17 @@ def _signature(operation: Operation) -> Signature:
 
 
 def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path | None) -> KeyedRequest | None:
-    """Return what tells a request under a key from another one."""
+    """Return what identifies a request under a key."""
     if key is None:
         return None
     if isinstance(body, Path):
-        with body.open("rb") as file:
-            content = file_digest(file, "sha256").hexdigest()
+        content = digest_of(body)
     else:
         content = "" if body is None else json.dumps(body.model_dump(), sort_keys=True)
     return keyed_request(user.account, key, request.method, request.url.path, request.url.query, content)
 
 
-def download(raw: bytes, content: Content) -> Response:
+def _download(raw: bytes, content: Content) -> Response:
     """Return bytes as a file to save."""
     headers = {"Content-Disposition": f'attachment; filename="{content.file_name}"'}
     return Response(raw, media_type=f"{content.media_type}; charset=utf-8", headers=headers)

@@ -9,6 +9,9 @@ from troth.service import views
 from troth.service.api.calls import reads
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from troth.service.accounts import User
     from troth.service.api.calls import Call
     from troth.service.responses import Verified
 
@@ -17,14 +20,14 @@ list_payments = reads(views.payments_view)
 show_payment = reads(views.payment_of)
 
 
-def ledger_file(call: Call, campaign: str) -> bytes:
-    with call.store.read() as tx:
-        return views.shared_result(tx, call.user, campaign).ledger.to_bytes()
+@reads
+def ledger_file(tx: Connection, user: User, campaign: str) -> bytes:
+    return views.shared_result(tx, user, campaign).ledger.to_bytes()
 
 
-def payments_file(call: Call, campaign: str) -> bytes:
-    with call.store.read() as tx:
-        return views.shared_result(tx, call.user, campaign).to_csv().encode()
+@reads
+def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
+    return views.shared_result(tx, user, campaign).to_csv().encode()
 
 
 def report_file(call: Call, campaign: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.service import campaigns, rounds, settlement, views
-from troth.service.api.calls import reads
+from troth.service.api.calls import reads, writes
 from troth.service.store import parse_deadline
 
 if TYPE_CHECKING:
@@ -36,20 +36,16 @@ def close_round(call: Call, campaign: str, number: int, body: Closing) -> Reply:
     return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
 
 
-def reopen_round(call: Call, campaign: str, number: int, body: Deadline) -> Reply:
-    def reopen(tx: Connection) -> Round:
-        settlement.reopen(tx, call.user, campaign, number, parse_deadline(body.deadline))
-        return views.round_view(tx, call.user, campaign, number)
-
-    return call.once(reopen)
+@writes
+def reopen_round(tx: Connection, call: Call, campaign: str, number: int, body: Deadline) -> Round:
+    settlement.reopen(tx, call.user, campaign, number, parse_deadline(body.deadline))
+    return views.round_view(tx, call.user, campaign, number)
 
 
-def publish_round(call: Call, campaign: str, number: int) -> Reply:
-    def publish(tx: Connection) -> Round:
-        rounds.publish(tx, call.user, campaign, number)
-        return views.round_view(tx, call.user, campaign, number)
-
-    return call.once(publish)
+@writes
+def publish_round(tx: Connection, call: Call, campaign: str, number: int) -> Round:
+    rounds.publish(tx, call.user, campaign, number)
+    return views.round_view(tx, call.user, campaign, number)
 
 
 def finish_campaign(call: Call, campaign: str) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.service import incoming, rounds, views
-from troth.service.api.calls import reads
+from troth.service.api.calls import reads, writes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +36,9 @@ def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Rep
     return submit_file(call, campaign, number, incoming.STATISTICS, body)
 
 
-def confirm_submission(call: Call, campaign: str, number: int, submission: str, body: Confirmation) -> Reply:
-    def confirm(tx: Connection) -> Submission:
-        rounds.confirm(tx, call.user, campaign, number, submission, body.replaces)
-        return views.submission_view(tx, call.user, campaign, number, submission)
-
-    return call.once(confirm)
+@writes
+def confirm_submission(
+    tx: Connection, call: Call, campaign: str, number: int, submission: str, body: Confirmation
+) -> Submission:
+    rounds.confirm(tx, call.user, campaign, number, submission, body.replaces)
+    return views.submission_view(tx, call.user, campaign, number, submission)

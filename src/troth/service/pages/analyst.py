@@ -1,4 +1,7 @@
-"""A campaign and its providers, for the analyst; the campaign's page for its providers is in `provider`."""
+"""A campaign and its providers, for the analyst; the campaign's page for its providers is in `provider`.
+
+A form that is refused is shown again with the reason. Whoever may not see the campaign gets 404 from that page too.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
-from troth.service.errors import InvalidError, NotFoundError
+from troth.service.errors import InvalidError
 from troth.service.pages.campaign_status import campaign_status
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, page, store_of
@@ -34,18 +37,16 @@ def _campaign(request: Request, user: User, campaign: str, error: TrothError | N
         status = campaign_status(tx, user, campaign)
         members = campaigns.list_members(tx, campaign)
     days = [each.day for each in status.rounds]
-    more = not days if not view.daily else view.days is None or len(days) < view.days
+    more = (view.days is None or len(days) < view.days) if view.daily else not days
     stuck = any(each.state == "open" or each.problem for each in status.rounds)
     context = {
-        "view": view,
-        "status": status,
         "toml": to_toml(view.terms),
         "next_day": rounds.next_day(days) if view.daily else None,
         "may_open": view.state != "ended" and more and not stuck,
         "may_finish": view.daily and view.state == "running" and bool(days) and not stuck,
         "active": sum(member.revoked is None for member in members),
     }
-    return page(request, user, "campaign.html", error=error, **context)
+    return page(request, user, "campaign.html", error=error, view=view, status=status, **context)
 
 
 def open_round(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
@@ -56,8 +57,6 @@ def open_round(request: Request, campaign: Identifier, user: SignedIn, form: Sen
             text = form.text("day")
             day = int(text) if text.lstrip("-").isdigit() and text.isascii() and len(text) < 12 else text or None
             rounds.open_round(tx, user, campaign, day, deadline_of(form))
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _campaign(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}", "opened")
@@ -74,8 +73,6 @@ def finish(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -
     del form
     try:
         settlement.finish(store_of(request), user, campaign)
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _campaign(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}", "finished")
@@ -85,10 +82,8 @@ def terms_page(request: Request, campaign: Identifier, user: SignedIn) -> Respon
     """Show the terms to be changed, until the first round opens."""
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
-    tables = dict(view.terms)
-    if "mechanism" in tables:
-        tables["mechanism"] = {name: value for name, value in tables["mechanism"].items() if name != "commitment"}
-    return page(request, user, "terms.html", view=view, toml=to_toml(tables))
+    view.terms.get("mechanism", {}).pop("commitment", None)
+    return page(request, user, "terms.html", view=view, toml=to_toml(view.terms))
 
 
 def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
@@ -97,8 +92,6 @@ def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: S
     try:
         with store_of(request).write() as tx:
             campaigns.change_terms(tx, user, campaign, parse_toml(text))
-    except NotFoundError:
-        raise
     except TrothError as error:
         with store_of(request).read() as tx:
             view = views.own_campaign(tx, user, campaign)
@@ -133,14 +126,11 @@ def _providers(
         view = views.own_campaign(tx, user, campaign)
         members = campaigns.list_members(tx, campaign)
     context = {
-        "view": view,
-        "members": members,
         "groups": sorted({member.related for member in members if member.related}),
         "typed": typed or {"name": "", "identity": "", "group": ""},
-        "invited": invited,
         "link": f"{request.app.state.settings.url}/join/{secret}" if secret else None,
     }
-    return page(request, user, "providers.html", error=error, **context)
+    return page(request, user, "providers.html", error=error, view=view, members=members, invited=invited, **context)
 
 
 def invite(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
@@ -150,22 +140,18 @@ def invite(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -
         with store_of(request).write() as tx:
             member = campaigns.add_member(tx, user, campaign, typed["name"], typed["identity"], typed["group"])
             secret = campaigns.invite(tx, user, campaign, member)
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _providers(request, user, campaign, error, typed=typed)
     return _providers(request, user, campaign, invited=typed["name"], secret=secret)
 
 
 def invite_again(request: Request, campaign: Identifier, member: Identifier, user: SignedIn, form: Sent) -> Response:
-    """Make a new one-time link; the earlier one ends."""
+    """Show a new one-time link, this once; the earlier one ends."""
     del form
     try:
         with store_of(request).write() as tx:
             secret = campaigns.invite(tx, user, campaign, member)
             name = campaigns.find_member(tx, campaign, member).name
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _providers(request, user, campaign, error)
     return _providers(request, user, campaign, invited=name, secret=secret)
@@ -176,8 +162,6 @@ def change_group(request: Request, campaign: Identifier, member: Identifier, use
     try:
         with store_of(request).write() as tx:
             campaigns.change_group(tx, user, campaign, member, form.text("group"))
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _providers(request, user, campaign, error)
     return goto(f"/campaigns/{campaign}/providers", "grouped")

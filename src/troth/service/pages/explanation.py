@@ -14,7 +14,7 @@ from troth.mechanisms import Figures
 from troth.results.explanation import odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_score
-from troth.service import campaigns, rounds, views
+from troth.service import campaigns, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import NotFoundError
@@ -22,9 +22,8 @@ from troth.service.pages.frame import page, store_of
 from troth.service.requests import Identifier, Number
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
-    from troth.campaigns.terms import Campaign
     from troth.mechanisms import Scale
     from troth.service.responses import Payments
 
@@ -33,8 +32,7 @@ def for_analyst(request: Request, campaign: Identifier, number: Number, member: 
     """Explain any provider's payment to the analyst."""
     with store_of(request).read() as tx:
         payments = views.payment_of(tx, user, campaign, number, member)
-        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-        return _explained(request, tx, user, terms, campaign, number, payments)
+        return _explained(request, tx, user, campaigns.owned(tx, user, campaign), payments)
 
 
 def for_provider(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
@@ -44,21 +42,15 @@ def for_provider(request: Request, campaign: Identifier, number: Number, user: S
         if not payments.payments:
             raise NotFoundError("nothing was paid to you in this round")
         row, _ = campaigns.joined(tx, user, campaign)
-        return _explained(request, tx, user, campaigns.terms_of(row), campaign, number, payments)
+        return _explained(request, tx, user, row, payments)
 
 
-def _explained(
-    request: Request, tx: Connection, user: User, terms: Campaign, campaign: str, number: int, payments: Payments
-) -> Response:
-    payment = payments.payments[0]
+def _explained(request: Request, tx: Connection, user: User, row: Row[Any], payments: Payments) -> Response:
+    payment, terms = payments.payments[0], campaigns.terms_of(row)
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
     context: dict[str, Any] = {
-        "view": views.campaign_view(tx, user, campaign),
-        "round": {
-            "number": number,
-            "day": payments.day,
-            "published": rounds.find_round(tx, campaign, number).published,
-        },
+        "view": views.campaign_view(tx, user, row.id),
+        "round": views.round_view(tx, user, row.id, payments.round),
         "payment": payment,
         "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
         "steps": terms.rule.steps(figures),
@@ -66,11 +58,9 @@ def _explained(
         "mathml": mathml,
         "drawn": drawn,
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
-        "seed": payments.seed,
-        "commitment": payments.commitment,
-        "head": payments.head,
         "assumed": ASSUMED,
     }
+    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head")}
     return page(request, user, "explanation.html", **context)
 
 

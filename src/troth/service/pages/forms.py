@@ -53,7 +53,7 @@ class Fields:
         return [value for value in self.data.getlist(name) if isinstance(value, str)]
 
     def has(self, name: str) -> bool:
-        """Tell whether a box is ticked or a button was pressed."""
+        """Return whether a box is ticked or a button was pressed."""
         return name in self.data
 
     def file(self, name: str) -> UploadFile | None:
@@ -122,7 +122,7 @@ async def _counted(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 def check_origin(request: Request) -> None:
-    """Refuse what another site's page sends, as far as browsers tell; where they do not, the token alone decides.
+    """Refuse what another site's page sends, as far as browsers report it; where they do not, the token alone decides.
 
     Under no-referrer they call every origin null, and on plain HTTP they do not send ``Sec-Fetch-Site``.
     """
@@ -140,10 +140,8 @@ def _origin(url: str) -> str:
 def token_for(request: Request, user: User | None) -> tuple[str, str | None]:
     """Return the token for the forms of a page, and a new visit's secret if there is none yet."""
     secret = _secret(request, user)
-    if secret:
-        return _token(secret), None
-    secret = secrets.token_urlsafe(32)
-    return _token(secret), secret
+    new_secret = None if secret else secrets.token_urlsafe(32)
+    return _token(new_secret or secret), new_secret
 
 
 def _secret(request: Request, user: User | None) -> str:

@@ -86,7 +86,7 @@ def goto(path: str, notice: str | None = None) -> Response:
 
 
 def is_part(request: Request) -> bool:
-    """Tell whether htmx asks, which wants a part of a page."""
+    """Return whether htmx asks, which wants a part of a page."""
     return request.headers.get("hx-request") == "true"
 
 
@@ -113,8 +113,7 @@ def error_page(request: Request, status: int, message: str) -> Response:
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 413: "Too large"}
     title = titles.get(status, "That did not work" if status < 500 else "Something went wrong")
     if is_part(request):
-        html = environment.get_template("part_problem.html").render(problem=message)
-        return HTMLResponse(html, status)
+        return HTMLResponse(environment.get_template("part_problem.html").render(problem=message), status)
     frame = {"user": None, "csrf": "", "here": request.url.path, "notice": None, "problem": None}  # no form, no cookie
     html = environment.get_template("error.html").render(title=title, message=message, code=status, **frame)
     return HTMLResponse(html, status)

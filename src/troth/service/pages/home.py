@@ -58,7 +58,7 @@ def docs(request: Request, user: Visitor) -> Response:
 
 
 def health(request: Request, user: Visitor) -> Response:
-    """Tell that the service and its database respond."""
+    """Report that the service and its database respond."""
     with store_of(request).read() as tx:
         view = views.health_view(tx)
     if "text/html" not in request.headers.get("accept", ""):

@@ -1,4 +1,4 @@
-"""The ledger: its entries, its head, checking it, and the report of what was paid."""
+"""The ledger: its entries, its head, checking it, and the page of what was paid."""
 
 from __future__ import annotations
 
@@ -42,23 +42,17 @@ def _ledger(
         result = ledgers.load_result(tx, campaign)
     total = 0 if result is None else len(result.ledger.entries)
     entries = [] if result is None else _entries(result, min(before, total))
-    older = entries[-1]["number"] - 1 if entries else 0
-    context: dict[str, Any] = {"view": view, "entries": entries, "total": total, "verified": verified, "older": older}
-    return page(request, user, "ledger.html", **context)
+    context: dict[str, Any] = {"entries": entries, "total": total, "verified": verified}
+    return page(request, user, "ledger.html", view=view, older=entries[-1]["number"] - 1 if entries else 0, **context)
 
 
 def _entries(result: Result, before: int) -> list[dict[str, Any]]:
-    """Return some lines with a word of what they say, the last first."""
-    ledger = result.ledger
-    return [
-        {
-            "number": number,
-            "kind": ledger.entries[number - 1]["entry"],
-            "what": _in_words(result, ledger.entries[number - 1]),
-            "line": ledger.lines[number - 1].decode(errors="replace"),
-        }
-        for number in range(before, max(0, before - _LINES), -1)
-    ]
+    """Return a page of lines with what they say in short, the last first."""
+    lines = []
+    for number in range(before, max(0, before - _LINES), -1):
+        entry, line = result.ledger.entries[number - 1], result.ledger.lines[number - 1].decode(errors="replace")
+        lines.append({"number": number, "kind": entry["entry"], "what": _in_words(result, entry), "line": line})
+    return lines
 
 
 def _in_words(result: Result, entry: dict[str, Any]) -> str:

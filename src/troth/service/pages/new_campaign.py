@@ -35,24 +35,22 @@ def _form(
     typed: dict[str, str],
     error: TrothError | None = None,
     template: str = "new_campaign.html",
-    **known: Any,
+    preview: dict[str, Any] | None = None,
 ) -> Response:
-    message = None if error is None else str(error)
-    as_file = bool(typed["toml"])
+    as_file, family = bool(typed["toml"]), FAMILIES[typed["family"]]
     context = {
         "typed": typed,
-        "families": {name: family.description for name, family in FAMILIES.items()},
+        "families": {name: each.description for name, each in FAMILIES.items()},
         "rules": {name: rule.purpose for name, rule in offered_rules().items()},
         "options": terms_form.options_of(typed["rule"]),
-        "parameters": FAMILIES[typed["family"]].parameters(),
-        "regression": FAMILIES[typed["family"]].explains_target,
+        "parameters": family.parameters(),
+        "regression": family.explains_target,
         "labels": terms_form.reads_labels(typed["family"]),
         "fault": None if error is None or as_file else terms_form.field_of(error, typed),
-        "message": message,
+        "message": None if error is None else str(error),
         "as_file": as_file,
-        "preview": None,
+        "preview": preview,
         "problem": None,  # the form itself shows the message
-        **known,
     }
     return page(request, user, template, error=None if is_part(request) else error, **context)
 
@@ -62,7 +60,7 @@ def _terms(form: Fields, typed: dict[str, str]) -> dict[str, Any]:
 
 
 async def typed_by(form: Sent) -> dict[str, str]:
-    """Return what the form says; a campaign file that was chosen stands in for one that was pasted."""
+    """Return what the form says; a campaign file that was chosen replaces one that was pasted."""
     typed = terms_form.typed_in(form)
     file = form.file("upload")
     if file is not None:
@@ -84,7 +82,7 @@ def create(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respon
         return _form(request, user, typed)
     try:
         with store_of(request).write() as tx:
-            made = campaigns.create_campaign(
+            campaign = campaigns.create_campaign(
                 tx,
                 user,
                 _terms(form, typed),
@@ -93,11 +91,11 @@ def create(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respon
             )
     except TrothError as error:
         return _form(request, user, typed, error)
-    return goto(f"/campaigns/{made}", "created")
+    return goto(f"/campaigns/{campaign}", "created")
 
 
 def fields(request: Request, user: SignedIn, typed: Typed) -> Response:
-    """Return the fields of a family and a rule that were just chosen."""
+    """Return the fields of a newly chosen family and rule."""
     return _form(request, user, typed, template="part_fields.html")
 
 
@@ -105,19 +103,17 @@ def preview(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respo
     """Return what the campaign would be like."""
     template = "part_preview.html" if is_part(request) else "new_campaign.html"
     try:
-        plain = _terms(form, {**typed, "name": typed["name"] or "preview"})
-        spec = campaigns.checked_terms(plain)
+        campaign = campaigns.checked_terms(_terms(form, {**typed, "name": typed["name"] or "preview"}))
         providers = _bounded("providers", typed["providers"], 2, _MOST_PROVIDERS)
         rows = _bounded("expected", typed["expected"], 1, _MOST_ROWS)
-        providers = len(spec.providers) or providers
-        found = foresee(dict(spec.plain), providers, min(rows, spec.rows or rows))
+        providers = len(campaign.providers) or providers
+        shown = foresee(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
     except TrothError as error:
         return _form(request, user, typed, error, template)
-    budget = spec.budget * (spec.days or 1) if spec.per_day else spec.budget
-    each_day = spec.per_day and spec.days is None
-    found |= {"providers": providers, "rows": rows, "spend": spec.show(budget), "each_day": each_day}
-    found |= {"cap": spec.show(spec.round_budget // providers), "round": spec.show(spec.round_budget)}
-    return _form(request, user, typed, None, template, preview=found)
+    budget = campaign.budget * (campaign.days or 1) if campaign.per_day else campaign.budget
+    shown |= {"spend": campaign.show(budget), "each_day": campaign.per_day and campaign.days is None}
+    shown |= {"cap": campaign.show(campaign.round_budget // providers)}
+    return _form(request, user, typed, None, template, shown)
 
 
 def _bounded(name: str, text: str, least: int, most: int) -> int:

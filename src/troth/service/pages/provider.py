@@ -14,7 +14,7 @@ from troth.results.pictures import Bar, Picture, draw_bars
 from troth.service import campaigns, incoming, rounds, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
-from troth.service.errors import InvalidError, NotFoundError
+from troth.service.errors import InvalidError
 from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.requests import Identifier, Number
@@ -36,8 +36,8 @@ def campaign_for_provider(request: Request, user: User, campaign: str) -> Respon
         view = views.joined_campaign(tx, user, campaign)
         shown = views.list_rounds(tx, user, campaign)
         payments = {each.number: _own_payment(tx, user, campaign, each) for each in shown}
-    context: dict[str, Any] = {"view": view, "rounds": shown, "payments": payments, "toml": to_toml(view.terms)}
-    return page(request, user, "provider_campaign.html", **context)
+    toml = to_toml(view.terms)
+    return page(request, user, "provider_campaign.html", view=view, rounds=shown, payments=payments, toml=toml)
 
 
 def _own_payment(tx: Connection, user: User, campaign: str, shown: JoinedRound) -> Payment | None:
@@ -74,8 +74,6 @@ async def submit(
     try:
         async with incoming.stored(_blocks(form), request.app.state.settings.limits) as path:
             submission = await run_in_threadpool(_add, request, user, campaign, number, path, name)
-    except NotFoundError:
-        raise
     except TrothError as error:
         return await run_in_threadpool(round_for_provider, request, user, campaign, number, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
@@ -126,8 +124,6 @@ def confirm(
     try:
         with store_of(request).write() as tx:
             rounds.confirm(tx, user, campaign, number, submission, form.text("replaces") or None)
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _submission(request, user, campaign, number, submission, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")
@@ -135,15 +131,15 @@ def confirm(
 
 def results(request: Request, user: SignedIn) -> Response:
     """Show what a provider was paid, in all campaigns."""
-    campaigns_shown = []
+    paid_campaigns = []
     with store_of(request).read() as tx:
         for row in campaigns.list_campaigns(tx, user):
             view = views.joined_campaign(tx, user, row.id)
             payments = [(each, _own_payment(tx, user, row.id, each)) for each in views.list_rounds(tx, user, row.id)]
             lines = [{"round": each, "payment": payment} for each, payment in payments if payment is not None]
             if lines:
-                campaigns_shown.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
-    return page(request, user, "results.html", campaigns=campaigns_shown)
+                paid_campaigns.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
+    return page(request, user, "results.html", campaigns=paid_campaigns)
 
 
 def _draw_rounds(lines: list[dict[str, Any]]) -> Picture:

@@ -12,7 +12,7 @@ from troth.results.pictures import draw_round
 from troth.service import campaigns, ledgers, rounds, settlement, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
-from troth.service.errors import ConflictError, NotFoundError
+from troth.service.errors import ConflictError
 from troth.service.pages.analyst import deadline_of
 from troth.service.pages.forms import Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
@@ -100,8 +100,6 @@ def publish(request: Request, campaign: Identifier, number: Number, user: Signed
     try:
         with store_of(request).write() as tx:
             rounds.publish(tx, user, campaign, number)
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _round(request, user, campaign, number, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "published")
@@ -112,8 +110,6 @@ def reopen(request: Request, campaign: Identifier, number: Number, user: SignedI
     try:
         with store_of(request).write() as tx:
             settlement.reopen(tx, user, campaign, number, deadline_of(form))
-    except NotFoundError:
-        raise
     except TrothError as error:
         return _round(request, user, campaign, number, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "reopened")

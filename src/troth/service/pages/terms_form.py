@@ -24,7 +24,7 @@ def options_of(rule: str) -> dict[str, Option]:
 
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
-    """Return what an untouched form says."""
+    """Return what an untouched form says, by the names of its fields."""
     typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     typed |= {**_columns_of(family), "intercept": ""}
@@ -42,12 +42,12 @@ def _columns_of(family: str) -> dict[str, str]:
 
 
 def reads_labels(family: str) -> bool:
-    """Tell whether data of a family may be labels instead of numbers."""
+    """Return whether data of a family may be labels instead of numbers."""
     return FAMILIES[family].example_model().reduction.labels is not None
 
 
 def typed_in(form: Fields) -> dict[str, str]:
-    """Return what a form says; a family or rule that was just chosen brings its examples."""
+    """Return what a form says; a newly chosen family or rule brings its examples."""
     family = form.text("family") if form.text("family") in FAMILIES else DEFAULT_FAMILY
     rule = form.text("rule") if form.text("rule") in offered_rules() else DEFAULT_RULE
     typed = blank(family, rule)
@@ -59,21 +59,17 @@ def typed_in(form: Fields) -> dict[str, str]:
         examples |= {name for name in _columns_of(family) if form.text(name) in ("", before.get(name))}
     if form.text("shown_rule") != rule:
         examples |= {name for name in options_of(rule) if not form.has(name)}
-    for name in typed:
-        if name not in examples:
-            typed[name] = form.text(name)
-    return typed
+    return typed | {name: form.text(name) for name in typed if name not in examples}
 
 
 def terms_of(typed: dict[str, str]) -> dict[str, Any]:
-    """Return the tables of a campaign file that a form's texts make."""
-    family, rule = typed["family"], typed["rule"]
-    campaign: dict[str, Any] = {"name": typed["name"] or _missing("campaign", "name")}
-    campaign |= {"budget": typed["budget"] or _missing("campaign", "budget")}
-    if typed["currency"]:
-        campaign["currency"] = typed["currency"]
+    """Return what a form says as the tables of a campaign file."""
+    for key in ("name", "budget"):
+        if not typed[key]:
+            raise _wrong("campaign", key, "is missing")
+    campaign: dict[str, Any] = {key: typed[key] for key in ("name", "budget", "currency") if typed[key]}
     campaign["decimals"] = _whole("campaign", "decimals", typed["decimals"] or "2")
-    terms: dict[str, Any] = {"campaign": campaign, "model": _model(typed, family), "mechanism": _rule(typed, rule)}
+    terms = {"campaign": campaign, "model": _model(typed), "mechanism": _rule(typed)}
     if typed["daily"]:
         terms["data"] = {"day": "day"}
         if typed["budget_per"] == "day":
@@ -90,12 +86,13 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
     return terms
 
 
-def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
-    model: dict[str, Any] = {"family": family}
+def _model(typed: dict[str, str]) -> dict[str, Any]:
+    model: dict[str, Any] = {"family": typed["family"]}
+    family = FAMILIES[typed["family"]]
     columns = _words(typed["columns"])
     if columns:
         model["columns"] = columns
-    if FAMILIES[family].explains_target:
+    if family.explains_target:
         if typed["target"]:
             model["target"] = typed["target"]
         if typed["intercept"]:
@@ -103,7 +100,7 @@ def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
     if typed["categories"]:
         model["categories"] = _words(typed["categories"])
     prior = {}
-    for parameter in FAMILIES[family].parameters():
+    for parameter in family.parameters():
         text = typed.get(f"prior_{parameter.name}", "")
         try:
             if text:
@@ -113,9 +110,9 @@ def _model(typed: dict[str, str], family: str) -> dict[str, Any]:
     return {**model, "prior": prior}
 
 
-def _rule(typed: dict[str, str], rule: str) -> dict[str, Any]:
-    table: dict[str, Any] = {"rule": rule}
-    for name, option in options_of(rule).items():
+def _rule(typed: dict[str, str]) -> dict[str, Any]:
+    table: dict[str, Any] = {"rule": typed["rule"]}
+    for name, option in options_of(typed["rule"]).items():
         if typed[name] or option.kind == "flag":
             try:
                 table[option.key] = option.parse(typed[name])
@@ -124,10 +121,6 @@ def _rule(typed: dict[str, str], rule: str) -> dict[str, Any]:
     if typed["bonded"]:
         table["bonded"] = True
     return table
-
-
-def _missing(section: str, key: str) -> Any:
-    raise _wrong(section, key, "is missing")
 
 
 def _wrong(section: str, key: str, problem: str) -> InvalidError:

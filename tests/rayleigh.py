@@ -15,7 +15,7 @@ from troth.core.contract import Array, Generator
 from troth.core.reductions import Moments, Reduction
 from troth.core.support import Support
 from troth.models.first_guess import Column, FirstGuess
-from troth.models.fitting.free_parameters import FreeParameter, Positive
+from troth.models.fitting.free_parameters import FreeParameters, Positive
 from troth.models.fitting.moments import gamma_moments
 from troth.models.parameters import Word, parameter, positive
 
@@ -102,9 +102,7 @@ class Rayleigh(models.Family):
         return "ln x"
 
     @classmethod
-    def initial_parameters(
-        cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /
-    ) -> dict[str, FreeParameter]:
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' sizes vary."""
         total = reduction.convert(summaries.sum(axis=1), cls.example_model().reduction)
         shape, rate = gamma_moments(2 * total[:, 0] / np.maximum(total[:, 1], 1e-300))

@@ -1,8 +1,11 @@
-"""The entries of a ledger: how reports and payments are written, and how they are read back."""
+"""The entries of a ledger: how reports and payments are written, and how they are read back.
+
+A ledger names its format in its first line, and a reader is chosen by it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,38 +16,40 @@ from troth.campaigns.settle import Payment
 from troth.data.request import Day, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
 
 FORMAT = 2
-"""The format of a ledger, which its first line names."""
+"""The format that is written."""
 
 _MONEY = ("cap", "payment", "deposit")
 
 
-def check_format(ledger: Ledger, place: str = "ledger") -> None:
-    """Refuse a ledger that is of no campaign, or in another format."""
+class Reader(NamedTuple):
+    """How the entries of one format are read."""
+
+    report: Callable[[dict[str, Any]], Report]
+    payment: Callable[[Campaign, dict[str, Any]], Payment]
+
+
+def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
+    """Return the reader of a ledger's format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
         raise LedgerError(f"{place}, line 1: this is no ledger of a campaign")
     number = first.get("format")
-    if isinstance(number, bool) or number != FORMAT:
-        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {FORMAT}")
+    if isinstance(number, bool) or number not in READERS:
+        known = " or ".join(map(str, READERS))
+        raise LedgerError(f"{place}, line 1: the ledger has format {number!r}, and this version reads {known}")
+    return READERS[number]
 
 
 def recorded_reports(ledger: Ledger) -> list[Report]:
     """Read all reports back from the ledger: payments are made of what was recorded."""
-    return [
-        Report(
-            entry["provider"],
-            entry["day"],
-            entry["rows"],
-            np.array([float(value) for value in entry["summary"]]),
-            entry.get("source", ""),
-            entry.get("data_digest"),
-        )
-        for entry in ledger.of("report")
-    ]
+    entries = ledger.of("report")
+    return [reader_of(ledger).report(entry) for entry in entries] if entries else []
 
 
 def report_entry(report: Report) -> dict[str, Any]:
@@ -69,8 +74,15 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
     return {"entry": "payment", "day": day, **plain}
 
 
-def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
-    """Read a payment back from the ledger, money as minor units."""
+def _read_report(entry: dict[str, Any]) -> Report:
+    summary = np.array([float(value) for value in entry["summary"]])
+    return Report(
+        entry["provider"], entry["day"], entry["rows"], summary, entry.get("source", ""), entry.get("data_digest")
+    )
+
+
+def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
+    """Read a payment, money as minor units."""
 
     def minor(text: str) -> int:
         sign = -1 if text.startswith("-") else 1
@@ -89,3 +101,7 @@ def read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
         deposit=minor(entry.get("deposit", "0")),
         note=entry["note"],
     )
+
+
+READERS = {FORMAT: Reader(_read_report, _read_payment)}
+"""Readers by format."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import check_format, recorded_reports
+from troth.campaigns.ledger_entries import reader_of, recorded_reports
 from troth.campaigns.rounds import SAME, check_kinds, check_limits, check_possible, versions, write_round
 from troth.campaigns.seed import follows
 from troth.campaigns.terms import Campaign
@@ -25,7 +25,7 @@ def campaign_of(
     ledger: Ledger, place: str = "ledger", *, model: Model | None = None, rule: Rule | None = None
 ) -> Campaign:
     """Read the terms back from the ledger."""
-    check_format(ledger, place)
+    reader_of(ledger, place)
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)

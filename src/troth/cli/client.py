@@ -197,7 +197,7 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Send data to a round, check how it was read, and confirm it."""
-    from troth.client.submission import check_receipt, prepare, send
+    from troth.client.submission import check_receipt, prepare
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
@@ -207,7 +207,9 @@ def submit(
         raise DataError(f"you have already reported to round {number}; pass --replace to replace that report")
     package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
-        submission = send(client, chosen["id"], number, package, watch)
+        submission = client.submit_file(
+            chosen["id"], number, package.content, name=package.name, watch=lambda *far: watch("sending", *far)
+        )
     check_receipt(package, submission)
     for line in _as_read(submission):
         typer.echo(_printable(line), err=True)

@@ -164,6 +164,7 @@ class ProviderNormal(NormalMean):
         Examples
         --------
         >>> import troth
+        >>> from troth.core.reductions import Moments
         >>> rng = np.random.default_rng(1)
         >>> reports = []
         >>> for day, theta in enumerate(rng.normal(20, 3, 60)):

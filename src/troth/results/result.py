@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
-from troth.campaigns.ledger_entries import read_payment, recorded_reports
+from troth.campaigns.ledger_entries import reader_of, recorded_reports
 from troth.campaigns.verify import campaign_of, check_ledger
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.results.explanation import printable
@@ -60,7 +60,7 @@ class Result:
         """The rounds, in the order in which they were paid."""
         by_day: dict[Any, list[Payment]] = {}
         for entry in self.ledger.of("payment"):
-            by_day.setdefault(entry["day"], []).append(read_payment(self.campaign, entry))
+            by_day.setdefault(entry["day"], []).append(reader_of(self.ledger).payment(self.campaign, entry))
         return tuple(
             PaidRound(head["day"], head["number"], tuple(by_day[head["day"]]), head["seed"], bool(head["last"]))
             for head in self.ledger.of("round")

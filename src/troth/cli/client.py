@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
-from troth.cli.output import progress, show, warn
+from troth.cli.output import progress, show, warn, watch_as
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 
@@ -208,7 +208,7 @@ def submit(
     package = prepare(client, chosen, current, file, statistics=statistics)
     with progress() as watch:
         submission = client.submit_file(
-            chosen["id"], number, package.content, name=package.name, watch=lambda *far: watch("sending", *far)
+            chosen["id"], number, package.content, name=package.name, watch=watch_as(watch, "sending")
         )
     check_receipt(package, submission)
     for line in _as_read(submission):

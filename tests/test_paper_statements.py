@@ -15,7 +15,7 @@ from registry import SOAK, generator
 from troth import divergences, models
 from troth.models.numerics.rank import kruskal_rank
 
-SEEDS = range(200 if SOAK else 25)
+SEEDS = range(200 if SOAK else 10)
 FINITE = [finite_world(seed, zeros=seed % 2 == 1, different=True) for seed in SEEDS]
 
 

@@ -17,7 +17,7 @@ from troth.mechanisms.score_range import situations
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.rank import exact_linear_price, squared_singular_value
 
-WORLDS = 1500 if SOAK else 300
+WORLDS = 1500 if SOAK else 120
 
 
 def coarse_world(seed: int) -> World:

@@ -20,7 +20,7 @@ from troth.models.fitting.day_types.fitted import FittedDayTypes
 from troth.models.fitting.day_types.outcomes import outcome_data
 
 LAWS = ["binary", "categorical", "count", "real"]
-SEEDS = 12 if SOAK else 3
+SEEDS = 12 if SOAK else 2
 
 
 def fitted(law: str, seed: int, **options: Any) -> tuple[FittedDayTypes, list[models.LatentClass]]:

@@ -17,7 +17,7 @@ from registry import SOAK
 from troth import models
 from troth.history import History, compare_models
 
-HISTORIES = 12 if SOAK else 3
+HISTORIES = 12 if SOAK else 1
 RULES: dict[str, Any] = {
     "multi-day": troth.MultiDay(exchangeable=True),
     "synthetic peers": troth.SyntheticPeers(draws=8),

@@ -52,7 +52,7 @@ def datasets(law: Any, rows: int, unordered: bool) -> Any:
 
 @pytest.mark.parametrize("form", ["unordered", "paper"])
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c"]])
-@pytest.mark.parametrize("seed", range(40 if SOAK else 8))
+@pytest.mark.parametrize("seed", range(40 if SOAK else 4))
 def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: Any, seed: int) -> None:
     laws, rows = random_world(seed)
     rng = generator(seed, 13)
@@ -83,7 +83,7 @@ def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: A
 
 def worlds() -> list[World]:
     found = []
-    for seed in range(60 if SOAK else 15):
+    for seed in range(60 if SOAK else 8):
         rng = generator(seed, 14)
         prior = rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0))
         codes, dispersions = rng.integers(2, 4, 3), rng.choice([0.0, 0.2, 0.7], 3)
@@ -155,7 +155,7 @@ def test_best_response_and_bonds_agree() -> None:
         assert troth.best_response(world.models, troth.Bonded(troth.Brier()), world.rows).gain <= 1e-10
 
 
-@settings(max_examples=200 if SOAK else 25, deadline=None)
+@settings(max_examples=200 if SOAK else 12, deadline=None)
 @given(
     seed=st.integers(0, 10**9),
     providers=st.integers(2, 6),

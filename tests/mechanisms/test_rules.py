@@ -65,7 +65,7 @@ def rows_of(name: str, t: Any) -> Any:
     return ANY[name].rows(t)
 
 
-@settings(max_examples=300 if SOAK else 25, deadline=None)
+@settings(max_examples=300 if SOAK else 15, deadline=None)
 @given(
     name=st.sampled_from(sorted(ANY)),
     providers=st.integers(2, 8),
@@ -95,7 +95,7 @@ def test_payments_for_every_input(
         assert np.array_equal(again, pay[order])
 
 
-@settings(max_examples=100 if SOAK else 15, deadline=None)
+@settings(max_examples=100 if SOAK else 8, deadline=None)
 @given(
     name=st.sampled_from(sorted(ANY)),
     days=st.integers(1, 4),

@@ -165,7 +165,7 @@ DAY_TYPES: dict[str, Callable[[Any, Any], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", DAY_TYPES)
-@pytest.mark.parametrize("seed", range(20 if SOAK else 4))
+@pytest.mark.parametrize("seed", range(20 if SOAK else 2))
 def test_log_pmi_of_day_types_is_a_sum_over_types(name: str, seed: int) -> None:
     model: Any = EXAMPLES[name]
     rng = generator(seed, 12)
@@ -222,7 +222,7 @@ def test_every_family_has_an_independent_computation() -> None:
 
 
 @pytest.mark.parametrize("name", PREDICTIVES)
-@pytest.mark.parametrize("seed", range(20 if SOAK else 4))
+@pytest.mark.parametrize("seed", range(20 if SOAK else 2))
 def test_log_pmi_is_the_predictive_chain(name: str, seed: int) -> None:
     model: Any = EXAMPLES[name]
     rng = generator(seed, 11)

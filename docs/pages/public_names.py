@@ -25,6 +25,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "campaigns": (
         "troth.results.pay",
         "troth.results.result",
+        "troth.results.pictures",
         "troth.campaigns.terms",
         "troth.campaigns.starter.examples",
         "troth.campaigns.starter.demo",

@@ -453,7 +453,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "shop"}, r"no column 'shop' \(--provider\)"),
         ({"provider": "who", "column": "who"}, "cannot be paid for and name providers"),
         ({"provider": "improved", "column": "many"}, "90 different labels"),
-        ({"provider": "who", "column": "label", "family": "Poisson"}, "reads numbers, and there is text"),
+        ({"provider": "who", "column": "label", "family": "Poisson"}, "has text, where numbers are needed"),
         ({"provider": "who", "column": "price", "family": "Gamma"}, "not for 'Gamma'"),
         ({"provider": "who", "column": "improved", "rule": "MultiDay"}, "which column has the days"),
         ({"provider": "who", "column": "improved", "rule": "Nonsense"}, "no rule .Nonsense."),

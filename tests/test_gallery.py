@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 import troth
+from registry import SOAK
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 GALLERY = import_module("examples.gallery").GALLERY
 FILES = [entry.file for entry in GALLERY]
+QUICK = ("biopsies", "penguins", "survival", "hospitals")  # the others under `make soak`
 
 
 def together(file: str, *more: str) -> Any:
@@ -30,7 +32,7 @@ def together(file: str, *more: str) -> Any:
     return pytest.param(file, *more, marks=pytest.mark.xdist_group(f"gallery {file}"))
 
 
-every_page = pytest.mark.parametrize("file", [together(file) for file in FILES])
+every_page = pytest.mark.parametrize("file", [together(file) for file in FILES if SOAK or file in QUICK])
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from registry import EXAMPLES, generator
+from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.campaigns.toml import to_toml
 from troth.cli import main
@@ -95,11 +95,21 @@ def families() -> list[str]:
     return [name for name, model in EXAMPLES.items() if getattr(model, "reference", None) is None]
 
 
+def reductions() -> list[str]:
+    """Names of one example for each way to reduce rows; under `make soak` all."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for name in families():
+        reduction: Any = EXAMPLES[name].reduction
+        shape = [getattr(reduction, flag, None) for flag in ("linear", "squares", "residual")]
+        seen.setdefault((type(reduction), *shape, reduction.columns > 1, reduction.support), name)
+    return families() if SOAK else list(seen.values())
+
+
 def toml_of(model: models.Family, frame: pd.DataFrame, source: str, *, extra: str = "", data: str = "") -> str:
     """Return a campaign file for an example model."""
     columns: list[str] = value_columns(frame)
     table: dict[str, Any] = {**model.to_dict(), "columns": columns}
-    if hasattr(model, "precision"):
+    if model.explains_target:
         table["target"] = columns.pop()
     plain = {"model": table, "mechanism": {"rule": "SyntheticPeers", "draws": 8}}
     head = f'[campaign]\nname = "example"\nbudget = "1000.00"\n{extra}\n'

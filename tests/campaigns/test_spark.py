@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import troth
-from campaigns.shop import families, frame_of, toml_of, value_columns, write_campaign
+from campaigns.shop import frame_of, reductions, toml_of, value_columns, write_campaign
 from registry import EXAMPLES
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
@@ -39,7 +39,7 @@ def spark() -> Iterator[Any]:
     session.stop()
 
 
-@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("name", reductions())
 def test_spark_gives_the_same_bits_and_cents(name: str, spark: Any, tmp_path: Path) -> None:
     frame = frame_of(name, days=2)
     table = spark.createDataFrame(frame)
@@ -57,7 +57,7 @@ def test_spark_gives_the_same_bits_and_cents(name: str, spark: Any, tmp_path: Pa
     assert by_spark.totals == troth.pay(write_campaign(tmp_path, text, {}), seed=1).totals
 
 
-@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("name", reductions())
 def test_a_table_that_lives_in_spark_is_reduced_there(name: str, spark: Any) -> None:
     frame = frame_of(name)
     table = spark.createDataFrame(frame).repartition(3)

@@ -286,7 +286,7 @@ def test_what_cannot_be_told_is_an_error() -> None:
         brier.pay(alike, alike.statistics(np.array([[0, 2, 1], [0, 0, 1]])), budget=1.0, rows=[3, 3])
     twelve = models.LatentClass([0.5, 0.5], "categorical", generator(1).dirichlet(np.ones(12), size=2))
     many = twelve.from_summary(np.full((2, 12), 20.0))
-    with pytest.raises(troth.MissingCapabilityError, match="cannot tell the counts of 12 labels"):
+    with pytest.raises(troth.MissingCapabilityError, match="cannot recover the counts of 12 labels"):
         brier.pay(twelve, many, budget=1.0, rows=[240, 240])
     assert troth.Brier("paper").pay(twelve, many, budget=1.0, rows=[240, 240]).sum() <= 1.0
 

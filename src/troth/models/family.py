@@ -157,8 +157,9 @@ class Family:
     @property
     def _prior_space(self) -> dict[str, object]:
         """Family and hyper-parameters of the prior: the `space` of a family whose providers may differ in the rest."""
+        family = next(each.__name__ for each in type(self).__mro__ if "description" in vars(each))  # also of a subclass
         prior = (each.name for each in self.parameters() if not each.known)
-        return {"family": type(self).__name__, **{name: getattr(self, name) for name in prior}}
+        return {"family": family, **{name: getattr(self, name) for name in prior}}
 
     def _in_one_space(self, peers: Peers) -> Sequence[tuple[Self, int]]:
         """Return the peers, whose statistics must add to those of this model."""

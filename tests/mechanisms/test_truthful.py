@@ -24,7 +24,7 @@ from troth.mechanisms.breakdown import normalise
 from troth.mechanisms.score_range import _extremes
 
 TOLERANCE = 1e-12
-WORLDS = 2000 if SOAK else 240
+WORLDS = 2000 if SOAK else 500
 PARTS = 20
 
 

@@ -62,7 +62,12 @@ def serve(place: int, modules: Sequence[str]) -> None:
     control = socket.socket(fileno=place)
     sys.meta_path.insert(0, _Absent())
     for module in modules:
-        import_module(module)
+        try:
+            import_module(module)
+        except ImportError as error:
+            if module.startswith("troth."):
+                raise
+            sys.stderr.write(f"{module}, which registered a family or a rule, cannot be loaded: {error}\n")
     gc.collect()
     gc.freeze()
     _WaitingProcess(control).run()

@@ -130,7 +130,7 @@ def statistics(**changes: Any) -> bytes:
 
 
 def daily(*days: dict[str, Any], **changes: Any) -> bytes:
-    return statistics(rows=..., statistics=..., days=list(days), **changes)
+    return statistics(rows=..., summary=..., days=list(days), **changes)
 
 
 def footer_lies(data: bytes, old: int, new: int) -> bytes:
@@ -527,9 +527,9 @@ def _statistics() -> Iterator[Case]:
     ):
         yield bad(name, statistics(**changes), says)
     for name, text, says in (
-        ("a list", b"[1, 2]", "no file of statistics"),
-        ("null", b"null", "no file of statistics"),
-        ("a number", b"1", "no file of statistics"),
+        ("a list", b"[1, 2]", "no file as"),
+        ("null", b"null", "no file as"),
+        ("a number", b"1", "no file as"),
         ("half", statistics()[:40], "not valid JSON"),
         ("two", statistics() * 2, "not valid JSON"),
         ("UTF-16", statistics().decode().encode("utf-16"), "not valid JSON"),
@@ -546,7 +546,7 @@ def _statistics() -> Iterator[Case]:
         ("negative square", 2, [0.0, -1.0]),
         ("huge", 2, [1e291, 0.0]),
     ):
-        yield bad(name, statistics(rows=rows, statistics=values, **spread), "statistic", "normal")
+        yield bad(name, statistics(rows=rows, summary=values, **spread), "summary", "normal")
     day = {"day": "2026-05-04", "rows": 4, "summary": [1, 3]}
     for name, data, says in (
         ("no days", statistics(), "no field"),
@@ -558,7 +558,7 @@ def _statistics() -> Iterator[Case]:
         ("day words", daily({**day, "day": "Monday"}), "no date"),
         ("day missing", daily({"rows": 4, "summary": [1, 3]}), "no date"),
         ("entry a list", daily([4, 3, 1]), "must be an object"),  # type: ignore[arg-type]
-        ("days an object", statistics(rows=..., statistics=..., days=day), "days must be a list"),
+        ("days an object", statistics(rows=..., summary=..., days=day), "days must be a list"),
     ):
         yield bad(f"daily, {name}", data, says, "daily")
     yield Case("statistics, too long", "bernoulli", "ash.json", statistics(provider="A" * 100_000), 413, "too large")

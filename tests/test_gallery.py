@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 GALLERY = import_module("examples.gallery").GALLERY
 FILES = [entry.file for entry in GALLERY]
-QUICK = ("biopsies", "penguins", "survival", "hospitals")  # the others under `make soak`
+QUICK = ("biopsies", "penguins")  # the others under `make soak`
 
 
 def together(file: str, *more: str) -> Any:
@@ -32,6 +32,7 @@ def together(file: str, *more: str) -> Any:
     return pytest.param(file, *more, marks=pytest.mark.xdist_group(f"gallery {file}"))
 
 
+under_soak = pytest.mark.skipif(not SOAK, reason="this page of the gallery is measured under make soak")
 every_page = pytest.mark.parametrize("file", [together(file) for file in FILES if SOAK or file in QUICK])
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -165,7 +166,7 @@ def test_pictures_are_drawn_and_those_of_the_docs_are_light(file: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "start"), [together("biopsies", ""), together("penguins", "year"), together("survival", "")]
+    ("file", "start"), [together("biopsies", ""), together("penguins", "year")] + [together("survival", "")] * SOAK
 )
 def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None:
     lies = lies_of(shown(file)[1], start)
@@ -174,6 +175,7 @@ def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None
 
 
 @pytest.mark.xdist_group("gallery diabetes")
+@under_soak
 def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
     found = shown("diabetes")[1]
     assert not [name for name, gain, error in lies_of(found) if gain - 3 * error > 0]
@@ -182,6 +184,7 @@ def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
 
 
 @pytest.mark.xdist_group("gallery carriers")
+@under_soak
 def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
     module, found, _ = shown("carriers")
     assert found["recommends day types"] == 1
@@ -194,6 +197,7 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
 
 
 @pytest.mark.xdist_group("gallery carriers")
+@under_soak
 def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
     module, found, _ = shown("carriers")
     past, rate = module.load("dest", 8), 0.05 / len(module.CANDIDATES)
@@ -206,6 +210,7 @@ def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> 
 
 
 @pytest.mark.xdist_group("gallery rain")
+@under_soak
 def test_another_order_of_days_moves_the_rain_by_a_point_or_two() -> None:
     module, found, _ = shown("rain")
     past = module.load(seed=2)

@@ -64,7 +64,7 @@ def test_on_past_days(
     rng = np.random.default_rng(4)
     model = plugin.Rayleigh(3, 2)
     lines = ["day,buoy,height"]
-    for day in range(30):
+    for day in range(16):
         theta = model.draw_parameters(rng)
         lines += [f"{day},{who},{x:.6f}" for who in ("A", "B", "C") for x in model.draw_data(rng, theta, 8)]
     (tmp_path / "past.csv").write_text("\n".join(lines))
@@ -75,7 +75,7 @@ def test_on_past_days(
     )  # fmt: skip
     assert fitted["model"]["family"] == "Rayleigh"
     assert 0.3 < fitted["model"]["shape"] / fitted["model"]["rate"] / 1.5 < 3
-    replayed = said(capsys, monkeypatch, "backtest", path, tmp_path / "past.csv", *columns)
+    replayed = said(capsys, monkeypatch, "backtest", path, tmp_path / "past.csv", *columns, "--types", "2")
     assert "as declared" in json.dumps(replayed)
 
 

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import troth
 from campaigns.shop import CLINICS, GOOD, run, write_campaign
+from registry import SOAK
 from troth.campaigns.starter.demo import write_demo
 from troth.campaigns.starter.examples import init
 from troth.campaigns.statistics_file import make_statistics
@@ -334,8 +335,10 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
     assert "The model does not fit these reports" in page
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1100, 375])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("light", 1100), ("dark", 375), *([("light", 375), ("dark", 1100)] if SOAK else [])],
+)
 def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright
 
@@ -406,7 +409,7 @@ def own_table() -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("column", OWN)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"] if SOAK else ["csv"])
 def test_a_campaign_is_written_for_ones_own_data(
     column: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

@@ -72,8 +72,15 @@ def test_clipped_range_gains_at_most_epsilon(low: float, record_property: Any) -
     assert closest > (0.01 if low < -2 else 0.1)  # the bound is not idle
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("divergence", [*divergences.ALL.values(), divergences.power(1.3)], ids=repr)
+@pytest.mark.parametrize(
+    ("divergence", "part"),
+    [
+        (divergence, part)
+        for divergence in [*divergences.ALL.values(), divergences.power(1.3)]
+        for part in range(PARTS if SOAK or divergence == divergences.logistic else 3)
+    ],
+    ids=str,
+)
 def test_multi_day(part: int, divergence: Any) -> None:
     rule = troth.MultiDay(divergence=divergence)
     for world in worlds(part):
@@ -106,8 +113,10 @@ def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> Non
             assert gain.max() <= TOLERANCE
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("form", ["unordered", "paper"])
+@pytest.mark.parametrize(
+    ("form", "part"),
+    [(form, part) for form in ("unordered", "paper") for part in range(PARTS if SOAK or form == "unordered" else 3)],
+)
 def test_brier(part: int, form: Any) -> None:
     """Where log-likelihoods alone do not tell how many rows there are, the rule asks for them; that is rare."""
     asked = 0
@@ -161,8 +170,8 @@ def test_e6_paying_nothing_for_pmi_zero_over_days_is_caught() -> None:
         hopeless = np.isneginf(result.log_pmi) | np.isneginf(result.terms["next_day_log_pmi"])
         return np.where(hopeless, 0.0, result.share)
 
-    found = [worst_gain_over_two_days(w, pay) for part in range(8) for w in worlds(part, kinds=((True, False),))]
-    assert caught(found) >= 3
+    found = [worst_gain_over_two_days(w, pay) for part in range(3) for w in worlds(part, kinds=((True, False),))]
+    assert caught(found) >= 2
 
 
 def test_e7_pmi_instead_of_its_inverse_is_caught() -> None:

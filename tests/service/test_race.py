@@ -20,7 +20,7 @@ from troth.service import accounts, rounds, settlement
 from troth.service.errors import ConflictError
 
 MANY = 500 if SOAK else 100
-FEW = 500 if SOAK else 24
+FEW = 500 if SOAK else 12
 TIMES = 3
 CLOSERS = 8
 PEOPLE = 16

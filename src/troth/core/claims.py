@@ -37,8 +37,3 @@ class Claim:
     basis: str
     margin: float | None = None
     witness: Any = None
-
-
-def weaker(one: Claim, two: Claim) -> Claim:
-    """Return the claim with the weaker verdict, the first of two alike."""
-    return two if STRENGTH[two.verdict] < STRENGTH[one.verdict] else one

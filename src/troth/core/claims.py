@@ -29,6 +29,8 @@ class Claim:
         How far from failing, or how much can be lost, in the unit that the text names.
     witness
         An example that refutes it.
+    least_rows
+        It holds if every provider reports at least so many rows; None if it does not depend on that.
     """
 
     name: str
@@ -37,3 +39,4 @@ class Claim:
     basis: str
     margin: float | None = None
     witness: Any = None
+    least_rows: int | None = None

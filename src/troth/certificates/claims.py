@@ -126,7 +126,7 @@ def _with_witness(
     extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
     if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > 0):
         return replace(claim, margin=extreme[0], witness=extreme[1])
-    return replace(claim, verdict="undecided", text=f"{claim.text}, but no such round was drawn")
+    return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
 
 
 def _fewest(

@@ -95,7 +95,8 @@ def best_response(
     peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in places]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
     peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))
-    peers[:, places] = np.array(list(product(*(t for _, t, _ in peer_reports)))).reshape(len(orders), len(places), -1)
+    for k, chosen in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
+        peers[:, places[k]] = chosen
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]

@@ -22,7 +22,7 @@ _ROUNDS, _MOST_ROWS, _DRAWS = 256, 32, 4
 def extreme_round(
     rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, *, lowest: bool
 ) -> tuple[float, Any] | None:
-    """Return the lowest share in rounds of two who disagree, or the highest of two who agree, and both reports.
+    """Return the lowest share in rounds of two who disagree, or the highest of two who agree, and their reports.
 
     Only the two largest providers report, in rounds drawn from the model: the one as if in another world than the
     other, or both in the same. None where nothing can be drawn, or nobody has a peer.
@@ -51,4 +51,8 @@ def extreme_round(
     except TrothError:
         return None
     where = np.unravel_index(int((share if lowest else -share).argmin()), share.shape)
-    return float(share[where]), tuple(tuple(map(float, report)) for report in t[where[:-1]])
+    return float(share[where]), _nested(t[where[0]].tolist())
+
+
+def _nested(numbers: Any) -> Any:
+    return tuple(map(_nested, numbers)) if isinstance(numbers, list) else numbers

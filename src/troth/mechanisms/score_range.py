@@ -113,10 +113,10 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
     """
     if not low < 0:
         raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
-    high = max(e.high for e in _extremes(model, rows, values))
-    if not high > _SAYS_NOTHING:
+    extremes = _extremes(model, rows, values)
+    if not any(e.high > _SAYS_NOTHING or e.low < -_SAYS_NOTHING for e in extremes):
         raise _no_information()
-    return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
+    return ScoreRange(low, max(e.high for e in extremes), epsilon=float(np.log1p(np.exp(low))), source="clipped")
 
 
 def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:

@@ -85,8 +85,8 @@ class View:
         t[..., 0, self.provider, :] = self.t[:, None, None]
         t[..., 1:, :, :] = self.peers[others]
         sizes = np.broadcast_to(self.sizes, shape[:-1]).copy()
-        sizes[..., self.provider] = self.rows[:, None, None, None]
         if days == 0:
+            sizes[..., self.provider] = self.rows[:, None, None, None]
             t, sizes = t[..., 0, :, :], sizes[..., 0, :]
         share = self._evaluated(rule, t, sizes)[..., self.provider]
         return (share[..., 0] if days else share) @ chance
@@ -100,11 +100,8 @@ class View:
         return self._evaluated(rule, t[..., None, :, :], sizes[..., None, :])[..., 0, self.provider]
 
     def _evaluated(self, rule: troth.Rule, t: Any, sizes: Any) -> Any:
-        groups = self.world.groups
-        given = troth.Round(self.world.model, t, groups, sizes, np.random.default_rng(0), lenient=True)
-        if rule.days > 1:  # own rows need not be the same on both days
-            given = troth.Round(self.world.model, t, groups, self.sizes, np.random.default_rng(0), lenient=True)
-        return rule.evaluate(given).share
+        rng = np.random.default_rng(0)
+        return rule.evaluate(troth.Round(self.world.model, t, self.world.groups, sizes, rng, lenient=True)).share
 
     def gains(self, shares: Any) -> Any:
         """What every report (column) gains over the truth (row), as a share of the cap."""

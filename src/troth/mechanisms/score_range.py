@@ -122,10 +122,10 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
     >>> clipped_range(troth.models.Bernoulli(1, 1), rows=[100] * 10, low=-8).epsilon_share < 3e-5
     True
     """
-    high = max(e.high for e in _extremes(model, rows, values))
-    if not high > _SAYS_NOTHING:
+    extremes = _extremes(model, rows, values)
+    if not any(e.high > _SAYS_NOTHING or e.low < -_SAYS_NOTHING for e in extremes):
         raise _no_information()
-    return ScoreRange(low, high, source="clipped")
+    return ScoreRange(low, max(e.high for e in extremes), source="clipped")
 
 
 def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:

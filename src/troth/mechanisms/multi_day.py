@@ -9,7 +9,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import Bounds, Model, Models, SamplesStatistics, has_independent_rows
-from troth.core.errors import DataError, UnequalSizesError
+from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
@@ -249,10 +249,17 @@ def _designs(this_round: Round) -> Array:
     """
     designs = [this_round.count_rows()[..., None]]
     for model, members in this_round.providers_by_model.items():
-        empty = np.zeros((1, this_round.statistics.shape[-1]))
-        if isinstance(model, SamplesStatistics) and not this_round.lenient and model.design(empty).shape[-1] > 1:
+        if isinstance(model, SamplesStatistics) and not this_round.lenient and _has_features(this_round, model):
             design = model.design(this_round.statistics[..., members, :])
             everyone = np.zeros((*this_round.statistics.shape[:-1], design.shape[-1]))
             everyone[..., members, :] = design
             designs.append(everyone)
     return np.concatenate(designs, axis=-1)
+
+
+def _has_features(this_round: Round, model: SamplesStatistics) -> bool:
+    """Return whether the design of a report is more than its number of rows."""
+    try:
+        return model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1
+    except MissingCapabilityError:
+        return False

@@ -77,13 +77,13 @@ class Round:
 
     @property
     def providers_by_model(self) -> dict[Model, list[int]]:
-        """The providers of each distinct model."""
+        """The providers of each distinct model, the models in an order that does not depend on who comes first."""
         if isinstance(self.model, Model):
             return {self.model: list(range(self.providers))}
         members: dict[Model, list[int]] = {}
         for provider, model in enumerate(self.model):
             members.setdefault(model, []).append(provider)
-        return members
+        return dict(sorted(members.items(), key=lambda item: repr(item[0])))
 
     @cached_property
     def peers(self) -> Array:

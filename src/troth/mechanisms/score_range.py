@@ -26,7 +26,8 @@ from troth.core.errors import DataError, ParameterError, UnboundedRangeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SAYS_NOTHING = 1e-12  # nats that are rounding, not information
+SAYS_NOTHING = 1e-12
+"""Nats that are rounding, not information."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     (-93.935, 3.492)
     """
     low, high = _with_margin(_extremes(model, rows, values))
-    if not high - low > _SAYS_NOTHING:
+    if not high - low > SAYS_NOTHING:
         raise _no_information()
     return ScoreRange(low, high, source="exact")
 
@@ -123,7 +124,7 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
     True
     """
     extremes = _extremes(model, rows, values)
-    if not any(e.high > _SAYS_NOTHING or e.low < -_SAYS_NOTHING for e in extremes):
+    if not any(e.high > SAYS_NOTHING or e.low < -SAYS_NOTHING for e in extremes):
         raise _no_information()
     return ScoreRange(low, max(e.high for e in extremes), source="clipped")
 

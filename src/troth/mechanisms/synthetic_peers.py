@@ -138,9 +138,9 @@ class SyntheticPeers(Rule):
 
 
 def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
-    """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
+    """Return the providers of each distinct model."""
     classes: dict[SamplesStatistics, list[int]] = {}
-    for model, members in sorted(this_round.providers_by_model.items(), key=lambda item: repr(item[0])):
+    for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"

@@ -8,11 +8,11 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from mechanisms.exact import one_model
 from scipy.optimize import nnls
 from scipy.special import gammaln, xlogy
 
 import troth
+from mechanisms.exact import one_model
 from registry import generator
 from troth.core.settings import Section
 from troth.mechanisms import RULES
@@ -211,7 +211,7 @@ def _wrong_prices(world: World, claims: Any, exactly: bool, views: list[View], g
         if name not in claims or claims[name].verdict != "proved":
             continue
         for view in views:
-            losses = view.log_score_losses if scale.unit.startswith("nats") else -gains[id(view)]
+            losses = view.log_score_losses if scale is None or not np.isfinite(scale.low) else -gains[id(view)]
             if (losses < claims[name].margin * view.moved**power * (1 - 1e-9) - ROUNDING).any():
                 wrong.append(name)
                 break
@@ -224,7 +224,7 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     days = (rule.days,) if rule.days > 1 else ()
     sizes = np.stack([rng.integers(0, most + 1, 24) for most in world.most], axis=-1)
     t = np.stack([_drawn(rng, *each, days) for each in zip(world.models, world.most, sizes.T, strict=True)], axis=-2)
-    rows = np.broadcast_to(sizes[:, None], t.shape[:-1]) if days else sizes
+    rows = np.broadcast_to(sizes[:, None] if days else sizes, t.shape[:-1]).astype(np.float64)
 
     def shares(order: list[int]) -> Any:
         models = one_model([world.models[j] for j in order])
@@ -250,7 +250,9 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
         if (claims[name].verdict == "proved" and broken) or (claims[name].verdict == "refuted" and not broken)
     ]
     turned = [*order[1:], order[0]]
-    if claims["symmetric"].verdict == "proved" and not np.array_equal(shares(turned), paid[..., turned], equal_nan=True):
+    if claims["symmetric"].verdict == "proved" and not np.array_equal(
+        shares(turned), paid[..., turned], equal_nan=True
+    ):
         wrong.append("symmetric")
     return wrong
 
@@ -286,7 +288,9 @@ def payable(world: World) -> bool:
         rule = world.prepared
         t = np.stack([np.stack(parts)] * rule.days) if rule.days > 1 else np.stack(parts)
         rule.evaluate(
-            troth.Round(world.model, t, world.groups, np.array(world.most, float), np.random.default_rng(0), lenient=True)
+            troth.Round(
+                world.model, t, world.groups, np.array(world.most, float), np.random.default_rng(0), lenient=True
+            )
         )
     except (troth.MissingCapabilityError, troth.UnboundedRangeError):
         return False

@@ -188,7 +188,7 @@ def test_claims_of_another_campaign_go_red() -> None:
     few = world(troth.SyntheticPeers(), most=(3, 3), least=[1, 1])
     assert violations(few, troth.certify(COIN, few.most)) == ["sensitive"]
     unpaid = world(troth.SyntheticPeers(), OPEN)
-    assert list(claim.name for claim in unpaid.certify().claims) == ["payable"]
+    assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
     assert violations(unpaid, troth.certify(STATES, [2, 2])) == ["payable"]
     paid = world(troth.SyntheticPeers())
     assert violations(paid, unpaid.certify()) == ["payable"]
@@ -206,7 +206,7 @@ def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
         if not rule.constant_empty_share:
             continue
         shape = (5, rule.days, 3) if rule.days > 1 else (5, 3)
-        counts = rng.multinomial(2, [0.5, 0.5], size=shape)
+        counts = rng.multinomial(2, [0.5, 0.5], size=shape).astype(np.float64)
         given = troth.Round(STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1))
         nobody = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
         assert np.array_equal(rule.evaluate_empty(given), np.broadcast_to(nobody, shape)), rule

@@ -49,7 +49,9 @@ def days_of(features: tuple[float, float], rows: int = 5) -> Any:
 
 
 def test_days_with_other_features_are_refused_although_rows_are_equal() -> None:
-    with pytest.raises(troth.UnequalSizesError, match="10 rows on day 0 and on day 1, but with other features") as error:
+    with pytest.raises(
+        troth.UnequalSizesError, match="10 rows on day 0 and on day 1, but with other features"
+    ) as error:
         troth.MultiDay().pay(LINE, days_of((0.1, 10.0)), budget=1.0)
     assert (error.value.provider, error.value.day, error.value.changed) == (0, 0, (1, 2))
     message = error.value.in_campaign(["Ash", "Elm", "Fir"], ["Monday", "Tuesday"])
@@ -95,9 +97,9 @@ def test_what_clipping_costs_is_computed_whatever_the_origin_says() -> None:
     rule = troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, "clipped"))
     gain = troth.best_response(model, rule, [0, 2], most=2).gain
     claims = troth.certify(model, [2, 2], rule)
-    assert gain > 0.03
-    assert claims["truthful"].margin == pytest.approx(np.log1p(np.exp(-0.2)) / (high + 0.2))
-    assert claims["truthful"].margin > gain
+    certified = np.log1p(np.exp(-0.2)) / (high + 0.2)
+    assert 0.03 < gain < certified
+    assert claims["truthful"].margin == pytest.approx(certified)
     assert claims["sensitive"].verdict == claims["price of lying"].verdict == "undecided"
     campaign = troth.Campaign.from_dict(
         {
@@ -133,10 +135,9 @@ def test_a_bond_stretches_what_a_lie_gains() -> None:
     scale = troth.clipped_range(model, [3, 3], low=-2.5)
     rule = troth.Bonded(troth.OneTime(scale))
     gain = troth.best_response(model, rule, [3, 3]).gain
-    margin = troth.certify(model, [3, 3], rule)["truthful"].margin
-    empty = -scale.low / (scale.high - scale.low)
-    assert scale.epsilon_share < gain < margin
-    assert margin == pytest.approx(scale.epsilon_share / (1 - empty))
+    stretched = scale.epsilon / scale.high  # the way from an empty report's 0 to the top is all of the cap
+    assert scale.epsilon_share < gain < stretched
+    assert troth.certify(model, [3, 3], rule)["truthful"].margin == pytest.approx(stretched)
 
 
 def test_last_days_that_can_be_lost_or_wait_for_another_day_are_refused() -> None:
@@ -170,7 +171,7 @@ def test_rows_within_a_group_are_no_peer_rows() -> None:
 
 
 def test_peers_need_not_fill_their_limits() -> None:
-    """With limits of nine rows and one actual row a lie is free; without actual rows the claim says how many it needs."""
+    """With limits of nine rows and one actual row a lie is free; without actual rows the claim says what it needs."""
     stated = troth.certify(COIN, [9, 9])["sensitive"]
     assert (stated.verdict, stated.least_rows) == ("proved", 2)
     assert "if every provider reports at least 2 rows" in stated.text

@@ -116,9 +116,7 @@ def certify(
     return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), _RIGHT_MODEL))
 
 
-def _with_witness(
-    claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None
-) -> Claim:
+def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:
     """Add the round that shows what a rule does not promise, without which it is not refuted."""
     lowest = claim.name == "individually rational"
     if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):

@@ -39,10 +39,7 @@ def extreme_round(
     try:
         theta = [pair[0][0].draw_parameters(rng, (_ROUNDS, *days)) for _ in range(2)]
         t = np.stack(
-            [
-                one.statistics(one.draw_data(rng, theta[lowest * side], count))
-                for side, (one, count) in enumerate(pair)
-            ],
+            [one.statistics(one.draw_data(rng, theta[lowest * side], count)) for side, (one, count) in enumerate(pair)],
             axis=-2,
         )
         sizes = np.array([float(count) for _, count in pair])

@@ -260,6 +260,6 @@ def _designs(this_round: Round) -> Array:
 def _has_features(this_round: Round, model: SamplesStatistics) -> bool:
     """Return whether the design of a report is more than its number of rows."""
     try:
-        return model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1
+        return bool(model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1)
     except MissingCapabilityError:
         return False

@@ -23,6 +23,7 @@ from troth.models.numerics.extremes import datasets_by_type
 ROUNDING = 1e-11
 BUDGET = 7.0
 DRAWS = 60
+ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class View:
         self.world, self.provider = world, provider
         self.t, self.rows, _ = listed(world.models[provider], range(world.most[provider] + 1))
         peers = world.peers_of(provider)
-        parts = [listed(world.models[j], [peer_rows[j]]) for j in peers]
+        parts = [listed(world.models[j], [peer_rows[j]], ALL_BUT_NONE) for j in peers]
         joint = list(product(*(range(len(t)) for t, _, _ in parts)))
         self.peers = np.zeros((len(joint), len(world.models), self.t.shape[-1]))
         orders = np.zeros(len(joint))
@@ -106,7 +107,8 @@ class View:
 
     def gains(self, shares: Any) -> Any:
         """What every report (column) gains over the truth (row), as a share of the cap."""
-        expected = np.where(self.forecast[:, None] > 0, self.forecast[:, None] * shares[None], 0.0).sum(axis=-1)
+        with np.errstate(invalid="ignore"):  # an impossible outcome may have a share of −∞
+            expected = np.where(self.forecast[:, None] > 0, self.forecast[:, None] * shares[None], 0.0).sum(axis=-1)
         return expected - np.diagonal(expected)[:, None]
 
     @cached_property
@@ -131,8 +133,10 @@ def posterior_distance(model: Any, t: Any) -> Any:
     return (np.abs(t[:, None] - t[None]).max(axis=-1) > 0).astype(np.float64)
 
 
-def listed(model: Any, sizes: Any) -> tuple[Any, Any, Any]:
-    """All datasets of these sizes up to order: statistics, rows, log numbers of orders."""
+def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
+    """All datasets of these sizes up to order: statistics, rows, log numbers of orders; of counts, up to a sum."""
+    if not np.isfinite(model.support.high):
+        return _listed_counts(model, sizes, largest)
     labels = int(model.support.high) + 1
     counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
     single = np.stack([model.summary([label]) for label in range(labels)])
@@ -144,6 +148,22 @@ def listed(model: Any, sizes: Any) -> tuple[Any, Any, Any]:
         orders = orders + xlogy(counts, nnls(table, np.ones(len(table)))[0]).sum(axis=1)
         possible &= np.isfinite(orders)
     return t[possible], counts.sum(axis=1)[possible], orders[possible]
+
+
+def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]:
+    """All (n, Σx) up to a sum, and the log of what Λ leaves out of their probability."""
+    pairs = [(float(n), float(x)) for n in sizes for x in sums_of(n, largest)]
+    rows, sums = np.array(pairs).T
+    r, dispersion = getattr(model, "r", None), getattr(model, "dispersion", 0.0)
+    orders = xlogy(sums, rows) if r is None else gammaln(sums + r * rows) - gammaln(np.maximum(r * rows, 1e-300))
+    orders = np.where(rows > 0, orders, 0.0) - gammaln(sums + 1)
+    if dispersion:
+        orders += gammaln(1 / dispersion + sums) - gammaln(1 / dispersion) + sums * np.log(dispersion)
+    return model.from_summary(np.array(pairs)), rows, orders
+
+
+def sums_of(rows: int, largest: int) -> range:
+    return range(largest + 1 if rows else 1)
 
 
 def violations(world: World, certificate: troth.Certificate) -> list[str]:
@@ -161,6 +181,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         for rows in ([fewest] if fewest == world.most else [fewest, world.most])
     ]
     few = [view for view in views if view.sizes.tolist() == _only(view, fewest)]
+    rng = generator(2)
+    between = [int(rng.integers(few_rows, most + 1)) for few_rows, most in zip(world.least or [0] * 3, world.most)]
     rule = world.prepared.in_expectation()
     by_view = [view.shares(rule) for view in views]
     if rule.needs_seed and rule.days == 1:  # nobody knows its expectation
@@ -169,9 +191,10 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     wrong = []
     truthful, sensitive = claims["truthful"], claims["sensitive"]
     if truthful.verdict == "proved":
-        paid = list(zip(views, by_view, strict=True))
+        others = [View(world, provider, between) for provider in range(len(world.models))]
+        paid = [*zip(views, by_view, strict=True), *((view, view.shares(rule)) for view in others)]
         if rule.days > 1 and not rule.needs_seed:
-            paid += [(view, view.last_day(rule)) for view in views]
+            paid += [(view, view.last_day(rule)) for view in (*views, *others)]
         worst = max(float(view.gains(shares).max()) for view, shares in paid)
         if not worst <= (truthful.margin or 0.0) + ROUNDING or any(np.isnan(shares).any() for _, shares in paid):
             wrong.append("truthful")
@@ -302,6 +325,7 @@ def random_world(seed: int, name: str) -> World:
     rng = generator(seed, *name.encode())
     providers = int(rng.integers(2, 4))
     models = FAMILIES[seed % len(FAMILIES)](rng, providers)
+    providers = len(models)
     most = [int(n) for n in rng.integers(1, 4 if providers == 2 else 3, providers)]
     least = [int(rng.integers(0, n + 1)) for n in most] if rng.random() < 0.4 else None
     groups = [int(label) for label in rng.integers(0, 2, providers)] if rng.random() < 0.3 else None
@@ -378,4 +402,17 @@ def _day_types(rng: Any, providers: int) -> list[Any]:
     return models if rng.random() < 0.5 else models[:1] * providers
 
 
-FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _finite, _open, _day_types)
+def _counts(rng: Any, providers: int) -> list[Any]:  # noqa: ARG001
+    """Counts of two providers, small enough that sums beyond `ALL_BUT_NONE` hardly happen."""
+    kind = int(rng.integers(4))
+    if kind == 0:
+        return [troth.models.Poisson(rng.uniform(1, 4), rng.uniform(8, 16))] * 2
+    if kind == 1:
+        return [troth.models.Geometric(rng.uniform(35, 45), rng.uniform(1, 2))] * 2
+    if kind == 2:
+        return [troth.models.NegativeBinomial(rng.uniform(0.5, 1.5), rng.uniform(35, 45), rng.uniform(1, 2))] * 2
+    means = rng.uniform(0.1, 0.8, 2)
+    return [troth.models.LatentClass([0.4, 0.6], "count", means, float(rng.choice([0.0, 0.1])))] * 2
+
+
+FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types)

@@ -138,9 +138,9 @@ class SyntheticPeers(Rule):
 
 
 def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
-    """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
+    """Return the providers of each distinct model."""
     classes: dict[SamplesStatistics, list[int]] = {}
-    for model, members in sorted(this_round.providers_by_model.items(), key=lambda item: repr(item[0])):
+    for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
@@ -178,6 +178,8 @@ def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) ->
 def _distinct(designs: Array) -> tuple[Array, Places]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
     which = design_ranks(designs)
-    sample = np.zeros((*designs.shape[:-2], int(which.max(initial=0)) + 1), dtype=np.intp)
+    places = int(which.max(initial=0)) + 1
+    # where a round has fewer designs than another, the first stands for the rest, whoever has it
+    sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
     np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
     return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design

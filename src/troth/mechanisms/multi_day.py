@@ -55,7 +55,7 @@ class LastDayOption(Option):
 _LAST = LastDayOption(
     "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
 )
-_EXCHANGEABLE = Flag(
+EXCHANGEABLE = Flag(
     "exchangeable",
     False,
     "true if numbers of rows vary from day to day and nobody can foresee them",
@@ -115,7 +115,7 @@ class MultiDay(Rule):
 
     divergence: Divergence = option(DIVERGENCE, logistic)
     last: Literal["equal"] | Rule = option(_LAST)
-    exchangeable: bool = option(_EXCHANGEABLE)
+    exchangeable: bool = option(EXCHANGEABLE)
 
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
@@ -162,7 +162,7 @@ class MultiDay(Rule):
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         if not self.exchangeable:
-            self._check_sizes(this_round)
+            refuse_unequal_sizes(this_round)
         same = this_round.log_pmi()
         other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
         f = self.divergence
@@ -205,14 +205,16 @@ class MultiDay(Rule):
         scored_as_reported = this_round.own is this_round.statistics
         return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
-    def _check_sizes(self, this_round: Round) -> None:
-        if this_round.own.shape[-3] < 2:
-            return
-        rows = this_round.count_rows()
-        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        sizes = leave_one_out(rows[..., None], this_round.groups)[..., 0] if pooled else rows
-        unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
-        if unequal.any():
-            *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
-            raise UnequalSizesError(provider, day, (float(before), float(after)), peers=pooled)
+
+def refuse_unequal_sizes(this_round: Round) -> None:
+    """Refuse peers that have different numbers of rows on two days in a row (erratum E10)."""
+    if this_round.own.shape[-3] < 2:
+        return
+    rows = this_round.count_rows()
+    pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
+    sizes = leave_one_out(rows[..., None], this_round.groups)[..., 0] if pooled else rows
+    unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
+    if unequal.any():
+        *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
+        before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
+        raise UnequalSizesError(provider, day, (float(before), float(after)), peers=pooled)

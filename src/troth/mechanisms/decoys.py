@@ -193,7 +193,7 @@ class Lines:
         return compare(self._model, self.own[lines], self.real[lines], decoys, np.ones((1, 1)), ahead, strict)
 
     def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
-        """Compare with decoys that can be ordered, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
+        """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
         model: Any = self._model
         order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
         decoys = np.take_along_axis(decoys, order[..., None], axis=0)

@@ -19,6 +19,8 @@ from troth.core.information import line_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array, Model
     from troth.mechanisms.separate_peers import Places
 
@@ -111,7 +113,7 @@ def compare_ordered(
         How many decoys there are.
     """
 
-    def fits(at: Places) -> Array:
+    def fits(at: Places) -> NDArray[np.bool_]:
         return score(np.minimum(at, count - 1)) >= score_real
 
     low, high = np.zeros_like(place), place  # the first on the left that fits as well is at one of low … high

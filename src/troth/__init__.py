@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from troth.mechanisms import Bonded as Bonded
     from troth.mechanisms import Breakdown as Breakdown
     from troth.mechanisms import Brier as Brier
+    from troth.mechanisms import LineUp as LineUp
     from troth.mechanisms import LogPmiRule as LogPmiRule
     from troth.mechanisms import MultiDay as MultiDay
     from troth.mechanisms import OneTime as OneTime
@@ -91,8 +92,8 @@ _HOMES = {
     "troth.core.support": "Support",
     "troth.history": "Backtest History ModelComparison backtest compare_models",
     "troth.history.learn": "fit",
-    "troth.mechanisms": "Bonded Breakdown Brier LogPmiRule MultiDay OneTime Round Rule ScoreRange SyntheticPeers "
-    "clipped_range divergences exact_range group_weights paper_range",
+    "troth.mechanisms": "Bonded Breakdown Brier LineUp LogPmiRule MultiDay OneTime Round Rule ScoreRange "
+    "SyntheticPeers clipped_range divergences exact_range group_weights paper_range",
     "troth.results.pay": "pay verify",
     "troth.results.result": "Result",
 }

@@ -11,8 +11,8 @@ import troth
 from registry import generator
 from troth import models
 from troth.mechanisms import Round
+from troth.mechanisms.drawn_peers import _peer_designs
 from troth.mechanisms.separate_peers import SeparatePeers, design_ranks
-from troth.mechanisms.synthetic_peers import _peer_designs
 
 REGRESSION = models.LinearRegression([0, 0], [[1e18, 0], [0, 1]], 1.0)
 

@@ -188,7 +188,8 @@ def _prices(cases: list[Any], low: float) -> list[Price] | None:
 def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     verdict, reason = weakest.verdict, weakest.reason
     if verdict == "proved" and not (rule.strict and exactly):
-        text = "peers distinguish all posteriors, but the rule is not strictly truthful, so some lie may be free"
+        free = rule.free_lies or "some lie may be free"
+        text = f"peers distinguish all posteriors, but the rule is not strictly truthful, so {free}"
         return Claim("sensitive", "undecided", text, "strict properness", weakest.margin)
     if verdict == "proved" and rule.strict_when:
         reason += f", {rule.strict_when}"

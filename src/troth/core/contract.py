@@ -169,6 +169,31 @@ class HasLogPMI(Model, Protocol):
 
 
 @runtime_checkable
+class HasLineLogPMI(Model, Protocol):
+    """A model that prices one report with many peers of one design at once: what depends on the design is shared."""
+
+    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
+        """Log PMI of reports ``(..., statistic)`` with every member of their lines ``(member, ..., statistic)``.
+
+        All members have the design of the first.
+        """
+
+
+@runtime_checkable
+class OrdersPeers(Model, Protocol):
+    """A model with one parameter, whose peers of one design are ordered by one number.
+
+    Along it log PMI with any report rises and then falls. Proof. PMI(a, b) = E[p(a|θ)/p(a) | b], the likelihood of a
+    rises and falls in θ, and the posterior of θ given b has a monotone likelihood ratio in the number: expectations of
+    p(a|θ) − c then change sign no oftener than p(a|θ) − c does, and in the same order (Karlin's variation diminishing
+    property). ∎
+    """
+
+    def peer_order(self, statistics: Array, /) -> Array:
+        """Return the number that orders statistics of one design."""
+
+
+@runtime_checkable
 class HasExpectedEvidence(Model, Protocol):
     """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
 

@@ -13,6 +13,7 @@ from troth.core.contract import (
     Array,
     Generator,
     HasExpectedEvidence,
+    HasLineLogPMI,
     HasLogPMI,
     Model,
     Models,
@@ -73,6 +74,17 @@ def log_pmi(model: Models, own: Array, peers: Array, both: Array | None = None) 
     if isinstance(evidence, HasLogPMI):
         return evidence.log_pmi(own, peers, both)
     return second_difference(evidence, own, peers, both)
+
+
+def line_log_pmi(model: Models, own: Array, line: Array) -> Array:
+    """Log PMI of reports ``(..., statistic)`` with many peers each, ``(member, ..., statistic)``, all of one design.
+
+    A family that shares the work between the members of a line does so; equal members have equal log PMI, to the bit.
+    """
+    evidence = shared_evidence(model)
+    if isinstance(evidence, HasLineLogPMI):
+        return evidence.line_log_pmi(own, line)
+    return log_pmi(evidence, own, line)
 
 
 def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> None:
@@ -143,6 +155,37 @@ def leave_one_out(statistics: Array, groups: Sequence[Any] | None = None) -> Arr
     peers, _ = _exact_sums(np.where(finite, t, 0.0), labels)
     exclusions, _ = _exact_sums(excluded.astype(np.float64), labels)
     return np.where(exclusions > 0, -np.inf, peers)
+
+
+def sum_subsets(statistics: Array, members: NDArray[np.bool_]) -> Array:
+    """Sum the statistics of subsets of providers, exactly but for one last rounding: a function of the set alone.
+
+    Parameters
+    ----------
+    statistics
+        Shape ``(..., provider, statistic)``.
+    members
+        Who is in each subset, ``(..., subset, provider)``.
+
+    Examples
+    --------
+    >>> sum_subsets(np.array([[1.0], [2.0], [4.0]]), np.array([[True, False, True], [False, True, False]]))
+    array([[5.],
+           [2.]])
+    """
+    leading = np.broadcast_shapes(statistics.shape[:-2], members.shape[:-2])
+    t = np.broadcast_to(statistics, (*leading, *statistics.shape[-2:]))
+    who = np.broadcast_to(members, (*leading, *members.shape[-2:]))
+    total = np.empty((*who.shape[:-1], t.shape[-1]))
+    excluded = np.isneginf(t)
+    finite = np.where(excluded, 0.0, t)
+    size = max(1, _BLOCK_OF_ROWS // max(1, t.size))
+    for start in range(0, who.shape[-2], size):
+        part = who[..., start : start + size, :, None]
+        some = _exact_sums(np.where(part, finite[..., None, :, :], 0.0), None)[1][..., 0, :]
+        ruled_out = (part & excluded[..., None, :, :]).any(axis=-2) if excluded.any() else False
+        total[..., start : start + size, :] = np.where(ruled_out, -np.inf, some)
+    return total
 
 
 def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None = None) -> Array:

@@ -4,6 +4,7 @@ from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Scale, Step
 from troth.mechanisms.brier import Brier
+from troth.mechanisms.line_up import LineUp
 from troth.mechanisms.log_pmi_rule import LogPmiRule
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.named_range import NamedRange
@@ -16,6 +17,7 @@ from troth.mechanisms.settings import read_rule
 from troth.mechanisms.synthetic_peers import SyntheticPeers
 
 register(SyntheticPeers)
+register(LineUp)
 register(MultiDay)
 register(OneTime)
 register(Brier)
@@ -29,6 +31,7 @@ __all__ = [
     "Breakdown",
     "Brier",
     "Figures",
+    "LineUp",
     "LogPmiRule",
     "MultiDay",
     "NamedRange",

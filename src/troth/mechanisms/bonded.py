@@ -59,6 +59,8 @@ class Bonded(Rule):
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")
+    more_claims = delegated("rule", "more_claims")
+    free_lies = delegated("rule", "free_lies")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
 

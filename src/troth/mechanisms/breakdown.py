@@ -115,6 +115,14 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Line:
+    """The members of a line on one scale, from 0 to 1: decoys, some of them if there are many, and the real peers."""
+
+    decoys: tuple[float, ...]
+    real: float
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of the explanation from data to a share.
 

@@ -82,6 +82,9 @@ class RuleDescription:
     strict_when: str = ""
     """When it is strict, if not always."""
 
+    free_lies: str = ""
+    """Which lies are free, if some are known to be."""
+
     term_labels: ClassVar[Mapping[str, str]] = {}
     """The terms of a breakdown in words."""
 
@@ -153,7 +156,12 @@ class RuleDescription:
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""
-        return [self.truthful(model, rows, values), *self.feasible(), self.symmetry(model)]
+        more = self.more_claims(model, rows, values)
+        return [self.truthful(model, rows, values), *more, *self.feasible(), self.symmetry(model)]
+
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:  # noqa: ARG002
+        """Return what is proved about this rule and about few others."""
+        return []
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:  # noqa: ARG002
         """Claim that no lie gains: by a margin of 0, or by up to the margin as a share of the cap."""

@@ -57,7 +57,7 @@ class LastDayOption(Option):
 _LAST = LastDayOption(
     "last", "equal", "the last day has no next: everybody gets the cap; or the name of a rule", in_form=False
 )
-_EXCHANGEABLE = Flag(
+EXCHANGEABLE = Flag(
     "exchangeable",
     False,
     "true if numbers of rows or features vary from day to day and nobody can foresee them",
@@ -119,7 +119,7 @@ class MultiDay(Rule):
 
     divergence: Divergence = option(DIVERGENCE, logistic)
     last: Literal["equal"] | Rule = option(_LAST)
-    exchangeable: bool = option(_EXCHANGEABLE)
+    exchangeable: bool = option(EXCHANGEABLE)
 
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
@@ -167,7 +167,7 @@ class MultiDay(Rule):
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         if not self.exchangeable:
-            self._check_designs(this_round)
+            refuse_unequal_designs(this_round)
         same = this_round.log_pmi()
         other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
         f = self.divergence
@@ -218,27 +218,26 @@ class MultiDay(Rule):
         scored_as_reported = this_round.own is this_round.statistics
         return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
-    def _check_designs(self, this_round: Round) -> None:
-        """Refuse peers with other numbers of rows, or other features, on the next day (erratum E10)."""
-        if this_round.own.shape[-3] < 2:
-            return
-        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        own = _designs(this_round)
-        designs = leave_one_out(own, this_round.groups) if pooled else own
-        same = [
-            np.isclose(array[..., 1:, :, :], array[..., :-1, :, :], rtol=_ROUNDING, atol=0) for array in (designs, own)
+
+def refuse_unequal_designs(this_round: Round) -> None:
+    """Refuse peers with other numbers of rows, or other features, on the next day (erratum E10)."""
+    if this_round.own.shape[-3] < 2:
+        return
+    pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
+    own = _designs(this_round)
+    designs = leave_one_out(own, this_round.groups) if pooled else own
+    same = [np.isclose(array[..., 1:, :, :], array[..., :-1, :, :], rtol=_ROUNDING, atol=0) for array in (designs, own)]
+    unequal = ~same[0].all(axis=-1)
+    if unequal.any():
+        *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
+        before, after = (float(designs[(*leading, day + k, provider, 0)]) for k in (0, 1))
+        labels = list(range(this_round.providers) if this_round.groups is None else this_round.groups)
+        changed = [
+            place
+            for place, kept in enumerate(same[1][(*leading, day)].all(axis=-1))
+            if before == after and not kept and (labels[place] != labels[provider] or not pooled)
         ]
-        unequal = ~same[0].all(axis=-1)
-        if unequal.any():
-            *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (float(designs[(*leading, day + k, provider, 0)]) for k in (0, 1))
-            labels = list(range(this_round.providers) if this_round.groups is None else this_round.groups)
-            changed = [
-                place
-                for place, kept in enumerate(same[1][(*leading, day)].all(axis=-1))
-                if before == after and not kept and (labels[place] != labels[provider] or not pooled)
-            ]
-            raise UnequalSizesError(provider, day, (before, after), peers=pooled, changed=changed)
+        raise UnequalSizesError(provider, day, (before, after), peers=pooled, changed=changed)
 
 
 def _designs(this_round: Round) -> Array:

@@ -12,23 +12,21 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
 from troth.core.errors import MissingCapabilityError
-from troth.core.information import leave_one_out, log_pmi
+from troth.core.information import log_pmi
 from troth.mechanisms.breakdown import Breakdown, normalise
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
+from troth.mechanisms.drawn_peers import draw_peers
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
 from troth.mechanisms.rule import Rule, delegated
-from troth.mechanisms.separate_peers import SeparatePeers, design_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
+    from troth.core.contract import Array
     from troth.mechanisms.round import Round
-    from troth.mechanisms.separate_peers import Places
 
-_BLOCK = 1 << 22  # numbers drawn at a time
 _MEANING = "how many times peers are drawn; more draws make payments less random"
 
 
@@ -101,7 +99,7 @@ class SyntheticPeers(Rule):
         f = self.divergence
         log_pmi_with_peers = this_round.log_pmi()
         mismatched = np.zeros(this_round.own.shape[:-1])
-        for fresh in self._draw(this_round):
+        for fresh in draw_peers(this_round, self.draws):
             mismatched += f.mismatched(log_pmi(this_round.evidence, this_round.own, fresh)).sum(axis=0)
         mismatched /= self.draws
         matched = f.matched(log_pmi_with_peers)
@@ -112,74 +110,3 @@ class SyntheticPeers(Rule):
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale: an empty report has log PMI 0 with everything."""
         return np.full(this_round.own.shape[:-1], self.divergence.empty_share)
-
-    def _draw(self, this_round: Round) -> Iterator[Array]:
-        """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
-        classes = _classes(this_round)
-        pooled = {model: members for model, members in classes.items() if has_independent_rows(model)}
-        designs = _peer_designs(this_round, pooled)
-        apart = {
-            model: (members, _designs(model, this_round, members))
-            for model, members in classes.items()
-            if model not in pooled
-        }
-        separate = SeparatePeers(apart, this_round)
-        assert this_round.rng is not None  # noqa: S101 (checked by the caller)
-        leading = this_round.statistics.shape[:-2]
-        block = max(1, _BLOCK // max(1, this_round.statistics.size))
-        for start in range(0, self.draws, block):
-            size = min(block, self.draws - start)
-            theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
-            peers = np.zeros((size, *this_round.statistics.shape))
-            for model, design, which in designs:
-                drawn = model.draw_statistics(this_round.rng, theta, design)
-                peers += np.take_along_axis(drawn, which[None, ..., None], axis=-2)
-            yield peers + separate.draw(this_round.rng, theta) if apart else peers
-
-
-def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
-    """Return the providers of each distinct model."""
-    classes: dict[SamplesStatistics, list[int]] = {}
-    for model, members in this_round.providers_by_model.items():
-        if not isinstance(model, SamplesStatistics):
-            raise MissingCapabilityError(
-                f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
-            )
-        classes[model] = members
-    return classes
-
-
-def _peer_designs(
-    this_round: Round, classes: dict[SamplesStatistics, list[int]]
-) -> list[tuple[SamplesStatistics, Array, Places]]:
-    """Return, per distinct model, the distinct designs of the peers that have it and which provider faces which.
-
-    Designs add over providers whose rows are i.i.d. given θ. Distinct ones are sorted, so that the draws do not depend
-    on the order of providers, and providers who face the same design share the same draws.
-    """
-    designs = []
-    for model, members in classes.items():
-        own = _designs(model, this_round, members)
-        everyone = np.zeros((*this_round.statistics.shape[:-1], own.shape[-1]))
-        everyone[..., members, :] = own
-        designs.append((model, *_distinct(leave_one_out(everyone, this_round.groups))))
-    return designs
-
-
-def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
-    try:
-        return model.design(this_round.statistics[..., members, :])
-    except MissingCapabilityError:
-        if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
-            raise
-        return model.plan(this_round.count_rows()[..., members])
-
-
-def _distinct(designs: Array) -> tuple[Array, Places]:
-    """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
-    which = design_ranks(designs)
-    places = int(which.max(initial=0)) + 1
-    # where a round has fewer designs than another, the first stands for the rest, whoever has it
-    sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
-    np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
-    return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design

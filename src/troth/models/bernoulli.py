@@ -93,6 +93,10 @@ class Bernoulli(DirichletCounts):
         t = np.asarray(statistics)
         return np.asarray(betaln(self.alpha + t[..., 0], self.beta + t[..., 1]))
 
+    def peer_order(self, statistics: Array, /) -> Array:
+        """Return the number of ones."""
+        return np.asarray(statistics, dtype=np.float64)[..., 0]
+
     def counts(self, statistics: Array, _: Array | None = None, /) -> Array:
         """Ones and zeros: the statistic itself."""
         return np.asarray(statistics, dtype=np.float64)

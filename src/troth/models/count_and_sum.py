@@ -28,6 +28,10 @@ class CountAndSum(Family):
         """Log PMI in a form that keeps its digits at any number of rows."""
         raise NotImplementedError
 
+    def peer_order(self, statistics: Array, /) -> Array:
+        """Return the sum."""
+        return np.asarray(statistics, dtype=np.float64)[..., 1]
+
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values."""
         peer_rows = sum(count for _, count in self._in_one_space(peers))

@@ -87,6 +87,10 @@ class NormalMean(Family):
         weights = own[..., 0], peers[..., 0], total[..., 0]
         return normal_log_pmi(prior, weights, mean, (r1, r2), self._unit**2)
 
+    def peer_order(self, statistics: Array, /) -> Array:
+        """Return the sum of deviations."""
+        return np.asarray(statistics, dtype=np.float64)[..., 1]
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, 1)``."""
         return rng.normal(self.mean, self.scale, size=(*shape, 1))

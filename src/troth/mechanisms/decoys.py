@@ -1,0 +1,297 @@
+"""Decoys: peers drawn from the model with the designs of the real ones, or all that peers could report.
+
+Providers that face the same design share their decoys, so equal reports are paid equally, and what is drawn does not
+depend on the order of providers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import Array, Generator, OrdersPeers, SamplesStatistics, has_independent_rows
+from troth.core.errors import DataError
+from troth.core.information import leave_one_out, log_pmi, sum_subsets
+from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
+from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
+from troth.mechanisms.separate_peers import design_ranks
+from troth.models.numerics.reports import enumerate_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from troth.mechanisms.panels import Panels
+    from troth.mechanisms.round import Round
+    from troth.mechanisms.separate_peers import Places
+
+_MOST_OUTCOMES = 1 << 22
+_SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
+
+
+@dataclass(frozen=True)
+class Part:
+    """The peers of one model within a design.
+
+    Attributes
+    ----------
+    kinds
+        Where a provider's rows share an effect, so that peers are drawn one by one: the designs of single peers. The
+        columns of a design then say how many peers of each kind there are, and otherwise they are the pooled design.
+    """
+
+    model: SamplesStatistics
+    columns: slice
+    kinds: Array | None
+
+
+class Lines:
+    """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
+
+    Parameters
+    ----------
+    panels
+        Who is on which panel, or None for all peers together.
+    """
+
+    def __init__(self, this_round: Round, panels: Panels | None) -> None:
+        shape = this_round.statistics.shape
+        self._round, self._model, self._panels = this_round, this_round.evidence, panels
+        t = this_round.statistics.reshape(-1, *shape[-2:])
+        own = np.ascontiguousarray(this_round.own).reshape(t.shape)
+        provider = np.arange(shape[-2]) if panels is None else panels.provider
+        real = self.sum_peers(t)
+        self.rounds, self.places = len(t), len(provider)
+        self.own = own[:, provider].reshape(-1, shape[-1])
+        self.real = real.reshape(-1, shape[-1])
+        self._parts: list[Part] = []
+        designs = []
+        start = 0
+        for model, members in sampling_classes(this_round).items():
+            design = designs_of(model, this_round, members)
+            design = design.reshape(-1, *design.shape[-2:])
+            kinds = None
+            if not has_independent_rows(model):
+                flat = design.reshape(-1, design.shape[-1])
+                kinds, which = _distinct_rows(flat)
+                design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
+            everyone = np.zeros((len(t), shape[-2], design.shape[-1]))
+            everyone[:, members] = design
+            designs.append(self.sum_peers(everyone))
+            self._parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
+            start += design.shape[-1]
+        self._designs = np.concatenate(designs, axis=-1).reshape(-1, start) + 0.0  # −0 and 0 are one design
+
+    @property
+    def _apart(self) -> bool:
+        return any(part.kinds is not None for part in self._parts)
+
+    def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
+        """Draw decoys, and return how the real peers stand among them, ``(round, place)`` each.
+
+        Parameters
+        ----------
+        priorities
+            What the lot gives the real peers and each decoy, ``(1 + decoys, round)``: the lower comes first.
+        """
+        ahead = (priorities[1:] < priorities[0]).astype(np.float64)
+        counts = np.zeros((4, len(self.own)))
+        if self._apart and self._panels is None:
+            step = 0
+            for fresh in draw_peers(self._round, decoys):
+                block = fresh.reshape(len(fresh), *self.own.shape)
+                first = np.repeat(ahead[step : step + len(fresh)], self.places, axis=1)
+                counts += self._compared(np.arange(len(self.own)), block, first, strict)
+                step += len(fresh)
+        else:
+            self._stand_by_design(counts, decoys, ahead, strict, rng)
+        return Standing(*counts.reshape(4, self.rounds, self.places))
+
+    def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
+        """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
+        ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.places, axis=1)
+        lines, block = np.arange(len(self.own)), decoys.reshape(len(decoys), *self.own.shape)
+        return Standing(*self._compared(lines, block, ahead, strict).reshape(4, self.rounds, self.places))
+
+    def sum_peers(self, statistics: Array) -> Array:
+        """Return the sums of other statistics over the same peers, ``(round, place, statistic)``."""
+        t = statistics.reshape(-1, *statistics.shape[-2:])
+        return leave_one_out(t, self._round.groups) if self._panels is None else sum_subsets(t, self._panels.members)
+
+    def _stand_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
+        key = rng.bytes(32)
+        search = (
+            isinstance(self._model, OrdersPeers) and not strict and decoys >= _SEARCH_FROM and len(self._parts) == 1
+        )
+        for lines, rounds, local, design in self._blocks(decoys):
+            own_rng = rng if self._panels is None else self._keyed(key, design[0])
+            size = max(1, BLOCK // max(1, len(rounds) * self.own.shape[-1]))
+            for start in range(0, decoys, size):
+                stop = min(start + size, decoys)
+                drawn = self._draw(own_rng, (stop - start, len(rounds)), design)
+                first = ahead[start:stop, rounds]
+                if search and stop - start == decoys:
+                    weights = np.stack([np.ones_like(first), first])
+                    counts[:, lines] = self._search(lines, local, drawn, weights)
+                else:
+                    chunk = max(1, BLOCK // max(1, len(drawn) * self.own.shape[-1]))
+                    for begin in range(0, len(lines), chunk):
+                        some = slice(begin, begin + chunk)
+                        part = self._compared(lines[some], drawn[:, local[some]], first[:, local[some]], strict)
+                        counts[:, lines[some]] += part
+
+    def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
+        """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
+
+        With panels, and where peers are drawn one by one, a block has one design, in any number of rounds.
+        """
+        designs, which = _distinct_rows(self._designs)
+        of_round = np.repeat(np.arange(self.rounds), self.places)
+        pairs, row = np.unique(which * self.rounds + of_round, return_inverse=True)
+        design_of_row, round_of_row = np.divmod(pairs, self.rounds)
+        order = np.argsort(row.ravel(), kind="stable")
+        ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))
+        size = max(1, BLOCK // max(1, decoys * self.own.shape[-1]))
+        one_by_one = self._panels is not None or self._apart
+        start = 0
+        while start < len(pairs):
+            stop = min(start + size, len(pairs))
+            if one_by_one:
+                same = design_of_row[start:stop] == design_of_row[start]
+                stop = start + int(np.argmin(same)) if not same.all() else stop
+            lines = order[ends[start] : ends[stop]]
+            yield lines, round_of_row[start:stop], row.ravel()[lines] - start, designs[design_of_row[start:stop]]
+            start = stop
+
+    def _keyed(self, key: bytes, design: Array) -> Generator:
+        """Return a generator that depends on the seed of the round and on a design alone."""
+        digest = sha256(key)
+        for part in self._parts:
+            columns = design[part.columns]
+            if part.kinds is not None:
+                columns = np.concatenate([part.kinds, columns[:, None]], axis=1)[columns > 0]
+            digest.update(np.ascontiguousarray(columns).tobytes())
+        return np.random.default_rng(int.from_bytes(digest.digest(), "big"))
+
+    def _draw(self, rng: Generator, shape: tuple[int, int], design: Array) -> Array:
+        """Draw peers with the designs of the rows, ``(decoy, row, statistic)``."""
+        theta = self._parts[0].model.draw_parameters(rng, shape)
+        total = np.zeros((*shape, self.own.shape[-1]))
+        for part in self._parts:
+            columns = design[:, part.columns]
+            if part.kinds is None:
+                total += part.model.draw_statistics(rng, theta, columns)
+                continue
+            for kind, count in zip(part.kinds, columns[0].astype(int), strict=True):
+                for _ in range(count):
+                    total += part.model.draw_statistics(rng, theta, kind)
+        return total
+
+    def _compared(self, lines: Places, decoys: Array, ahead: Array, strict: bool) -> Array:
+        return compare(self._model, self.own[lines], self.real[lines], decoys, np.ones((1, 1)), ahead, strict)
+
+    def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
+        """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""
+        model: Any = self._model
+        order = np.argsort(model.peer_order(decoys), axis=0, kind="stable")
+        decoys = np.take_along_axis(decoys, order[..., None], axis=0)
+        keys = model.peer_order(decoys)
+        weights = np.take_along_axis(np.broadcast_to(weights, (2, *order.shape)), order[None], axis=1)
+        totals = np.concatenate([np.zeros((2, 1, order.shape[1])), np.cumsum(weights, axis=1)], axis=1)
+        differs = np.diff(keys, axis=0) != 0
+        edge = np.ones((1, keys.shape[1]), dtype=bool)
+        places = np.arange(len(keys))[:, None]
+        starts = np.maximum.accumulate(np.where(np.concatenate([edge, differs]), places, 0), axis=0)
+        last = np.where(np.concatenate([differs, edge]), places + 1, len(keys))
+        ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+        own, real = self.own[lines], self.real[lines]
+        return compare_ordered(
+            lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
+            on_grid(log_pmi(model, own, real)),
+            first_place(keys, local, model.peer_order(real)),
+            (lambda at: ends[at, local], lambda at: starts[at, local]),
+            lambda at: totals[:, at, local],
+            len(keys),
+        )
+
+    def stand_among_all(self) -> tuple[Array, Array]:
+        """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``."""
+        better, worse = np.zeros(len(self.own)), np.zeros(len(self.own))
+        for lines, statistics, chances in self._all():
+            if isinstance(self._model, OrdersPeers):
+                here = np.zeros_like(lines)
+                above, tied, *_ = self._search(lines, here, statistics[:, None], chances[:, None])
+                below = 1 - above - tied
+                better[lines], worse[lines] = above, np.where(below > 1e-15, below, 0.0)
+                continue
+            for some, v, v_real in self._scored(lines, statistics):
+                better[some] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
+                worse[some] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
+        return better.reshape(self.rounds, self.places), worse.reshape(self.rounds, self.places)
+
+    def expected_spherical(self, decoys: int) -> Array:
+        """Return the spherical score of a line in expectation over its decoys, ``(round, place)``.
+
+        With w = PMI²/PMI² of the real peers, E[(1 + Σ w)^(−½)] = π^(−½) ∫ s^(−½) e^(−s) E[e^(−sw)]^K ds. In ln s the
+        trapezoidal rule converges exponentially.
+        """
+        score = np.zeros(len(self.own))
+        grid = np.arange(-75.0, 5.0, 0.2)
+        s = np.exp(grid)
+        for lines, statistics, chances in self._all():
+            for some, v, v_real in self._scored(lines, statistics):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    ratio = np.where(v == v_real, 1.0, np.exp(2 * (v - v_real)))
+                for line, w in zip(some, ratio.T, strict=True):
+                    kernel = np.exp(-s[:, None] * w) @ chances
+                    score[line] = 0.2 / np.sqrt(np.pi) * (np.exp(grid / 2 - s) * kernel**decoys).sum()
+        return score.reshape(self.rounds, self.places)
+
+    def _all(self) -> Iterator[tuple[Places, Array, Array]]:
+        """Yield lines that face one design, all that its peers could report, and with what probability."""
+        designs, which = _distinct_rows(self._designs)
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(len(designs) + 1))
+        for number, design in enumerate(designs):
+            yield order[ends[number] : ends[number + 1]], *self._outcomes(design)
+
+    def _scored(self, lines: Places, statistics: Array) -> Iterator[tuple[Places, Array, Array]]:
+        """Yield some lines with log PMI of everything that peers could report, and of what they reported."""
+        size = max(1, BLOCK // (len(statistics) * statistics.shape[-1]))
+        for start in range(0, len(lines), size):
+            some = lines[start : start + size]
+            v = on_grid(log_pmi(self._model, self.own[some], statistics[:, None]))
+            yield some, v, on_grid(log_pmi(self._model, self.own[some], self.real[some]))
+
+    def _outcomes(self, design: Array) -> tuple[Array, Array]:
+        """Return all that peers of a design could report, and with what probability."""
+        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
+        for part in self._parts:
+            columns = design[part.columns]
+            if part.kinds is None:
+                peers = [columns]
+            else:
+                peers = [
+                    kind for kind, count in zip(part.kinds, columns.astype(int), strict=True) for _ in range(count)
+                ]
+            for each in peers:
+                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
+                if len(total) * len(statistics) > _MOST_OUTCOMES:
+                    raise DataError("peers could report too many things to try them all: choose a number of decoys")
+                total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
+                log_orders = (log_orders[:, None] + orders).ravel()
+        empty = self._model.log_evidence(np.zeros(total.shape[-1]))
+        chances = np.exp(log_orders + self._model.log_evidence(total) - empty)
+        if abs(chances.sum() - 1) > 1e-6:
+            raise DataError("the model does not say how probable peers' data are: choose a number of decoys")
+        return total, chances / chances.sum()
+
+
+def _distinct_rows(rows: Array) -> tuple[Array, Places]:
+    """Return the distinct rows in order, and which of them each row is."""
+    which = design_ranks(rows)
+    distinct = np.empty((int(which.max(initial=0)) + 1, rows.shape[-1]))
+    distinct[which] = rows
+    return distinct, which

@@ -1,0 +1,49 @@
+"""What a line-up pays in expectation over its decoys, where all that peers could report can be tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.mechanisms.breakdown import Breakdown
+from troth.mechanisms.decoys import Lines
+from troth.mechanisms.line import limit_share
+from troth.mechanisms.panels import mean_over_panels, split
+from troth.mechanisms.rule import Rule
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.mechanisms.line_up import LineUp
+    from troth.mechanisms.round import Round
+
+
+@dataclass(frozen=True)
+class ExpectedLineUp(Rule):
+    """Pay E[share | reports] of a line-up over everything that could be drawn as decoys.
+
+    The rank part is the chance to beat r independent decoys, whatever their number. Panels are split as the rule does.
+    """
+
+    rule: LineUp
+
+    constant_empty_share = True
+    symmetric = True
+    not_offered = "is for audits of small worlds"
+
+    def breakdown(self, this_round: Round, /) -> Breakdown:
+        """Sum over all that peers could report."""
+        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
+        panels = split(this_round, self.rule.panels, rng) if self.rule.panels > 1 else None
+        lines = Lines(this_round, panels)
+        share = limit_share(*lines.stand_among_all(), self.rule.rivals)
+        if self.rule.strict:
+            strict = self.rule.strict
+            share = (1 - strict) * share + strict * lines.expected_spherical(int(self.rule.decoys))
+        share = mean_over_panels(share, panels, this_round.providers).reshape(this_round.own.shape[:-1])
+        return Breakdown(np.clip(share, 0.0, 1.0), this_round.log_pmi())
+
+    def evaluate_empty(self, this_round: Round, /) -> Array:
+        """Return what the rule pays for nothing."""
+        return self.rule.evaluate_empty(this_round)

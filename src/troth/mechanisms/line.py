@@ -1,0 +1,169 @@
+"""Where the real peers stand in a line with decoys, by log PMI with one report.
+
+Log PMI is rounded to a grid of 2⁻³⁰ nats, so that values which are equal but for rounding tie. This costs next to no
+truthfulness. Say that an order is made from values v′ within ε of the true v. The chance w that a member is real is
+proportional to exp(v), so w and w′ differ by a factor of at most e^{2ε} either way. The order by v′ is the best one
+for w′, hence for w it pays at least e^{−4ε} of what any other order pays: no lie gains more than 4ε of the cap, 2·10⁻⁹
+for this grid, whatever the errors depend on.
+"""
+
+from __future__ import annotations
+
+from math import comb
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from troth.core.information import line_log_pmi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Model
+    from troth.mechanisms.separate_peers import Places
+
+_GRID = 2.0**30
+
+
+class Standing(NamedTuple):
+    """How the real peers stand, one entry for each line.
+
+    Attributes
+    ----------
+    above, tied
+        How many decoys fit the report better than the real peers, and how many equally well; for a line of all that
+        peers could report, with what probability (the real peers' own included).
+    ahead
+        How many of the tied the lot puts before the real peers.
+    squares
+        Σ PMI² of decoys over PMI² of the real peers, for the spherical score.
+    """
+
+    above: Array
+    tied: Array
+    ahead: Array
+    squares: Array
+
+
+def on_grid(log_pmi: Array) -> Array:
+    """Round log PMI, so that equal values tie; −∞ stays."""
+    return np.asarray(np.round(log_pmi * _GRID) / _GRID)
+
+
+def compare(model: Model, own: Array, real: Array, decoys: Array, weights: Array, ahead: Array, strict: bool) -> Array:
+    """Return what some decoys add to the standing of the real peers, ``(4, line)``.
+
+    Parameters
+    ----------
+    own, real
+        Statistics of reports and of real peers, ``(line, statistic)``.
+    decoys
+        Statistics of decoys, ``(decoy, line or 1, statistic)``.
+    weights, ahead
+        What each decoy counts, and what of it the lot puts before the real peers, ``(decoy, line or 1)``.
+    """
+    decoys = np.broadcast_to(decoys, (len(decoys), *own.shape))
+    v = on_grid(line_log_pmi(model, own, np.concatenate([real[None], decoys])))
+    v, v_real = v[1:], v[:1]
+    tied = v == v_real
+    parts = [np.where(v > v_real, weights, 0.0), np.where(tied, weights, 0.0), np.where(tied, ahead, 0.0)]
+    squares = np.zeros(len(own))
+    if strict:
+        with np.errstate(invalid="ignore", over="ignore"):
+            squares = np.where(tied, 1.0, np.exp(2 * (v - v_real))).sum(axis=0)
+    return np.stack([*(part.sum(axis=0) for part in parts), squares])
+
+
+def first_place(keys: Array, local: Places, key: Array) -> Places:
+    """Return how many of the ordered keys ``(place, design)`` of each line's design are below its own key."""
+    low, high = np.zeros_like(local), np.full_like(local, len(keys))
+    for _ in range(len(keys).bit_length()):
+        middle = np.minimum((low + high) // 2, len(keys) - 1)
+        below = (keys[middle, local] < key) & (low < high)
+        low, high = np.where(below, middle + 1, low), np.where(below, high, np.minimum(middle, high))
+    return low
+
+
+def compare_ordered(
+    score: Callable[[Places], Array],
+    score_real: Array,
+    place: Places,
+    runs: tuple[Callable[[Places], Places], Callable[[Places], Places]],
+    totals: Callable[[Places], Array],
+    count: int,
+) -> Array:
+    """Return the same where log PMI rises and then falls along the decoys, with about 2·log₂ K scores for each line.
+
+    The decoys that fit at least as well as the real peers are an interval around the place of these, whose ends are
+    found by bisection. Those that tie are at its ends, and are stepped over.
+
+    Parameters
+    ----------
+    score
+        Returns log PMI, on the grid, of each line with the decoy at one place.
+    place
+        Where the real peers would stand in the order of the decoys.
+    runs
+        Return the next place with other statistics, and the first with the same.
+    totals
+        Returns the sums of weights, and of those ahead by the lot, before a place.
+    count
+        How many decoys there are.
+    """
+
+    def fits(at: Places) -> NDArray[np.bool_]:
+        return score(np.minimum(at, count - 1)) >= score_real
+
+    low, high = np.zeros_like(place), place  # the first on the left that fits as well is at one of low … high
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        good = fits(middle) | (low >= high)
+        low, high = np.where(good, low, middle + 1), np.where(good, np.minimum(middle, high), high)
+    first = low
+    low, high = place, np.full_like(place, count)  # the first on the right that does not is at one of low … high
+    for _ in range(count.bit_length()):
+        middle = (low + high) // 2
+        good = fits(middle) & (low < high)
+        low, high = np.where(good, middle + 1, low), np.where(good, high, np.minimum(middle, high))
+    inner = [first, last] = [first, low]
+    for end, (step, offset) in enumerate(zip(runs, (0, -1), strict=True)):
+        while True:
+            at = np.clip(inner[end] + offset, 0, count - 1)
+            tied = (inner[0] < inner[1]) & (score(at) == score_real)
+            if not tied.any():
+                break
+            inner[end] = np.where(tied, np.clip(step(at), first, last), inner[end])
+    inside = inner[0] < inner[1]
+    better = np.where(inside, totals(inner[1]) - totals(inner[0]), 0.0)
+    equal = totals(last) - totals(first) - better
+    return np.stack([better[0], *equal, np.zeros(len(place))])
+
+
+def rank_share(above: Array, tied: Array, decoys: int, rivals: int) -> Array:
+    """Average φ(j) = C(K − j, r)/C(K, r) over the places j from ``above`` to ``above + tied``, to the last bit.
+
+    The sum over places telescopes: Σ C(K − j, r) = C(K − above + 1, r + 1) − C(K − above − tied, r + 1).
+
+    Examples
+    --------
+    >>> rank_share(np.array([0, 1, 0]), np.array([0, 0, 9]), decoys=9, rivals=4)
+    array([1.        , 0.55555556, 0.2       ])
+    """
+    pairs = above.astype(np.int64) * (decoys + 1) + tied.astype(np.int64)
+    distinct, which = np.unique(pairs, return_inverse=True)
+    shares = []
+    for pair in distinct.tolist():
+        first, ties = divmod(pair, decoys + 1)
+        ways = comb(decoys - first + 1, rivals + 1) - comb(decoys - first - ties, rivals + 1)
+        shares.append(ways / ((ties + 1) * comb(decoys, rivals)))
+    return np.array(shares)[which.ravel()].reshape(above.shape)
+
+
+def limit_share(better: Array, worse: Array, rivals: int) -> Array:
+    """Average (1 − u)^r over u from P(fits better) to 1 − P(fits worse): the share in a line of all possible peers."""
+    high = 1.0 - np.minimum(better, 1.0)
+    low = np.minimum(worse, high)
+    powers = [high**i * low ** (rivals - i) for i in range(rivals + 1)]
+    return np.asarray(np.clip(sum(powers) / (rivals + 1), 0.0, 1.0))

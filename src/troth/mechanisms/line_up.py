@@ -1,0 +1,353 @@
+"""The line-up: a report is paid by the place of its real peers among decoys, not by the size of log PMI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from troth.core.claims import Claim
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.settings import whole_problem
+from troth.mechanisms.breakdown import Breakdown
+from troth.mechanisms.decoys import Lines
+from troth.mechanisms.expected_line_up import ExpectedLineUp
+from troth.mechanisms.line import Standing, limit_share, rank_share
+from troth.mechanisms.multi_day import EXCHANGEABLE, refuse_unequal_designs
+from troth.mechanisms.options import Choice, Number, Option, Whole, option
+from troth.mechanisms.panels import mean_over_panels, split
+from troth.mechanisms.rule import Rule
+from troth.mechanisms.score_range import ScoreRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array, Bounds, Generator, Models
+    from troth.core.settings import Section
+    from troth.mechanisms.description import PriceScale
+    from troth.mechanisms.round import Round
+
+_MOST_DECOYS = 1_000_000
+
+
+@dataclass(frozen=True)
+class DecoysOption(Option):
+    """How many decoys stand in a line: a whole number, or ``"all"`` (in Python ``math.inf``)."""
+
+    def problem(self, value: Any) -> str:
+        """Say that it must be whole, or all."""
+        if isinstance(value, float) and value == inf:
+            return ""
+        problem = whole_problem(int(value) if isinstance(value, np.integer) else value, 1, _MOST_DECOYS)
+        return problem and problem.replace("must be", "must be all or")
+
+    def read(self, section: Section) -> int | float:
+        """Take the number or the word."""
+        value = section.take(self.key, self.default)
+        value = inf if value == "all" else value
+        if problem := self.problem(value):
+            raise section.fail(self.key, problem)
+        return value
+
+    def write(self, value: Any) -> dict[str, Any] | None:
+        """Return the number or the word."""
+        return {self.key: "all" if value == inf else int(value)}
+
+    def parse(self, text: str) -> int | float:
+        """Read digits or the word."""
+        if text.strip().lower() in ("all", "inf"):
+            return inf
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise ValueError(f"{text!r} is neither a whole number nor all")
+        return int(text)
+
+
+_RIVALS = Whole(
+    "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
+)
+_DECOYS = DecoysOption("decoys", 999, "how many decoys are drawn; more make payments less random", "Decoys")
+_STRICT = Number(
+    "strict",
+    0.0,
+    "from 0 to 1: the part of a share that is a strict score, under which no lie is free",
+    "Part of a strict score",
+    above=np.nextafter(0.0, -1.0),
+    below=np.nextafter(1.0, 2.0),
+    wanted="a number from 0 to 1",
+)
+_PANELS = Whole(
+    "panels",
+    1,
+    "split peers into panels: no other provider can move a share by more than 1/panels",
+    "Panels",
+    least=1,
+    most=1_000_000,
+)
+_TIES = Choice(
+    "ties",
+    "average",
+    "or lot: equal places by lot, and the truth is best for every attitude to risk",
+    "Ties",
+    choices={"average": "averaged", "lot": "by lot"},
+)
+_SOURCE = Choice(
+    "source",
+    "model",
+    "or days: decoys are the same peers on later days",
+    "Decoys come from",
+    choices={"model": "the model", "days": "later days"},
+)
+
+
+@dataclass(frozen=True)
+class LineUp(Rule):
+    """Pay the chance that the real peers fit a report better than all of r decoys picked at random.
+
+    The real peers stand in a line with K decoys, which are drawn from the peers' marginal distribution: θ from the
+    prior, then data with the peers' own sizes and features. A report orders the line by log PMI. If j decoys come
+    before the real peers, the share is
+
+        φ(j) = C(K − j, r) / C(K, r),
+
+    averaged over the places that members with equal log PMI have in common. An empty report ties with everybody, and
+    is paid 1/(r + 1) whatever peers report.
+
+    *Truthful for every K.* Given the members of the line without saying which is real, the data d make the chance that
+    a member b is real proportional to PMI(d, b), because only p(b|d)/p(b) depends on the member. The expected share is
+    Σ_b P(b is real)·φ(place of b), and by the rearrangement inequality no order has a higher one than that by
+    PMI(d, ·). Its expectation over decoys does not depend on K. ∎
+
+    Only the order counts, so lies that keep the order are free: where there is one parameter, such as a rate, sending
+    every row twice hardly changes it. ``strict`` mixes in a score under which they cost something.
+
+    Parameters
+    ----------
+    rivals
+        r: the fewer, the more an empty report is paid, and the steadier payments are.
+    decoys
+        K, at least r. More make payments depend less on the seed, not more truthful. ``math.inf`` stands for a line of
+        all that peers could report: nothing is drawn, for data of which there are finitely many.
+    strict
+        The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
+        proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1).
+    panels
+        Each provider's peers are split at random into so many panels, or into single peers if there are fewer. The
+        share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels (with
+        many providers: on average over the seed).
+    ties
+        ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
+    source
+        ``"model"``, or ``"days"``: decoys are the same peers' reports on up to ``decoys`` later days. Days that have
+        fewer than r later ones take decoys from the model.
+    exchangeable
+        For later days: declare that designs vary from day to day in a way that providers cannot foresee.
+
+    Notes
+    -----
+    Under ``source="days"`` statistics have shape ``(..., day, provider, statistic)``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> t = np.stack([model.statistics(x) for x in ([1, 1, 1, 0], [1, 1, 0, 1], [0, 0, 0, 0], [])])
+    >>> pay = LineUp(decoys=99).pay(model, t, budget=4.0, rng=np.random.default_rng(7))
+    >>> bool(pay[0] == pay[1] > pay[2]), pay[3].round(6)
+    (True, np.float64(0.2))
+    """
+
+    rivals: int = option(_RIVALS)
+    decoys: int | float = option(_DECOYS)
+    strict: float = option(_STRICT)  # type: ignore[assignment]
+    panels: int = option(_PANELS)
+    ties: Literal["average", "lot"] = option(_TIES)
+    source: Literal["model", "days"] = option(_SOURCE)
+    exchangeable: bool = option(EXCHANGEABLE)
+
+    purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
+    constant_empty_share = True
+    symmetric = True
+    needs_seed = True
+    truthful_by = "rearrangement inequality, for every number of decoys"
+    free_lies = (
+        "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
+    )
+    term_labels: ClassVar[Mapping[str, str]] = {
+        "decoys": "decoys in the line",
+        "above": "decoys that fit better than the real peers",
+        "tied": "decoys that fit equally well",
+        "strict_score": "spherical score of the line",
+    }
+    score_formula = r"\text{share} = \binom{K - j}{r} \Big/ \binom{K}{r}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decoys < self.rivals:
+            raise ParameterError(f"LineUp: decoys must be at least rivals, {self.rivals}, not {self.decoys}")
+        if self.decoys == inf and self.strict:
+            raise ParameterError("LineUp: a strict score needs a number of decoys")
+        if self.decoys == inf and self.source == "days":
+            raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
+
+    @property
+    def days(self) -> int:  # type: ignore[override]
+        """The day itself and those of its decoys."""
+        return 1 + int(self.decoys) if self.source == "days" else 1
+
+    @property
+    def peer_draws(self) -> int:  # type: ignore[override]
+        """How many decoys are drawn for each panel."""
+        return 1 if self.decoys == inf else int(self.decoys) * self.panels
+
+    @property
+    def pools_peers(self) -> bool:  # type: ignore[override]
+        """Whether all peers are one panel."""
+        return self.panels == 1
+
+    @property
+    def scale(self) -> ScoreRange:
+        """Shares themselves."""
+        return ScoreRange(0.0, 1.0)
+
+    @property
+    def base_share(self) -> float:
+        """The share of a report that says nothing about its peers."""
+        rank = 1 / (self.rivals + 1)
+        return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1) if self.strict else rank
+
+    @property
+    def truthful_if(self) -> str:  # type: ignore[override]
+        """The seed is secret, or days are independent."""
+        if self.source == "days":
+            designs = "are declared exchangeable" if self.exchangeable else "are the same on all days compared"
+            return f", if days are independent draws and the peers' designs {designs}"
+        if self.decoys == inf:
+            return ""
+        return ", for every number of decoys, in expectation over decoys whose seed providers do not know"
+
+    def drawing(self, most: int) -> Rule:
+        """Draw fewer decoys, at least as many as rivals: the expected share is the same for every number."""
+        if self.strict or self.decoys == inf or self.source == "days":
+            return self
+        return replace(self, decoys=max(self.rivals, min(int(self.decoys), most)))
+
+    def in_expectation(self) -> Rule:
+        """Put everything that peers could report into the line, by its probability."""
+        return ExpectedLineUp(replace(self, source="model"))
+
+    def breakdown(self, this_round: Round, /) -> Breakdown:
+        """Find everybody's place."""
+        if this_round.rng is None and not (self.decoys == inf and self.ties == "average" and self.panels == 1):
+            raise MissingCapabilityError("LineUp draws: pass rng=, such as numpy.random.default_rng(secret)")
+        rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
+        if self.source == "days":
+            return self._over_days(this_round, rng)
+        return self._one_day(this_round, rng)
+
+    def evaluate_empty(self, this_round: Round, /) -> Array:
+        """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
+        return np.full(this_round.own.shape[:-1], self.base_share)
+
+    def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
+        """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
+        panels = split(this_round, self.panels, rng) if self.panels > 1 else None
+        lines = Lines(this_round, panels)
+        if self.decoys == inf:
+            better, worse = lines.stand_among_all()
+            share = self._limit(better, worse, rng)
+            terms = {"above": better, "tied": 1 - better - worse}
+        else:
+            count = int(self.decoys) if decoys is None else len(decoys)
+            priorities = rng.random((1 + count, lines.rounds))
+            if decoys is None:
+                standing = lines.stand(count, priorities, bool(self.strict), rng)
+            else:
+                line = np.stack([lines.sum_peers(day) for day in decoys])
+                standing = lines.stand_among(line, priorities, bool(self.strict))
+            share, spherical = self._share(standing, count)
+            terms = {"decoys": np.full(share.shape, float(count)), "above": standing.above, "tied": standing.tied}
+            if self.strict:
+                terms["strict_score"] = spherical
+        shape = this_round.own.shape[:-1]
+        terms = {key: mean_over_panels(term, panels, shape[-1]).reshape(shape) for key, term in terms.items()}
+        share = np.clip(mean_over_panels(share, panels, shape[-1]), 0.0, 1.0).reshape(shape)
+        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+
+    def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:
+        """Return the share of each line, and its strict score."""
+        above, tied = standing.above, standing.tied
+        if self.ties == "lot":
+            above, tied = above + standing.ahead, np.zeros_like(tied)
+        rank = rank_share(above, tied, count, self.rivals)
+        spherical = 1 / np.sqrt(1 + standing.squares)
+        if not self.strict:
+            return rank, spherical
+        everybody = standing.tied == count  # an empty report, to the last bit
+        mixed = (1 - self.strict) * rank + self.strict * spherical
+        return np.where(everybody & (self.ties == "average"), replace(self, decoys=count).base_share, mixed), spherical
+
+    def _limit(self, better: Array, worse: Array, rng: Generator) -> Array:
+        if self.ties == "average":
+            return limit_share(better, worse, self.rivals)
+        place = better + rng.random((len(better), 1)) * (1 - better - worse)
+        return np.asarray((1 - np.clip(place, 0.0, 1.0)) ** self.rivals)
+
+    def _over_days(self, this_round: Round, rng: Generator) -> Breakdown:
+        """Pay each day by the later ones, and days that have too few of them by the model."""
+        if this_round.own.ndim < 3:
+            raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
+        if not self.exchangeable:
+            refuse_unequal_designs(this_round)
+        days = this_round.own.shape[-3]
+        parts = []
+        for day in range(days):
+            count = min(int(self.decoys), days - 1 - day)
+            today = _day(this_round, day)
+            if count < self.rivals:
+                parts.append(self._one_day(today, rng))
+            else:
+                later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
+                parts.append(self._one_day(today, rng, later))
+        keys = {key for part in parts for key in part.terms}
+        blank = np.full(parts[0].share.shape, np.nan)
+        share = np.stack([part.share for part in parts], axis=-2)
+        terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
+        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+        """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
+        del model, rows, values
+        return [self._any_risk(), self._base()]
+
+    def _any_risk(self) -> Claim:
+        name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
+        best = "under the truth the place of the real peers is stochastically best"
+        if self.ties == "average":
+            text = (
+                f"{best} among reports that do not tie, but ties are averaged: a very risk-averse provider with little "
+                f'data may prefer the sure {self.base_share:.4g} of the cap for an empty report; ties="lot" prevents it'
+            )
+            return Claim(name, "refuted", text, basis)
+        if self.strict or self.panels > 1:
+            what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
+            return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
+        return Claim(name, "proved", f"{best}, so whoever prefers more money to less tells the truth", basis, 0.0)
+
+    def _base(self) -> Claim:
+        text = (
+            f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
+            "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
+        )
+        return Claim("uninformed reports earn exactly the base share", "proved", text, "exchangeability", 0.0)
+
+    def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
+        """Return None: what a lie costs can only be measured."""
+        return None
+
+
+def _day(this_round: Round, day: int) -> Round:
+    rows = None if this_round.rows is None else this_round.count_rows()[..., day, :]
+    today = replace(this_round, statistics=this_round.statistics[..., day, :, :], rows=rows)
+    return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])

@@ -1,0 +1,323 @@
+"""What the line-up pays for every input: bounded, symmetric, for nothing the base share, and its strength."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import comb, inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import troth
+from registry import EXAMPLES, SOAK, generator
+from troth import models
+from troth.mechanisms import Round, decoys
+from troth.mechanisms.line import limit_share, rank_share
+
+RULES = {
+    "default": troth.LineUp(decoys=19),
+    "many decoys": troth.LineUp(decoys=99),
+    "strict, by lot": troth.LineUp(decoys=7, rivals=2, strict=0.25, ties="lot"),
+    "panels": troth.LineUp(decoys=9, panels=2, strict=0.1),
+    "single peers": troth.LineUp(decoys=9, panels=50),
+}
+
+
+def reports(name: str, providers: int, seed: int, rows: int = 4) -> Any:
+    """Reports that need not come from any common θ, the last equal to the first."""
+    model, rng = EXAMPLES[name], generator(seed, providers)
+    t = [
+        model.statistics(model.draw_data(rng, model.draw_parameters(rng), int(rng.integers(1, rows + 1))))
+        for _ in range(providers)
+    ]
+    t[-1] = t[0]
+    return np.stack(t)
+
+
+def share(rule: troth.Rule, model: Any, t: Any, seed: int = 1, **options: Any) -> Any:
+    return rule.explain(model, t, rng=generator(seed), **options).share
+
+
+@settings(max_examples=200 if SOAK else 25, deadline=None)
+@given(
+    name=st.sampled_from(sorted(EXAMPLES)),
+    rule=st.sampled_from(sorted(RULES)),
+    providers=st.integers(2, 6),
+    seed=st.integers(0, 10**6),
+    grouped=st.booleans(),
+)
+def test_for_every_input(name: str, rule: str, providers: int, seed: int, grouped: bool) -> None:
+    rng = generator(seed)
+    model, t = EXAMPLES[name], reports(name, providers, seed)
+    sizes = rng.integers(1, 5, providers).astype(float)
+    sizes[-1] = sizes[0]
+    groups = [int(i) for i in rng.integers(0, 3, providers)] if grouped else list(range(providers))
+    groups[-1] = groups[0] if grouped else groups[-1]
+    rows = sizes if name.startswith("day types") or "provider" in name or "finite" in name else None
+    pay = RULES[rule].pay(model, t, budget=9.7, groups=groups, rows=rows, rng=generator(seed, 2))
+    assert (pay >= 0).all()
+    assert (pay <= 9.7 / providers).all()
+    assert pay.sum() <= 9.7
+    assert pay[0] == pay[-1]  # equal reports, equal payments
+    order = rng.permutation(providers)
+    again = RULES[rule].pay(
+        model,
+        t[order],
+        budget=9.7,
+        groups=[groups[i] for i in order],
+        rows=None if rows is None else rows[order],
+        rng=generator(seed, 2),
+    )
+    assert np.array_equal(again, pay[order])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_empty_report_is_paid_the_base_share_to_the_last_bit(name: str) -> None:
+    t = reports(name, 4, 3)
+    t[1] = 0.0
+    rows = np.array([2.0, 0.0, 3.0, 2.0])
+    for rule in (*RULES.values(), troth.LineUp(decoys=64, strict=1.0), troth.LineUp(rivals=1, decoys=1)):
+        paid = replace(rule, ties="average")
+        assert share(paid, EXAMPLES[name], t, rows=rows)[1] == paid.base_share
+        assert (paid.empty_share(EXAMPLES[name], t, rng=generator(1)) == paid.base_share).all()
+    assert troth.LineUp().base_share == 0.2
+
+
+@pytest.mark.parametrize("name", [name for name, model in EXAMPLES.items() if hasattr(model, "peer_order")])
+@pytest.mark.parametrize("ties", ["average", "lot"])
+def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties: Any, monkeypatch: Any) -> None:
+    model, rng = EXAMPLES[name], generator(4)
+    theta = model.draw_parameters(rng, (12, 1))
+    t = np.stack([model.statistics(model.draw_data(rng, theta[:, 0], n)) for n in (1, 3, 8, 8, 40)], axis=-2)
+    rule = troth.LineUp(decoys=150, ties=ties)
+    found = share(rule, model, t)
+    monkeypatch.setattr(decoys, "_SEARCH_FROM", 10**9)
+    assert np.array_equal(found, share(rule, model, t))
+
+
+def test_shares_are_the_chance_to_beat_all_rivals() -> None:
+    places = np.arange(10)
+    assert rank_share(places, np.zeros(10), 9, 4) == pytest.approx([comb(9 - j, 4) / comb(9, 4) for j in places])
+    for above, tied in ((0, 3), (2, 7), (5, 1)):
+        mean = np.mean([comb(9 - j, 4) / comb(9, 4) for j in range(above, above + tied + 1)])
+        assert rank_share(np.array([above]), np.array([tied]), 9, 4)[0] == pytest.approx(mean, rel=1e-14)
+    u = np.linspace(0.2, 0.5, 100_001)
+    assert limit_share(np.array([0.2]), np.array([0.5]), 4)[0] == pytest.approx(np.mean((1 - u) ** 4), rel=1e-5)
+
+
+def bernoulli_rounds(simulations: int, seed: int = 1) -> tuple[Any, Any]:
+    rng = generator(seed)
+    ones = rng.binomial(100, rng.beta(2, 2, (simulations, 1)), (simulations, 10)).astype(float)
+    return rng, np.stack([ones, 100 - ones], axis=-1)
+
+
+def test_incentives_are_as_strong_as_published() -> None:
+    """Ten providers with 100 rows, Beta(2, 2), the exact line: no noise but that of the data."""
+    model, (rng, t) = models.Bernoulli(2, 2), bernoulli_rounds(4000 if SOAK else 400)
+    rule = troth.LineUp(decoys=inf)
+    ones, zeros = t[..., 0].astype(int), t[..., 1].astype(int)
+    honest = rule.explain(model, t).share
+
+    def lost(kept: Any, rows: int) -> float:
+        own = np.stack([kept, rows - kept], axis=-1).astype(float)
+        return float((honest - rule.breakdown(Round(model, t).with_own(own)).share).mean())
+
+    assert honest.mean() >= 0.70
+    assert lost(rng.hypergeometric(ones, zeros, 50), 50) >= 0.06
+    assert lost(ones - rng.binomial(ones, 0.1) + rng.binomial(zeros, 0.1), 100) >= 0.12
+    assert lost(rng.binomial(100, rng.beta(2, 2, ones.shape)), 100) >= 0.50
+    assert lost(np.zeros_like(ones), 0) >= 0.50
+    assert abs(lost(2 * ones, 200)) < 0.005  # sending every row twice keeps the order
+
+
+def test_payments_hardly_depend_on_the_seed() -> None:
+    model, (_, t) = models.Bernoulli(2, 2), bernoulli_rounds(5)
+    paid = np.array([share(troth.LineUp(), model, t, seed) for seed in range(60)])
+    spread = paid.std(axis=0, ddof=1)
+    assert spread.mean() < 0.03
+    assert spread.max() < 0.045
+    exact = share(troth.LineUp(decoys=inf), model, t)
+    assert np.abs(paid.mean(axis=0) - exact).max() < 5 * 0.03 / np.sqrt(60)
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "categorical", "finite", "finite with zeros", "day types, binary"])
+def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
+    model, rng = EXAMPLES[name], generator(6)
+    theta = model.draw_parameters(rng, (3,))
+    t = np.stack([model.statistics(model.draw_data(rng, theta, n)) for n in (4, 2, 3)], axis=-2)
+    rows = np.array([4.0, 2.0, 3.0])
+    exact = share(troth.LineUp(decoys=inf), model, t, rows=rows)
+    drawn = np.mean([share(troth.LineUp(decoys=2000), model, t, seed, rows=rows) for seed in range(5)], axis=0)
+    assert np.abs(drawn - exact).max() < 0.03
+    lot = np.mean(
+        [share(troth.LineUp(decoys=inf, ties="lot"), model, t, seed, rows=rows) for seed in range(400)], axis=0
+    )
+    assert np.abs(lot - exact).max() < 0.1
+
+
+def test_what_cannot_be_enumerated_says_so() -> None:
+    t = reports("poisson", 3, 1)
+    with pytest.raises(troth.MissingCapabilityError, match="too many datasets to enumerate"):
+        share(troth.LineUp(decoys=inf), EXAMPLES["poisson"], t)
+    with pytest.raises(troth.DataError, match="choose a number of decoys"):
+        share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"decoys": 3}, "decoys must be at least rivals, 4, not 3"),
+        ({"rivals": 0}, "rivals must be a whole number of at least 1"),
+        ({"strict": 1.5}, "strict must be a number from 0 to 1"),
+        ({"strict": 0.1, "decoys": inf}, "a strict score needs a number of decoys"),
+        ({"ties": "coin"}, 'ties must be "average" or "lot"'),
+        ({"source": "past"}, 'source must be "model" or "days"'),
+        ({"panels": 0}, "panels must be a whole number of at least 1"),
+        ({"decoys": "many"}, "decoys must be all or a whole number"),
+        ({"decoys": inf, "source": "days"}, "decoys from later days need a number"),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(troth.ParameterError, match=problem):
+        troth.LineUp(**options)
+
+
+def test_settings_say_all_decoys_in_a_word() -> None:
+    rule = troth.LineUp(decoys=inf, panels=3)
+    settings_ = rule.to_settings()
+    assert settings_ is not None
+    assert settings_["decoys"] == "all"
+    from troth.core.settings import Section
+    from troth.mechanisms import read_rule
+
+    assert read_rule(Section("mechanism", dict(settings_))) == rule
+
+
+@settings(max_examples=150 if SOAK else 12, deadline=None)
+@given(
+    providers=st.integers(3, 8),
+    panels=st.sampled_from([2, 3, 4, 8]),
+    ones=st.integers(0, 10**9),
+    zeros=st.integers(0, 4000),
+    seed=st.integers(0, 10**6),
+)
+def test_no_other_provider_moves_a_share_by_more_than_one_panel(
+    providers: int, panels: int, ones: int, zeros: int, seed: int
+) -> None:
+    """The same seed, and one provider that reports anything at all, of any size."""
+    model, rng = models.Bernoulli(2, 2), generator(seed)
+    counts = rng.binomial(40, rng.beta(2, 2), providers).astype(float)
+    t = np.stack([counts, 40 - counts], axis=-1)
+    hostile = t.copy()
+    hostile[0] = ones, zeros
+    rule = troth.LineUp(decoys=49, panels=panels)
+    moved = np.abs(share(rule, model, t) - share(rule, model, hostile))[1:]
+    assert (moved <= 1 / min(panels, providers - 1) + 1e-12).all()
+
+
+def test_a_large_round_is_split_by_the_seed_into_even_panels() -> None:
+    from troth.mechanisms.panels import split
+
+    t = reports("normal", 30, 2)
+    panels = split(Round(EXAMPLES["normal"], t), 4, generator(1))
+    assert len(panels.provider) == 120
+    sizes = panels.members.sum(axis=-1).reshape(30, 4)
+    assert (sizes.sum(axis=1) == 29).all()
+    assert set(sizes.ravel()) == {7, 8}
+    assert not panels.members[0][np.arange(120), panels.provider].any()
+
+
+@pytest.mark.parametrize("hostile", [(0.0, 4000.0), (1e9, 0.0)])
+def test_one_hostile_provider_among_several(hostile: tuple[float, float]) -> None:
+    """4,000 opposite rows, or a billion ones, among 8 × 40: what others lose falls as there are more panels."""
+    model, rng = models.Bernoulli(2, 2), generator(9)
+    simulations = 60 if SOAK else 12
+    rate = rng.beta(2, 2, (simulations, 1))
+    ones = rng.binomial(40, rate, (simulations, 9)).astype(float)
+    t = np.stack([ones, 40 - ones], axis=-1)
+    attacked = t.copy()
+    rows = sum(hostile)
+    attacked[:, 0] = np.where(rate > 0.5, [hostile], [hostile[::-1]]) if rows < 1e6 else hostile
+    lost = {}
+    for panels in (1, 2, 4, 8):
+        rule = troth.LineUp(decoys=99, panels=panels)
+        lost[panels] = float((share(rule, model, t) - share(rule, model, attacked))[:, 1:].mean())
+    print({panels: round(value, 3) for panels, value in lost.items()})
+    assert lost[1] > 0.3
+    assert lost[2] < 0.75 * lost[1]
+    assert lost[8] < 0.25 * lost[1]
+    assert all(lost[panels] <= 1 / panels for panels in lost)
+
+
+def test_contradicting_peers_and_impossible_pairs() -> None:
+    """Peers that contradict each other pay the base share; a report that contradicts its peers comes last."""
+    model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    t = np.stack([model.statistics(x) for x in ([0], [1], [2])])
+    rule = troth.LineUp(decoys=99)
+    result = rule.explain(model, t, rows=np.ones(3), rng=generator(1))
+    assert result.share[0] == 0.2
+    assert result.note
+    pair = np.stack([model.statistics(x) for x in ([1, 1], [2, 2])])
+    assert share(rule, model, pair, rows=np.full(2, 2.0)).max() < 0.2
+
+
+def test_bonds_are_small() -> None:
+    model, (_, t) = models.Bernoulli(2, 2), bernoulli_rounds(3)
+    bonded = troth.Bonded(troth.LineUp(decoys=99))
+    assert bonded.deposit(model, t, budget=10.0, rng=generator(1)) == pytest.approx(0.25)
+    pay = bonded.pay(model, t, budget=10.0, rng=generator(1))
+    assert (pay >= -0.25).all()
+    assert (pay <= 1).all()
+    t[:, 0] = 0.0
+    assert bonded.pay(model, t, budget=10.0, rng=generator(1))[:, 0] == pytest.approx(0.0, abs=1e-15)
+
+
+def test_later_days_are_decoys() -> None:
+    model, rng = models.Bernoulli(1, 1), generator(3)
+    ones = rng.binomial(20, rng.beta(1, 1, (7, 1)), (7, 4)).astype(float)
+    t = np.stack([ones, 20 - ones], axis=-1)
+    rule = troth.LineUp(rivals=2, decoys=3, source="days")
+    paid = rule.explain(model, t, rng=generator(1))
+    assert paid.share.shape == (7, 4)
+    assert rule.days == 4
+    for day in range(5):
+        for provider in range(4):
+            v = [
+                float(troth.log_pmi(model, t[day, provider], t[d].sum(axis=0) - t[d, provider]))
+                for d in range(day, min(day + 4, 7))
+            ]
+            above = sum(x > v[0] + 1e-9 for x in v[1:])
+            tied = sum(abs(x - v[0]) <= 1e-9 for x in v[1:])
+            expected = rank_share(np.array([above]), np.array([tied]), len(v) - 1, 2)[0]
+            assert paid.share[day, provider] == pytest.approx(expected)
+    t[3, 0] = 9.0, 12.0
+    with pytest.raises(troth.UnequalSizesError):
+        rule.explain(model, t, rng=generator(1))
+    assert replace(rule, exchangeable=True).explain(model, t, rng=generator(1)).share.shape == (7, 4)
+    regression = EXAMPLES["regression"]
+    features = generator(5).standard_normal((3, 2, 5, 2))
+    t = np.array([[regression.statistics((z, z[:, 0])) for z in day] for day in features])
+    with pytest.raises(troth.DataError, match="features on day 0 differ"):
+        troth.LineUp(rivals=1, decoys=2, source="days").explain(regression, t, rng=generator(1))
+
+
+def test_certificates_say_what_is_proved() -> None:
+    model = models.Bernoulli(1, 1)
+
+    def verdicts(rule: troth.Rule) -> list[str]:
+        certificate = troth.certify(model, [20] * 4, rule)
+        names = ("truthful", "truthful for every attitude to risk", "sensitive")
+        return [
+            certificate["uninformed reports earn exactly the base share"].verdict,
+            *(certificate[n].verdict for n in names),
+        ]
+
+    assert verdicts(troth.LineUp(ties="lot")) == ["proved", "proved", "proved", "undecided"]
+    assert verdicts(troth.LineUp()) == ["proved", "proved", "refuted", "undecided"]
+    assert verdicts(troth.LineUp(ties="lot", strict=0.1)) == ["proved", "proved", "undecided", "proved"]
+    assert verdicts(troth.LineUp(ties="lot", panels=2)) == ["proved", "proved", "undecided", "undecided"]
+    assert verdicts(troth.Bonded(troth.LineUp()))[:2] == ["proved", "proved"]
+    assert "keep the order" in troth.certify(model, [20] * 4, troth.LineUp())["sensitive"].text

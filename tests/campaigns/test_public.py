@@ -172,6 +172,12 @@ def test_forged_public_data_of_a_day_are_found(tmp_path: Path) -> None:
             troth.verify(rewritten(ledger, change))
 
 
+def test_a_service_takes_no_public_data_by_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    path = known_campaign(tmp_path, BY_DAY, forecast=FORECAST, clinics=daily_rows(1))
+    assert run(monkeypatch, "create", path) == 1
+    assert "the same on every day" in " ".join(capsys.readouterr().err.split())
+
+
 def test_public_days_are_of_the_same_kind(tmp_path: Path) -> None:
     with pytest.raises(troth.DataError, match="use one kind"):
         troth.pay(known_campaign(tmp_path, BY_DAY, forecast="day,improved\n1,1\n", clinics=daily_rows(3)))

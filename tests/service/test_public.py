@@ -9,6 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import numpy as np
 import pytest
 
 import troth
@@ -79,7 +80,7 @@ def test_from_an_upload_to_verified_payments(stage: Stage, tmp_path: Path) -> No
     result = troth.verify(ledger)
     assert result.campaign.public[None].rows == 40
     reports = {report.provider: report for report in result.reports}
-    t = [reports[name].summary[::-1] for name in ("Ash", "Birch", "Elm")]
+    t = np.array([reports[name].summary[::-1] for name in ("Ash", "Birch", "Elm")])
     expected = troth.peer_log_pmi(troth.models.Bernoulli(31, 11), t).tolist()
     assert [payment.log_pmi for payment in result.rounds[0].payments] == pytest.approx(expected, abs=1e-12)
     assert "cannot change" in stage.upload(REGISTER).text

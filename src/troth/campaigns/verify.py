@@ -33,8 +33,8 @@ def campaign_of(
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
         if campaign.public_source is not None:
             campaign = replace(campaign, known=recorded_public(ledger))
-    except (TrothError, KeyError) as error:
-        raise LedgerError(f"{place}, line 1: the terms cannot be read: {error}") from None
+    except (TrothError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise LedgerError(f"{place}: the terms or the public data cannot be read: {error}") from None
     if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
         raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
     return campaign

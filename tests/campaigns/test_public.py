@@ -242,6 +242,15 @@ def test_a_summary_in_the_file_is_as_good_as_its_rows(tmp_path: Path) -> None:
         troth.Campaign.load(write_campaign(tmp_path / "both", KNOWN + "\n[public]\nrows = 40\nsummary = [10, 30]\n"))
 
 
+def test_public_data_among_the_reports_are_nobodys_report(tmp_path: Path) -> None:
+    text = KNOWN.replace('provider = "clinic"\n', "").replace('"clinics.csv"', '"*.csv"')
+    rows = {
+        f"{name}.csv": "improved\n" + "".join(f"{x}\n" for x in row) for name, row in (("Ash", "110"), ("Elm", "01"))
+    }
+    path = write_campaign(tmp_path, text, {**rows, "register.csv": REGISTER})
+    assert list(troth.pay(path).totals) == ["Ash", "Elm"]
+
+
 def test_tables_of_any_kind_give_the_same(tmp_path: Path) -> None:
     import ibis
     import pyarrow as pa

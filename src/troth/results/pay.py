@@ -17,6 +17,7 @@ from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
+from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request
 from troth.results.result import Result
@@ -132,9 +133,11 @@ def pay_campaign(
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
-    """Read all reports of a campaign file; its source is relative to the file."""
+    """Read all reports of a campaign file; its source is relative to the file, and may be where public data are too."""
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    if campaign.public_source is not None:
+        skip = [*skip, *(path.resolve() for _, path in find_files(beside(campaign, campaign.public_source)))]
     return _read(campaign, beside(campaign, campaign.source), watch, skip)
 
 

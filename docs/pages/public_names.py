@@ -17,6 +17,7 @@ PAGES: dict[str, tuple[str, ...]] = {
         "troth.core.information",
         "troth.core.laws",
         "troth.core.contract",
+        "troth.core.posterior",
         "troth.core.reductions",
         "troth.core.support",
     ),

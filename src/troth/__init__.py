@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from troth.core.information import mutual_information as mutual_information
     from troth.core.information import peer_log_pmi as peer_log_pmi
     from troth.core.laws import check_model as check_model
+    from troth.core.posterior import posterior as posterior
     from troth.core.settings import CampaignError as CampaignError
     from troth.core.support import Support as Support
     from troth.history import Backtest as Backtest
@@ -88,6 +89,7 @@ _HOMES = {
     "ScoreOutOfRangeError TrothError UnboundedRangeError UnequalSizesError",
     "troth.core.information": "Information leave_one_out log_pmi mutual_information peer_log_pmi",
     "troth.core.laws": "check_model",
+    "troth.core.posterior": "posterior",
     "troth.core.settings": "CampaignError",
     "troth.core.support": "Support",
     "troth.history": "Backtest History ModelComparison backtest compare_models",

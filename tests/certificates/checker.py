@@ -402,7 +402,7 @@ def _day_types(rng: Any, providers: int) -> list[Any]:
     return models if rng.random() < 0.5 else models[:1] * providers
 
 
-def _counts(rng: Any, providers: int) -> list[Any]:  # noqa: ARG001
+def _counts(rng: Any, providers: int) -> list[Any]:
     """Counts of two providers, small enough that sums beyond `ALL_BUT_NONE` hardly happen."""
     kind = int(rng.integers(4))
     if kind == 0:

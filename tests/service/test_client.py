@@ -171,6 +171,16 @@ def _rows(path: Path, ones: int, zeros: int) -> Path:
     return path
 
 
+def test_public_data_are_sent_as_sums(analyst: Person, tmp_path: Path) -> None:
+    known = CAMPAIGN + '[data]\npublic = "register.csv"\n'
+    (tmp_path / "campaign.toml").write_text(known)
+    _rows(tmp_path / "register.csv", 30, 10)
+    made = analyst.json("create", tmp_path / "campaign.toml")
+    assert made["terms"]["public"]["summary"] == [10, 30]
+    assert "public" not in made["terms"]["data"]
+    assert made["public"] == {"source": "register.csv", "rows": 40, "digest": made["terms"]["public"]["digest"]}
+
+
 def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> None:
     (tmp_path / "campaign.toml").write_text(CAMPAIGN)
     campaign = analyst.run("create", tmp_path / "campaign.toml").strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.terms import Campaign
@@ -9,6 +10,7 @@ from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import plain_copy
 from troth.data.gather import column_names
+from troth.data.public import PUBLIC
 from troth.mechanisms import DEFAULT_RULE, Rule
 from troth.models import Family
 
@@ -27,16 +29,17 @@ def describe_campaign(
     budget: str | int | Decimal,
     columns: Sequence[str] | str | None,
     terms: Mapping[str, Mapping[str, Any]],
+    public: Any = None,
 ) -> Campaign:
     """Return the campaign that pays for data with a model and a rule, on the terms of the other tables."""
     tables: dict[str, dict[str, Any]] = plain_copy(dict(terms))
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ParameterError(f"terms: [{name}] must be a table of settings, not {table!r}")
-    campaign = tables.setdefault("campaign", {})
-    campaign.setdefault("name", "campaign")
-    if day is not None and "days" not in campaign:
-        campaign.setdefault("budget_per", "day")
+    money = tables.setdefault("campaign", {})
+    money.setdefault("name", "campaign")
+    if day is not None and "days" not in money:
+        money.setdefault("budget_per", "day")
     if "weights" in tables:
         tables["weights"] = {name: str(weight) for name, weight in tables["weights"].items()}
     if rule is None:
@@ -45,18 +48,20 @@ def describe_campaign(
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
     own_model = None if isinstance(model, Family) else model
     names = _columns(data, model, provider, day, columns, tables.get("model", {}))
+    named = {"provider": provider, "day": day, "public": None if public is None else PUBLIC}
     described: dict[str, dict[str, Any]] = {
         "campaign": {"budget": str(budget)},
         "model": _describe_model(model, names, tables.get("model", {})),
         "mechanism": mechanism or {"rule": repr(rule)},
-        "data": {key: name for key, name in (("provider", provider), ("day", day)) if name is not None},
+        "data": {key: name for key, name in named.items() if name is not None},
     }
     for name, table in described.items():
         for key in table:
             if key in tables.get(name, {}):
                 raise ParameterError(f"terms: [{name}] {key} is given twice; leave it out here")
         tables[name] = {**table, **tables.get(name, {})}
-    return Campaign.from_dict(tables, model=own_model, rule=own_rule)
+    campaign = Campaign.from_dict(tables, model=own_model, rule=own_rule)
+    return campaign if public is None else replace(campaign, known=campaign.read_public(public))
 
 
 def _columns(

@@ -52,8 +52,13 @@ def recorded_reports(ledger: Ledger) -> list[Report]:
     return [reader_of(ledger).report(entry) for entry in entries] if entries else []
 
 
-def report_entry(report: Report) -> dict[str, Any]:
-    """Return a report as the ledger has it: the summary of its rows, and a digest."""
+def recorded_public(ledger: Ledger) -> dict[Day, Report]:
+    """Read the days' public data back from the ledger."""
+    return {entry["day"]: reader_of(ledger).report(entry) for entry in ledger.of("public")}
+
+
+def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
+    """Return a report, or a day's public data, as the ledger has it: the summary of its rows, and a digest."""
     core = {
         "provider": report.provider,
         "day": report.day,
@@ -61,7 +66,7 @@ def report_entry(report: Report) -> dict[str, Any]:
         "summary": [float(value) for value in report.summary],
     }
     own = {} if report.data_digest is None else {"data_digest": report.data_digest}
-    return {"entry": "report", **core, "digest": digest(core), "source": report.source, **own}
+    return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
 
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:

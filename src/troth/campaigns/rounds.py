@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import FORMAT, payment_entry, recorded_reports, report_entry
+from troth.campaigns.ledger_entries import FORMAT, payment_entry, recorded_public, recorded_reports, report_entry
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import HasReduction
@@ -61,6 +61,7 @@ def pay_rounds(
     known = {report.key: report for report in recorded_reports(ledger)}
     paid = [entry["day"] for entry in ledger.of("close")]
     _refuse_changes(reports, known, paid)
+    _refuse_changed_public(campaign, recorded_public(ledger))
     every = list({**{report.key: report for report in reports}, **known}.values())
     campaign.check_providers(sorted({report.provider for report in every}))
     check_limits(campaign, every)
@@ -71,7 +72,7 @@ def pay_rounds(
             raise DataError(f"provider {report.provider!r}: {error}") from None
     by_day = reports_by_day(sorted(every, key=lambda report: report.provider))
     days = list(by_day)
-    check_kinds(days)
+    check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
     used = {*payable, *(_next(campaign, days, day) for day in payable)}
@@ -101,7 +102,13 @@ def begin(campaign: Campaign, ledger: Ledger) -> None:
             }
         )
     elif ledger.entries[0].get("digest") != campaign.digest:
-        theirs = ledger.entries[0].get("terms", {}).get("campaign", {}).get("name")
+        terms = ledger.entries[0].get("terms", {})
+        if terms.get("public") != campaign.terms.get("public"):
+            raise LedgerError(
+                "the public data are not those that payments began with; restore them, or start a new campaign with a "
+                "ledger of its own"
+            )
+        theirs = terms.get("campaign", {}).get("name")
         raise LedgerError(
             f"the ledger is of campaign {theirs!r} with other terms than this file has; terms do not change once "
             "payments have begun: restore the file, or start a new campaign with a ledger of its own"
@@ -117,7 +124,9 @@ def write_round(
     seed: str | None,
     stamp: dict[str, Any],
 ) -> None:
-    """Write a round: reports that the ledger does not have yet, the round's head, payments and the close."""
+    """Write a round: public data of the day, reports that the ledger has not yet, the head, payments and the close."""
+    if campaign.public_by_day and reports[0].day in campaign.public:
+        ledger.append(report_entry(campaign.public[reports[0].day], "public"))
     for report in [*reports, *(following or ())]:
         if report.key not in known:
             known[report.key] = report
@@ -155,12 +164,26 @@ def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: S
                     f"{new}: this report came after the others were {state}; remove it, or start a new campaign"
                 )
             continue
-        scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
-        if old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale):
+        if _differ(old, new):
             raise DataError(
                 f"{new}: the data have changed since they were {state} ({old.rows:,} rows then, {new.rows:,} now); "
                 "restore them, or start a new campaign"
             )
+
+
+def _refuse_changed_public(campaign: Campaign, recorded: dict[Day, Report]) -> None:
+    for day, old in recorded.items():
+        new = campaign.public.get(day)
+        if new is not None and _differ(old, new):
+            raise DataError(
+                f"day {day}: the public data have changed since they were used for payments ({old.rows:,} rows then, "
+                f"{new.rows:,} now); restore them, or start a new campaign"
+            )
+
+
+def _differ(old: Report, new: Report) -> bool:
+    scale = np.maximum(np.abs(old.summary), np.abs(new.summary)).max(initial=0.0)
+    return old.rows != new.rows or not np.allclose(old.summary, new.summary, rtol=SAME, atol=SAME * scale)
 
 
 def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:

@@ -57,6 +57,12 @@ class Scene:
     paid: list[int]
     index: tuple[int, ...]
 
+    @property
+    def models(self) -> list[Model]:
+        """Everybody's model."""
+        model = self.round.model
+        return [model] * len(self.names) if isinstance(model, Model) else list(model)
+
     def fresh(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""
         return replace(self.round, rng=None if seed is None else generator(seed))
@@ -68,9 +74,10 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     tomorrow = {report.provider: report for report in following or ()}
     names = _names(reports, following)
     refuse_one_provider(len(today))
+    campaign = campaign.on(reports[0].day)
     model = campaign.models_for(names)
     days = [today] if following is None else [today, tomorrow]
-    statistics = np.stack([_statistics(model, names, day) for day in days])
+    statistics = np.stack([_statistics(campaign, model, names, day) for day in days])
     rows = np.array([[day[name].rows if name in day else 0 for name in names] for day in days], dtype=np.float64)
     if not campaign.waits:
         statistics, rows = statistics[0], rows[0]
@@ -143,14 +150,9 @@ def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
         stage.rule.drawing(1).evaluate(stage.fresh(seed))
 
 
-def statistics_of(model: Any, summary: Array) -> Array:
-    """Return the statistics that a model makes of a summary; a custom model without one reports its statistics."""
-    return np.asarray(model.from_summary(summary) if hasattr(model, "from_summary") else summary, dtype=np.float64)
-
-
-def _statistics(model: Model | list[Model], names: list[str], reports: dict[str, Report]) -> Array:
+def _statistics(campaign: Campaign, model: Model | list[Model], names: list[str], reports: dict[str, Report]) -> Array:
     empty = np.zeros_like(next(iter(reports.values())).summary)
     summaries = [reports[name].summary if name in reports else empty for name in names]
     if isinstance(model, Model):
-        return statistics_of(model, np.array(summaries))
-    return np.array([statistics_of(own, each) for own, each in zip(model, summaries, strict=True)])
+        return campaign.statistics(model, np.array(summaries))
+    return np.array([campaign.statistics(own, each) for own, each in zip(model, summaries, strict=True)])

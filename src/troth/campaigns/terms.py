@@ -5,21 +5,27 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from troth import models
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.money import to_minor, to_text
+from troth.campaigns.public import check_public, describe_public, take_public
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
+from troth.core.posterior import posterior
+from troth.core.reductions import Moments
 from troth.core.settings import CampaignError, Section, numbers, plain_copy
 from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
+from troth.data.public import PUBLIC, read_public
 from troth.data.read import canonical_name
 from troth.data.request import Request
 from troth.mechanisms import read_rule
@@ -27,11 +33,13 @@ from troth.mechanisms import read_rule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from troth.core.contract import Array
     from troth.data.files import Source
+    from troth.data.request import Day, Report
     from troth.mechanisms import Rule
     from troth.models import Family
 
-TABLES = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
+TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
@@ -54,6 +62,8 @@ class Campaign:
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
+    public_source, known
+        Where the public data are, and their summaries by day (None is every day) where these have been read already.
 
     Examples
     --------
@@ -91,6 +101,8 @@ class Campaign:
     plain: Mapping[str, Any]
     history: Mapping[str, Any] | None = None
     history_source: Source | None = None
+    public_source: Source | None = None
+    known: Mapping[Day, Report] | None = None
     path: Path | None = None
 
     @classmethod
@@ -115,10 +127,11 @@ class Campaign:
             **_money(sections["campaign"]),
             **_limits(sections["limits"]),
             **_model(sections["model"], model),
-            commitment=_hash(sections["mechanism"], "commitment", "commit"),
+            commitment=sections["mechanism"].digest("commitment", "commit"),
             rule=read_rule(sections["mechanism"]) if rule is None else rule,
             **_data(sections["data"]),
             **_history(sections["history"]),
+            known=take_public(sections["public"]),
             groups=_groups(sections["groups"]),
             weights=_weights(sections["weights"]),
             plain=plain_copy(plain),
@@ -156,15 +169,59 @@ class Campaign:
             )
         return Request(self.model.reduction, self.columns, self.provider, self.day, self.categories, self.values)
 
+    @cached_property
+    def public(self) -> Mapping[Day, Report]:
+        """What everybody knows, as one report under None, or as one for each day; read once, where it is a file."""
+        if self.known is None and self.public_source is not None:
+            return self.read_public(beside(self, self.public_source))
+        return self.known or {}
+
+    @property
+    def public_by_day(self) -> bool:
+        """Whether each day has public data of its own."""
+        return self.public_source is not None and None not in self.public
+
+    def read_public(self, data: Any) -> dict[Day, Report]:
+        """Reduce public data to what `public` returns, from any table that a campaign may have."""
+        reduction = self.model.reduction if isinstance(self.model, HasReduction) else Moments()
+        request = Request(reduction, self.columns, None, self.day, self.categories)
+        reports = read_public(data, request, self.model, engine=self.engine)
+        return {report.day: report for report in reports}
+
+    def on(self, day: Day) -> Campaign:
+        """Return the campaign as it is on a day, with that day's public data."""
+        if not self.public_by_day:
+            return self
+        if self.waits:
+            raise DataError(
+                f"{PUBLIC}: they have the column {self.day!r}, but {self.rule.name} compares days, whose public data "
+                "must be the same: remove the column, or choose a rule that pays each day by itself"
+            )
+        return replace(self, known={None: self.public[day]} if day in self.public else {}, public_source=None)
+
     def model_of(self, provider: str) -> Model:
-        """Return a provider's own model."""
+        """Return a provider's own model, as the campaign declares it."""
         return self.provider_models.get(provider, self.model)
 
     def models_for(self, providers: Sequence[str]) -> Model | list[Model]:
-        """Return one model, or one per provider with statistics in one space."""
-        if not any(name in self.provider_models for name in providers):
-            return self.model
-        return combine([self.model, *(self.model_of(name) for name in providers)])[1:]
+        """Return one model, or one per provider with statistics in one space, given what everybody knows."""
+        models: Model | list[Model] = self.model
+        if any(name in self.provider_models for name in providers):
+            models = combine([self.model, *(self.model_of(name) for name in providers)])[1:]
+        known = self.public.get(None)
+        if known is None:
+            return models
+        return posterior(models, self.statistics(self.model, known.summary))
+
+    def statistics(self, model: Any, summary: Array) -> Array:
+        """Return the statistics under one of `models_for` of a summary that was made for the declared model.
+
+        A custom model without a reduction reports its statistics.
+        """
+        if isinstance(model, HasReduction) and isinstance(self.model, HasReduction):
+            declared = self.model.reduction
+            summary = summary if model.reduction == declared else declared.convert(summary, model.reduction)
+        return np.asarray(model.from_summary(summary) if hasattr(model, "from_summary") else summary, dtype=np.float64)
 
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
         """Return the rule, prepared for a number of providers with the most rows that reports may have."""
@@ -202,6 +259,10 @@ class Campaign:
         """What payments depend on but the reports: the file's tables without the place of the data."""
         plain = plain_copy(self.plain)
         data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers")}
+        if self.public_by_day:
+            data["public"] = plain["data"]["public"]
+        elif None in self.public:
+            plain["public"] = describe_public(self.public[None])
         plain["data"] = {key: value for key, value in data.items() if value is not None}
         plain.get("history", {}).pop("source", None)
         return {key: table for key, table in plain.items() if table}
@@ -228,6 +289,12 @@ class Campaign:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:
+        if self.known is not None and self.public_source is not None:
+            raise sections["data"].fail("public", "is given beside [public]; keep one of them")
+        try:
+            check_public(self.known or {}, self.model, self.columns)
+        except DataError as error:
+            raise sections["public"].fail("summary", str(error)) from None
         if self.waits and self.day is None:
             raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
@@ -418,23 +485,15 @@ def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Fa
         raise CampaignError(f"{section.place}: {error}", section=section.name, key=error.parameter) from None
 
 
-def _hash(section: Section, key: str, command: str) -> Any:
-    """Take a hash that a command has written."""
-    value = section.take(key)
-    if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
-        remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
-        raise section.fail(key, remedy)
-    return value
-
-
-def _source(section: Section) -> Source | None:
-    sources = section.texts("source")
+def _source(section: Section, key: str = "source") -> Source | None:
+    sources = section.texts(key)
     return sources[0] if len(sources) == 1 else sources or None
 
 
 def _data(section: Section) -> dict[str, Any]:
     settings = {
         "source": _source(section),
+        "public": _source(section, "public"),
         "format": section.text("format", among=sorted(set(FORMATS.values()) - {"statistics"})),
         "engine": section.text("engine", "threads", among=tuple(ENGINES)),
         "provider": section.text("provider"),
@@ -444,6 +503,7 @@ def _data(section: Section) -> dict[str, Any]:
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "names one provider twice, but for spaces around it")
     section.done(tuple(settings))
+    settings["public_source"] = settings.pop("public")
     return settings
 
 
@@ -453,7 +513,7 @@ def _history(section: Section) -> dict[str, Any]:
         return {}
     source = _source(section)
     settings = {
-        "digest": _hash(section, "digest", "fit"),
+        "digest": section.digest("digest", "fit"),
         "days": section.whole("days", least=1),
         "providers": section.whole("providers", least=1),
         "provider": section.text("provider"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import reader_of, recorded_reports
+from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
+from troth.campaigns.public import check_public
 from troth.campaigns.rounds import SAME, check_kinds, check_limits, check_possible, versions, write_round
 from troth.campaigns.seed import follows
 from troth.campaigns.terms import Campaign
@@ -29,8 +31,10 @@ def campaign_of(
     first = ledger.entries[0]
     try:
         campaign = Campaign.from_dict(first["terms"], model=model, rule=rule)
-    except (TrothError, KeyError) as error:
-        raise LedgerError(f"{place}, line 1: the terms cannot be read: {error}") from None
+        if campaign.public_source is not None:
+            campaign = replace(campaign, known=recorded_public(ledger))
+    except (TrothError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise LedgerError(f"{place}: the terms or the public data cannot be read: {error}") from None
     if campaign.digest != first.get("digest") or campaign.commitment != first.get("commitment"):
         raise LedgerError(f"{place}, line 1: the digest is not that of the terms")
     return campaign
@@ -66,6 +70,7 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     reports = recorded_reports(ledger)
     campaign.check_providers(sorted({report.provider for report in reports}))
     check_limits(campaign, reports)
+    check_public(campaign.public, campaign.model, campaign.columns)
     for report in reports:
         check_possible(campaign, report)
     by_day = reports_by_day(reports)

@@ -142,6 +142,14 @@ def create(
 
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
+    if terms.public_source is not None:
+        if terms.public_by_day:
+            raise DataError(
+                f"[data] public: has the column {terms.day!r}, and a service takes public data that are the same on "
+                "every day: remove the column, or pay with troth pay"
+            )
+        del tables["data"]["public"]
+        tables["public"] = terms.terms["public"]
     created = _client(server).create_campaign(terms=tables, publish_at_once=publish_at_once, share_ledger=share_ledger)
     if terms.source is not None:
         typer.echo("note: files that the campaign file names are not sent; providers send their own", err=True)

@@ -124,6 +124,17 @@ class SamplesPosterior(Model, Protocol):
 
 
 @runtime_checkable
+class HasPosterior(Model, Protocol):
+    """A model that stays in its family when data become known to everybody."""
+
+    def posterior(self, statistics: Array, /) -> Model:
+        """Return the model whose prior is this one's posterior given statistics.
+
+        Take statistics with the returned model: it may count them from another mean, or have fewer states.
+        """
+
+
+@runtime_checkable
 class HasFiniteStates(Model, Protocol):
     """A model whose θ is one of finitely many states."""
 

@@ -15,6 +15,7 @@ from troth.core.contract import (
     Generator,
     HasExpectedEvidence,
     HasLogPMI,
+    HasPosterior,
     HasSummary,
     Model,
     SamplesData,
@@ -77,7 +78,7 @@ def check_model(
     --------
     >>> import troth
     >>> print(troth.check_model(troth.models.Bernoulli(1, 1), draws=10_000))
-    Bernoulli obeys 14 laws:
+    Bernoulli obeys 15 laws:
       ✓ log evidence is a number ...
     """
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
@@ -119,6 +120,8 @@ def check_model(
     run("log PMI is zero for an empty dataset", True, lambda: _empty(model, statistics))
     run(_ADDITIVE, simulated or (direct and len(datasets) > 2), lambda: _additive(simulation, statistics))
     run("the closed log PMI is the second difference", direct and several, lambda: _direct(model, statistics))
+    known = isinstance(model, HasPosterior) and len(datasets) > 2
+    run("the posterior prices what others add to known data", known, lambda: _posterior(model, datasets, statistics))
     run(_MEAN_PMI, simulated, lambda: _ratio(simulation))
     run("mutual information is not negative", simulated, lambda: _information(simulation))
     redrawable = simulated and isinstance(model, SamplesStatistics)
@@ -222,6 +225,18 @@ def _direct(model: Model, statistics: Array) -> Failures:
         closed, generic = float(log_pmi(model, a, b)), float(second_difference(model, a, b))
         if not _close(closed, generic, _rounding(model, a, b, a + b)):
             yield f"for datasets {i} and {i + 1} it is {closed}, but the log evidence says {generic}"
+
+
+def _posterior(model: Any, datasets: Sequence[Any], statistics: Array) -> Failures:
+    """Compare log PMI(a, b | z) = log PMI(a, b + z) − log PMI(a, z) with that under the posterior given z."""
+    for i in range(len(datasets) - 2):
+        a, b, z = statistics[i : i + 3]
+        expected = float(log_pmi(model, a, b + z) - log_pmi(model, a, z))
+        posterior = model.posterior(z)
+        own, peers = (posterior.statistics(data) for data in datasets[i : i + 2])
+        value = float(log_pmi(posterior, own, peers))
+        if not _close(value, expected, _rounding(model, a, b + z, z, a + b + z)):
+            yield f"given dataset {i + 2}, log PMI of datasets {i} and {i + 1} is {expected}, not {value}"
 
 
 def _rounding(model: Model, *statistics: Array) -> float:

@@ -99,6 +99,14 @@ class Section:
             raise self.fail(key, f"must be true or false, not {value!r}")
         return value
 
+    def digest(self, key: str, command: str) -> Any:
+        """Take a digest that a command has written."""
+        value = self.left.pop(key, None)
+        if value is not None and not (isinstance(value, str) and re.fullmatch("sha256:[0-9a-f]{64}", value)):
+            remedy = f"must be sha256: and 64 hexadecimal digits, as `troth {command}` writes it, not {value!r}"
+            raise self.fail(key, remedy)
+        return value
+
     def texts(self, key: str) -> tuple[str, ...]:
         """Take a text or a list of texts."""
         value = self.left.pop(key, [])

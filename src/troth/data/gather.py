@@ -50,7 +50,7 @@ def first_rows(
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     """Compute each provider's statistics of each day with the model's ``statistics``."""
-    table = _table(data, request)
+    table = requested_table(data, request)
     columns = []
     for name in request.columns:
         array = table.column(str(name)).combine_chunks()
@@ -80,7 +80,8 @@ def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     return reports
 
 
-def _table(data: Any, request: Request) -> Any:
+def requested_table(data: Any, request: Request) -> Any:
+    """Return the requested columns of any table as an Arrow table."""
     if is_paths(data):
         fragments, _ = plan(data, request)
         batches = [batch for fragment in fragments for batch in fragment.batches(request)]

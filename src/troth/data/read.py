@@ -58,7 +58,8 @@ def read_reports(
         if provider is not None:
             fragments = [replace(fragment, provider=provider) for fragment in fragments]
         if request.provider is None:
-            _refuse_shared_names(fragments)
+            if provider is None:
+                _refuse_shared_names(fragments)
             named = {fragment.provider: fragment.path for fragment in fragments}
         parts = ENGINES[engine](fragments, request) if look is None else in_order(fragments, request, look)
         parts = _watched(parts, len(fragments), watch)

@@ -146,6 +146,11 @@ class Bernoulli(DirichletCounts):
         log_chance = self.log_evidence(own + counts) - self.log_evidence(own)
         return np.asarray(np.exp(2 * log_chance + (2 if unordered else 1) * log_orders))
 
+    def posterior(self, statistics: Array, /) -> Bernoulli:
+        """Beta(α + ones, β + zeros)."""
+        ones, zeros = np.asarray(statistics, dtype=np.float64)
+        return self._replace(alpha=self.alpha + ones, beta=self.beta + zeros)
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
         return rng.beta(self.alpha, self.beta, size=(*shape, 1))

@@ -92,6 +92,10 @@ class Categorical(DirichletCounts):
         x = self._pseudo_counts + statistics
         return np.asarray(gammaln(x).sum(axis=-1) - gammaln(x.sum(axis=-1)))
 
+    def posterior(self, statistics: Array, /) -> Categorical:
+        """Dirichlet(α + counts)."""
+        return self._replace(alpha=self._pseudo_counts + statistics)
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw probabilities from the prior, shape ``(*shape, K)``."""
         return np.asarray(rng.dirichlet(self._pseudo_counts, size=shape))

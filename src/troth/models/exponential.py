@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -64,6 +64,11 @@ class Gamma(CountAndSum):
         """Log PMI in a form that keeps its digits at any number of rows."""
         k = self.known_shape
         return gamma_log_pmi(np.array([self.shape / k, self.rate]), own, peers, both, shape_per_row=k)
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """Gamma(a + k·n, b + Σx)."""
+        rows, total = np.asarray(statistics, dtype=np.float64)
+        return self._replace(shape=self.shape + self.known_shape * rows, rate=self.rate + total)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""

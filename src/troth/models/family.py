@@ -208,6 +208,10 @@ class Family:
     def _names(cls) -> list[str]:
         return [field.name for field in dataclasses.fields(cls) if field.init]
 
+    def _replace(self, **parameters: Any) -> Self:
+        """Return the same model with other hyper-parameters."""
+        return dataclasses.replace(self, **parameters)
+
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """Decide whether a provider with up to ``rows`` rows has a free lie: undecided, unless the family proves it."""
         return unproved(self)

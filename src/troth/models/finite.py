@@ -38,6 +38,8 @@ from troth.models.parameters import flag, matrix, parameter, probabilities
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from troth.core.past import History
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
@@ -275,6 +277,9 @@ class Finite(FiniteStates):
     def space(self) -> Mapping[str, object]:
         """Family and prior: providers may have different tables."""
         return self._prior_space
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+        return {"likelihood": np.array(self.likelihood)[possible]}
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw states from the prior, as numbers of shape ``(*shape, 1)``."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from troth.core.errors import DataError
 from troth.models.categorical import draw_codes
 from troth.models.family import Family
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array, Generator
     from troth.models.family import Vector
 
@@ -61,6 +64,22 @@ class FiniteStates(Family):
         array([0.717, 0.283])
         """
         return np.exp(self.log_posterior(statistics))
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """Reweight the states; those that the statistics exclude are left out.
+
+        What doubles cannot tell from 0 becomes the least that they can.
+        """
+        t = np.asarray(statistics, dtype=np.float64)
+        possible = np.isfinite(t)
+        if not possible.any():
+            raise DataError("these data cannot occur in any state, so nothing can be learnt from them")
+        prior = np.maximum(self.posterior_probabilities(t)[possible], np.finfo(float).tiny)
+        return self._replace(prior=prior, **self._of_states(possible))
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+        """Return the parameters beside the prior that have an entry for each state, for some of the states."""
+        raise NotImplementedError
 
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw a state given statistics."""

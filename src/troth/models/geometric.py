@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import betaln
@@ -62,6 +62,11 @@ class NegativeBinomial(CountAndSum):
         scale = np.array([self.r, 1.0])
         total = None if both is None else both * scale
         return dirichlet_log_pmi(np.array([self.alpha, self.beta]), own * scale, peers * scale, total)
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """Beta(α + r·n, β + Σx)."""
+        rows, total = np.asarray(statistics, dtype=np.float64)
+        return self._replace(alpha=self.alpha + self.r * rows, beta=self.beta + total)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw success probabilities from the prior, shape ``(*shape, 1)``."""

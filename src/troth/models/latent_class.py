@@ -49,6 +49,8 @@ from troth.models.parameters import Word, non_negative, number, parameter, posit
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from troth.core.past import History
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
@@ -306,6 +308,9 @@ class LatentClass(FiniteStates):
     def space(self) -> Mapping[str, object]:
         """Family and prior: providers may have different distributions on the same day types."""
         return self._prior_space
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+        return {"means": np.array(self.means)[possible]}
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw types from the prior, shape ``(*shape, 1)``."""

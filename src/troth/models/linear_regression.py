@@ -85,6 +85,10 @@ class LinearRegression(ReferenceNoise, Regression):
         design = super().design(statistics)
         return np.concatenate([design[..., :-1] / self._weight, design[..., -1:]], axis=-1)
 
+    def posterior(self, statistics: Array, /) -> LinearRegression:
+        """N(mean + Λ⁻¹h, Λ⁻¹)."""
+        return self._replace(**self._posterior_prior(np.asarray(statistics, dtype=np.float64) / self._unit**2))
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw coefficients from the prior, shape ``(*shape, d)``."""
         noise = rng.standard_normal((*shape, len(self.mean)))
@@ -182,6 +186,12 @@ class LinearRegressionUnknownNoise(Regression):
             return unknown_variance_log_pmi(W, determinant, prior, (A1, rates[0]), (A2, rates[1]), AT)
 
         return self._in_chunks(kernel, own, peers, both)
+
+    def posterior(self, statistics: Array, /) -> LinearRegressionUnknownNoise:
+        """Normal-inverse-gamma with P + ZᵀZ, A and B."""
+        t = np.asarray(statistics, dtype=np.float64)
+        _, shape, scale = self._fit(t)
+        return self._replace(**self._posterior_prior(t), shape=shape, scale=scale)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""

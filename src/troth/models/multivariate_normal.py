@@ -146,6 +146,14 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
             return Family.in_space_of(self, reference)
         return super().in_space_of(reference)
 
+    def posterior(self, statistics: Array, /) -> MultivariateNormal:
+        """N(mean + h/λ, 1/λ) in each independent coordinate."""
+        transform, prior = self._coordinates
+        added, shift = self._scalar(np.asarray(statistics, dtype=np.float64))
+        back, precision = np.linalg.inv(transform), prior + added
+        covariance = (back / precision) @ back.T
+        return self._replace(mean=np.array(self.mean) + back @ (shift / precision), covariance=covariance)
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw means from the prior, shape ``(*shape, d)``."""
         root = np.linalg.cholesky(np.array(self.covariance))
@@ -250,6 +258,13 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
         shift, strength = t[..., 1 : d + 1], (self.strength + t[..., 0])[..., None]
         scatter = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
         return np.asarray(np.array(self.scale) + scatter - shift[..., :, None] * (shift / strength)[..., None, :])
+
+    def posterior(self, statistics: Array, /) -> MultivariateNormalUnknownCovariance:
+        """Normal-inverse-Wishart with κ, ν and Ψ."""
+        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
+        strength = self.strength + t[0]
+        mean = np.array(self.mean) + t[1 : d + 1] / strength
+        return self._replace(mean=mean, strength=strength, dof=self.dof + t[0], scale=self._posterior_scale(t))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (mean, covariance by rows) from the prior, shape ``(*shape, d + d²)``."""

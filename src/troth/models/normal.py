@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -90,6 +90,12 @@ class NormalMean(Family):
     def peer_order(self, statistics: Array, /) -> Array:
         """Return the sum of deviations."""
         return np.asarray(statistics, dtype=np.float64)[..., 1]
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """N(mean + h/λ, 1/λ)."""
+        weight, h = np.asarray(statistics, dtype=np.float64) / self._unit**2
+        precision = self.scale**-2 + weight
+        return self._replace(mean=self.mean + h / precision, scale=precision**-0.5)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw θ from the prior, shape ``(*shape, 1)``."""
@@ -296,6 +302,15 @@ class NormalUnknownVariance(Family):
             return zero_where_empty(information, own[..., 0], peers[..., 0])
 
         return in_chunks(kernel, own, peers, both)
+
+    def posterior(self, statistics: Array, /) -> NormalUnknownVariance:
+        """Normal-inverse-gamma with λ, A and B."""
+        rows, total, square = np.asarray(statistics, dtype=np.float64)
+        strength = self.strength + rows
+        mean = total / strength
+        spread = max(square - total * mean, 0.0)
+        shape, scale = self.shape + rows / 2, self.scale + spread / 2
+        return self._replace(mean=self.mean + mean, strength=strength, shape=shape, scale=scale)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (mean, variance) from the prior, shape ``(*shape, 2)``."""

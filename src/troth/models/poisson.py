@@ -78,6 +78,11 @@ class Poisson(CountAndSum):
         total = None if both is None else both[..., ::-1]
         return gamma_log_pmi(np.array([self.shape, self.rate]), own[..., ::-1], peers[..., ::-1], total)
 
+    def posterior(self, statistics: Array, /) -> Poisson:
+        """Gamma(a + Σx, b + n)."""
+        rows, total = np.asarray(statistics, dtype=np.float64)
+        return self._replace(shape=self.shape + total, rate=self.rate + rows)
+
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw rates from the prior, shape ``(*shape, 1)``."""
         return rng.gamma(self.shape, 1 / self.rate, size=(*shape, 1))

@@ -220,6 +220,11 @@ class Regression(Family):
 
         return in_chunks(zero_for_nothing, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
 
+    def _posterior_prior(self, t: Array) -> dict[str, Array]:
+        """Mean and precision of the coefficients given statistics, in units of the noise."""
+        precision = self._prior_precision + self._gram(t)
+        return {"mean": np.array(self.mean) + np.linalg.solve(precision, self._product(t)), "precision": precision}
+
     def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
         """Draw θ ~ N(mean + Λ⁻¹h, variance·Λ⁻¹) with Λ = P + G."""
         root = np.linalg.cholesky(self._prior_precision + self._gram(t))

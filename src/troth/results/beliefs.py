@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.settle import statistics_of
 from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.errors import DataError
 
@@ -35,12 +34,13 @@ class Belief:
 
 def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
+    campaign = campaign.on(reports[0].day) if reports else campaign
     models = campaign.models_for([report.provider for report in reports])
     model: Any = models if isinstance(models, Model) else models[0]
     if reports:
-        total = statistics_of_reports(models, reports).sum(axis=0)
+        total = statistics_of_reports(campaign, models, reports).sum(axis=0)
     else:
-        total = statistics_of(model, np.zeros(model.reduction.width))
+        total = campaign.statistics(model, np.zeros(campaign.request.reduction.width))
     if isinstance(model, HasFiniteStates):
         prior, posterior = (model.posterior_probabilities(t).tolist() for t in (np.zeros_like(total), total))
         states = [f"state {k + 1}" for k in range(len(posterior))]
@@ -55,10 +55,10 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     return [belief_from_draws(name, prior[:, k], posterior[:, k]) for k, name in enumerate(names[:6])]
 
 
-def statistics_of_reports(model: Any, reports: list[Report]) -> Array:
+def statistics_of_reports(campaign: Campaign, model: Any, reports: list[Report]) -> Array:
     """Return the statistics of reports under one model, or under one for each."""
     models = [model] * len(reports) if isinstance(model, Model) else model
-    return np.array([statistics_of(m, report.summary) for m, report in zip(models, reports, strict=True)])
+    return np.array([campaign.statistics(m, report.summary) for m, report in zip(models, reports, strict=True)])
 
 
 def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:

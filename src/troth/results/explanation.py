@@ -43,6 +43,10 @@ def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
     always = ", whatever peers report" if rule.constant_empty_share else ""
     rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{always}"))
+    if campaign.public:
+        known = campaign.public.get(None)
+        size = "of the day" if known is None else f"{known.rows:,} rows"
+        rows.append(("public data", size, "everybody knows these: a report is worth what it says beyond them"))
     if p.note:
         rows.append(("note", p.note, ""))
     return rows

@@ -75,12 +75,13 @@ def find(
     if not result.rounds:
         return findings
     campaign, reports = result.campaign, result.reports
+    on_day = campaign.on(result.rounds[-1].day)
     today = [report for report in reports if report.day == result.rounds[-1].day]
     small = reduced(setting_of(campaign, today))
     stages: dict[str, Callable[[], Any]] = {
         "backtest": lambda: _backtest(campaign, history),
-        "certificate": lambda: certify_campaign(campaign, small),
-        "audit": lambda: audit_campaign(campaign, small, simulations=simulations),
+        "certificate": lambda: certify_campaign(on_day, small),
+        "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
         "replays": lambda: replay_lies(result),
         "fit": lambda: _check_fit(campaign, reports),
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
@@ -114,8 +115,11 @@ def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     names = list(common[:: max(1, -(-len(common) // most))])
     days = [day for day in by_day if tuple(sorted(day)) == common]
     days = days[-max(1, min(len(days), _NUMBERS // (800 * width * len(names)))) :]
+    if campaign.public_by_day:
+        days = days[-1:]
+    campaign = campaign.on(days[-1][names[0]].day)
     model: Any = campaign.models_for(names)
-    t = np.array([statistics_of_reports(model, [day[name] for name in names]) for day in days])
+    t = np.array([statistics_of_reports(campaign, model, [day[name] for name in names]) for day in days])
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
     simulations = int(np.clip(_NUMBERS // (t.size or 1), 800, 2000))
     of_all = f"{len(names)} of " if len(names) < len(common) else ""
@@ -129,8 +133,9 @@ def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDupl
     pairs = []
     for day, reports_of_day in list(reports_by_day(reports).items())[-_MOST_DAYS:]:
         names = [report.provider for report in reports_of_day]
-        model = campaign.models_for(names)
-        t = statistics_of_reports(model, reports_of_day)
+        on_day = campaign.on(day)
+        model = on_day.models_for(names)
+        t = statistics_of_reports(on_day, model, reports_of_day)
         draws = int(np.clip(_NUMBERS // t.shape[-1], 1000, 20_000))
         for pair in find_near_duplicates(model, t, rows=[report.rows for report in reports_of_day], draws=draws):
             one, two = (names[place] for place in pair.providers)

@@ -28,6 +28,7 @@ ASSUMED = (
     "each provider sends one dataset and knows only its own; related accounts are declared as groups",
     "rows are exchangeable given what is to be learned, and nobody chooses their number by looking at the data",
 )
+ASSUMED_OF_PUBLIC = "the public data are known to everybody, and independent of the reports given what is to be learned"
 _MOST_BYTES, _MOST_WITH_REASONS = 1_400_000, 1_000_000
 _MOST_DAYS_EXPLAINED = 5
 _HARDLY_AGREES = -10.0  # nats of log PMI
@@ -70,7 +71,7 @@ def render(
         cap=sum(payment.cap for payment in last) / max(1, len(last)),
         head=result.ledger.of("round")[-1] if result.rounds else None,
         seed=next((paid.seed for paid in reversed(result.rounds) if paid.seed is not None), None),
-        assumed=ASSUMED,
+        assumed=(*ASSUMED, *((ASSUMED_OF_PUBLIC,) if result.campaign.public else ())),
         assumed_of_past=(HONEST_PAST, INDEPENDENT_PAST),
         style=Markup(page_style + style_sheet()),  # noqa: S704 (our own files)
         script=Markup(script),  # noqa: S704

@@ -17,6 +17,7 @@ from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
+from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request
 from troth.results.result import Result
@@ -39,6 +40,7 @@ def pay(
     day: str | None = None,
     budget: str | int | Decimal | None = None,
     columns: Sequence[str] | str | None = None,
+    public: Any = None,
     terms: Mapping[str, Mapping[str, Any]] | None = None,
     seed: int | str | Secret | None = None,
     ledger: str | Path | None = None,
@@ -63,6 +65,10 @@ def pay(
         ``terms`` say how many days share it.
     columns
         What the model reads: by default all other columns, of which a regression explains the last.
+    public
+        Rows that everybody knows, as a table of any kind with the same columns: they belong to everybody's prior, and
+        a copy of them earns no more than an empty report. With the column of days, each day has its own; a column of
+        providers is not read.
     terms
         Anything else that a campaign file may say, as its tables: ``{"campaign": {"currency": "EUR"}, "limits":
         {"rows": 40}, "groups": {"North": ["Ash", "Elm"]}}``. Models of single providers may be objects:
@@ -93,7 +99,7 @@ def pay(
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
         arguments = {"model": model, "rule": rule, "provider": provider, "day": day, "budget": budget}
-        for name, value in (arguments | {"columns": columns, "terms": terms}).items():
+        for name, value in (arguments | {"columns": columns, "public": public, "terms": terms}).items():
             if value is not None:
                 raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
@@ -101,7 +107,7 @@ def pay(
     if model is None or budget is None:
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
     campaign = describe_campaign(
-        data, model, rule, provider=provider, day=day, budget=budget, columns=columns, terms=terms or {}
+        data, model, rule, provider=provider, day=day, budget=budget, columns=columns, terms=terms or {}, public=public
     )
     reports = _read(campaign, data, watch)
     ended = final if final is not None else ledger is None
@@ -127,9 +133,11 @@ def pay_campaign(
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
-    """Read all reports of a campaign file; its source is relative to the file."""
+    """Read all reports of a campaign file; its source is relative to the file, and may be where public data are too."""
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    if campaign.public_source is not None:
+        skip = [*skip, *(path.resolve() for _, path in find_files(beside(campaign, campaign.public_source)))]
     return _read(campaign, beside(campaign, campaign.source), watch, skip)
 
 

@@ -14,6 +14,7 @@ from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Scene
+    from troth.campaigns.terms import Campaign
     from troth.core.support import Array
     from troth.results.result import Result
 
@@ -29,11 +30,15 @@ class Replay:
 
 def replay_lies(result: Result) -> list[Replay]:
     """Score, for each provider alone, another report against the same peers: only its own report changes."""
-    stage, seed = _last_scene(result)
+    campaign, stage, seed = _last_scene(result)
     at: Any = (*stage.index, np.array(stage.paid))
     truth = stage.rule.evaluate(stage.fresh(seed)).share[at]
     replays = []
-    for lie, own in _other_reports(stage, np.random.default_rng(20201206)):
+    lies = _other_reports(stage, np.random.default_rng(20201206))
+    if (known := campaign.public.get(None)) is not None:
+        copies = [campaign.statistics(model, known.summary) for model in stage.models]
+        lies.append(("copy the public data", np.broadcast_to(np.array(copies), stage.round.statistics.shape)))
+    for lie, own in lies:
         try:
             share = stage.rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
         except TrothError:
@@ -43,13 +48,13 @@ def replay_lies(result: Result) -> list[Replay]:
     return replays
 
 
-def _last_scene(result: Result) -> tuple[Scene, str | None]:
-    """Return the last round that was scored, as the rule saw it."""
+def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None]:
+    """Return the last round that was scored, as the rule saw it, with the campaign on that day."""
     campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
     scored = [head for head in heads if not campaign.waits or head["next"] is not None] or heads
     head = scored[-1]
     following = by_day.get(head["next"]) if head["next"] is not None else None
-    return scene(campaign, by_day[head["day"]], following), head["seed"]
+    return campaign.on(head["day"]), scene(campaign, by_day[head["day"]], following), head["seed"]
 
 
 def _other_reports(stage: Scene, rng: np.random.Generator) -> list[tuple[str, Array]]:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, update
 
 from troth.campaigns.commit import DAILY_ROUNDS
+from troth.campaigns.public import describe_public
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
-from troth.campaigns.terms import Campaign
+from troth.campaigns.terms import TABLES, Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from troth.data.request import Report
     from troth.service.store import Store
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
-_PARTS = ("campaign", "model", "history", "mechanism", "data", "limits", "groups", "weights")
 
 
 def create_campaign(
@@ -94,6 +95,13 @@ def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
             add_member(tx, user, campaign, name, "named in the campaign file", groups.get(name))
         elif name in groups:
             change_group(tx, user, campaign, member, groups[name])
+
+
+def change_public(tx: Connection, user: User, campaign: str, known: Report) -> None:
+    """Make data that everybody knows part of the terms of a campaign without rounds."""
+    plain = json.loads(owned(tx, user, campaign, lock=True).plain)
+    plain.get("mechanism", {}).pop("commitment", None)
+    change_terms(tx, user, campaign, {**plain, "public": describe_public(known)})
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
@@ -276,7 +284,7 @@ def _refuse_long_computation(campaign: Campaign) -> None:
 
 def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
     """Return terms without what the service decides itself, the providers that they name, and their groups."""
-    if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in _PARTS):
+    if not isinstance(plain, dict) or not all(isinstance(plain.get(part, {}), dict) for part in TABLES):
         raise InvalidError("terms: must be the tables of a campaign file, such as campaign, model, mechanism, data")
     try:
         size = len(json.dumps(plain, allow_nan=False, ensure_ascii=False).encode())
@@ -285,6 +293,9 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         raise InvalidError("terms: have a value that is neither a number nor text") from None
     if size > _LARGEST_TERMS:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
+    if "public" in terms.get("data", {}):
+        message = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
+        raise InvalidError(f"[data] public: {message}", section="data", key="public")
     if "commitment" in terms.get("mechanism", {}):
         raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")
     for part in ("data", "history"):

@@ -16,6 +16,8 @@ from troth.service.uploads import UploadError, read_upload
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
 
+    from starlette.datastructures import UploadFile
+
     from troth.service.accounts import User
     from troth.service.store import Store
     from troth.service.uploads import Limits, Upload
@@ -54,6 +56,12 @@ async def stored(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[
         yield path
     finally:
         path.unlink(missing_ok=True)
+
+
+async def blocks_of(file: UploadFile) -> AsyncIterator[bytes]:
+    """Yield a file of a form."""
+    while block := await file.read(1 << 20):
+        yield block
 
 
 def read_submission(

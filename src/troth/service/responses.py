@@ -117,6 +117,14 @@ class Invited(Provider):
     link: str = Field(examples=["https://troth.example.org/join/…"])
 
 
+class PublicData(Shown):
+    """Data that everybody knows: a report is paid for what it says beyond them."""
+
+    source: str = Field(examples=["register.csv"])
+    rows: int
+    digest: str | None = Field(pattern="^sha256:[0-9a-f]{64}$", description="Of the file.")
+
+
 class Promise(Shown):
     """What a campaign announces to everybody."""
 
@@ -132,6 +140,7 @@ class Promise(Shown):
     categories: list[str] | None
     most_rows: int | None
     values: list[float] | None
+    public: PublicData | None
     commitment: Commitment | None
 
 

@@ -17,6 +17,7 @@ from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
 from troth.core.errors import DataError
 from troth.data.files import format_of
+from troth.data.public import PUBLIC
 from troth.data.read import canonical_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
@@ -159,6 +160,12 @@ def read_upload(
     except DataError as error:
         raise UploadError(422, _placed(shown, str(error))) from None
     return Upload(report, digest, preview, columns)
+
+
+def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> Report:  # noqa: B008
+    """Read a file of rows that everybody knows; columns of providers and days are not read, limits do not bind."""
+    unlimited = replace(campaign, provider=None, day=None, rows=None, values=None)
+    return read_upload(unlimited, path, name, PUBLIC, None, limits).report
 
 
 def printable_name(name: str) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
+    from troth.data.request import Report
     from troth.results.result import Result
     from troth.service.accounts import User
     from troth.service.store import Store
@@ -113,6 +114,7 @@ def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
 
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
+    known = terms.public.get(None)
     return responses.Promise(
         **_attributes(terms, "name", "currency", "daily", "days", "commitment"),
         budget=Amount(terms.budget, terms.decimals),
@@ -123,7 +125,12 @@ def promise(terms: Campaign) -> responses.Promise:
         categories=None if terms.categories is None else list(terms.categories),
         most_rows=terms.rows,
         values=None if terms.values is None else list(terms.values),
+        public=None if known is None else _public(known),
     )
+
+
+def _public(known: Report) -> responses.PublicData:
+    return responses.PublicData(source=known.source, rows=known.rows, digest=known.data_digest)
 
 
 def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:

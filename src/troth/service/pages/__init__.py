@@ -65,6 +65,7 @@ PAGES: tuple[Page, ...] = (
     Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish),
     Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, analyst.terms_page),
     Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, analyst.change_terms),
+    Page("POST", f"{_CAMPAIGN}/public", _ANALYST, analyst.change_public),
     Page("GET", f"{_CAMPAIGN}/providers", _ANALYST, analyst.providers_page),
     Page("POST", f"{_CAMPAIGN}/providers", _ANALYST, analyst.invite),
     Page("POST", f"{_MEMBER}/invitation", _ANALYST, analyst.invite_again),

@@ -6,23 +6,26 @@ A form that is refused is shown again with the reason. Whoever may not see the c
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
-from troth.service import campaigns, rounds, settlement, views
+from troth.service import campaigns, incoming, rounds, settlement, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
 from troth.service.pages.campaign_status import campaign_status
-from troth.service.pages.forms import Fields, Sent
+from troth.service.pages.forms import Fields, Sent, SentWithFile
 from troth.service.pages.frame import goto, page, store_of
 from troth.service.pages.provider import campaign_for_provider
 from troth.service.requests import Identifier
 from troth.service.store import parse_deadline
+from troth.service.uploads import read_public_upload
 
 
 def campaign_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
@@ -80,10 +83,17 @@ def finish(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -
 
 def terms_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Show the terms to be changed, until the first round opens."""
+    return _terms(request, user, campaign)
+
+
+def _terms(
+    request: Request, user: User, campaign: str, error: TrothError | None = None, typed: str | None = None
+) -> Response:
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
     view.terms.get("mechanism", {}).pop("commitment", None)
-    return page(request, user, "terms.html", view=view, toml=to_toml(view.terms))
+    toml = to_toml(view.terms) if typed is None else typed
+    return page(request, user, "terms.html", error=error, view=view, toml=toml)
 
 
 def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -> Response:
@@ -93,10 +103,30 @@ def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: S
         with store_of(request).write() as tx:
             campaigns.change_terms(tx, user, campaign, parse_toml(text))
     except TrothError as error:
-        with store_of(request).read() as tx:
-            view = views.own_campaign(tx, user, campaign)
-        return page(request, user, "terms.html", error=error, view=view, toml=text)
+        return _terms(request, user, campaign, error, text)
     return goto(f"/campaigns/{campaign}", "changed")
+
+
+async def change_public(request: Request, campaign: Identifier, user: SignedIn, form: SentWithFile) -> Response:
+    """Take a file of rows that everybody knows."""
+    try:
+        file = form.file("file")
+        if file is None:
+            raise InvalidError("file: choose one")
+        async with incoming.stored(incoming.blocks_of(file), request.app.state.settings.limits) as path:
+            await run_in_threadpool(_change_public, request, user, campaign, path, file.filename or "")
+    except TrothError as error:
+        return await run_in_threadpool(_terms, request, user, campaign, error)
+    return goto(f"/campaigns/{campaign}", "changed")
+
+
+def _change_public(request: Request, user: User, campaign: str, path: Path, name: str) -> None:
+    store, limits = store_of(request), request.app.state.settings.limits
+    with store.read() as tx:
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+    known = read_public_upload(terms, path, name, limits)
+    with store.write() as tx:
+        campaigns.change_public(tx, user, campaign, known)
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
             raise InvalidError("file: choose one, or paste statistics")
         yield form.text("statistics").encode(errors="replace")
         return
-    while block := await file.read(1 << 20):
+    async for block in incoming.blocks_of(file):
         yield block
 
 

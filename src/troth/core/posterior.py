@@ -1,0 +1,153 @@
+"""What everybody knows already: data that are public belong to everybody's prior.
+
+With public data z, log PMI(a, b | z) = Λ(a + b + z) + Λ(z) − Λ(a + z) − Λ(b + z), and peers are drawn given z. So a
+report that is independent of the peers given z, such as a copy of z, says nothing about them. Rules, ranges, audits and
+certificates need not know of it: they take the model whose prior is the posterior given z.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+
+from troth.core.contract import (
+    Combinable,
+    HasFiniteStates,
+    HasLogPMI,
+    HasPosterior,
+    Model,
+    SamplesPosterior,
+    shared_evidence,
+)
+from troth.core.errors import DataError
+from troth.core.support import as_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from troth.core.contract import Array, Generator
+
+# What a model says of data given θ, which no prior changes.
+_OF_THE_LIKELIHOOD = (
+    *("width", "summary", "from_summary", "reduction", "support", "rows", "design", "draw_data", "draw_statistics"),
+    *("parameter_names", "independent_rows", "explains_target", "row_axes", "space"),
+)
+
+
+@overload
+def posterior(models: Model, statistics: Array) -> Model: ...
+@overload
+def posterior(models: Sequence[Model], statistics: Array) -> list[Model]: ...
+def posterior(models: Model | Sequence[Model], statistics: Array) -> Model | list[Model]:
+    """Return the model, or each provider's, whose prior is the posterior given data that everybody knows.
+
+    Pay, audit and certify with what is returned, and take reports' statistics with it. A copy of the public data then
+    earns no more in expectation than an empty report.
+
+    Parameters
+    ----------
+    models
+        One model, or one per provider that share a space of statistics (see `troth.combine`).
+    statistics
+        Of the public data, shape ``(statistic,)``, in that space. Where a provider's rows share an effect of their
+        own, the public data are like one more provider's.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(alpha=1, beta=1)
+    >>> troth.posterior(model, model.statistics([1, 1, 1, 0]))
+    Bernoulli(alpha=4.0, beta=2.0)
+    """
+    known = as_floats(statistics, "statistic")
+    if known.ndim != 1:
+        raise DataError(f"public data have one vector of statistics, not an array of shape {known.shape}")
+    evidence = shared_evidence(models)
+    if np.isneginf(evidence.log_evidence(known)):
+        raise DataError("the public data cannot occur under any state of the model")
+    return _given(models, known) if isinstance(models, Model) else [_given(model, known) for model in models]
+
+
+def _given(model: Model, known: Array) -> Model:
+    return model.posterior(known) if isinstance(model, HasPosterior) else beside_known(model, known)
+
+
+class BesideKnown:
+    """A model beside known data z, for any model: Λ(t) becomes Λ(t + z), and θ is drawn given z."""
+
+    def __init__(self, model: Any, known: Array) -> None:
+        self.model, self.known = model, known
+
+    def statistics(self, data: Any, /) -> Array:
+        """Take a report's statistics, without the known data."""
+        return cast("Array", self.model.statistics(data))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Λ(t + z)."""
+        return cast("Array", self.model.log_evidence(np.asarray(statistics) + self.known))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BesideKnown) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.model, tuple(self.known.tolist())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return beside_known, (self.model, self.known)
+
+    def __repr__(self) -> str:
+        return f"{self.model!r} given {self.known.tolist()}"
+
+    def _log_pmi(self, own: Array, peers: Array, _: Array | None = None, /) -> Array:
+        """Log PMI(a, b + z) − log PMI(a, z), each in the form that keeps its digits."""
+        return np.asarray(self.model.log_pmi(own, peers + self.known) - self.model.log_pmi(own, self.known))
+
+    def _draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw θ given the known data."""
+        return cast("Array", self.model.draw_posterior(rng, np.broadcast_to(self.known, (*shape, len(self.known)))))
+
+    def _draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw θ given statistics and the known data."""
+        return cast("Array", self.model.draw_posterior(rng, np.asarray(statistics) + self.known))
+
+    def _posterior_probabilities(self, statistics: Array, /) -> Array:
+        """p(θ | statistics and known data)."""
+        return cast("Array", self.model.posterior_probabilities(np.asarray(statistics) + self.known))
+
+    def _in_space_of(self, reference: Any, /) -> Model:
+        """Return the same with statistics in the space of ``reference``."""
+        return beside_known(self.model.in_space_of(reference.model), self.known)
+
+
+def beside_known(model: Model, known: Array) -> Model:
+    """Return a model beside known data, with the capabilities that the model has and the data leave intact.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(alpha=1, beta=1)
+    >>> beside = beside_known(model, model.statistics([1, 1, 1, 0]))
+    >>> beside.log_evidence(model.statistics([1])), model.log_evidence(model.statistics([1, 1, 1, 0, 1]))
+    (array(-3.40119738), array(-3.40119738))
+    """
+    offers: dict[str, Any] = {name: _from_model(name) for name in _OF_THE_LIKELIHOOD if hasattr(model, name)}
+    if isinstance(model, HasLogPMI):
+        offers["log_pmi"] = BesideKnown._log_pmi
+    if isinstance(model, SamplesPosterior):
+        offers |= {"draw_parameters": BesideKnown._draw_parameters, "draw_posterior": BesideKnown._draw_posterior}
+    if isinstance(model, HasFiniteStates):
+        offers["posterior_probabilities"] = BesideKnown._posterior_probabilities
+    if isinstance(model, Combinable):
+        offers["in_space_of"] = BesideKnown._in_space_of
+    kind = type(type(model).__name__, (BesideKnown,), offers)  # capabilities are what a class has
+    return cast("Model", kind(model, known))
+
+
+def _from_model(name: str) -> Any:
+    read: Callable[[BesideKnown], Any] = lambda self: getattr(self.model, name)  # noqa: E731
+    return property(read)

@@ -1,0 +1,84 @@
+"""Public data: rows of any table, whoever's they are, added up like one report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import file_digest, sha256
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from troth.core.contract import HasReduction
+from troth.core.errors import DataError
+from troth.data.files import find_files
+from troth.data.frames import as_arrow
+from troth.data.gather import column_names, gather_reports, requested_table
+from troth.data.read import is_paths, is_pushed_down, read_reports
+from troth.data.request import Report, Request, file_name
+
+if TYPE_CHECKING:
+    from troth.core.contract import Model
+
+PUBLIC = "public data"
+"""What they are called where a provider's name would stand."""
+
+_COLUMN = "troth_public"
+
+
+def read_public(data: Any, request: Request, model: Model, *, engine: str = "threads") -> list[Report]:
+    """Reduce public rows to one report, or to one a day where they have the column of days.
+
+    Parameters
+    ----------
+    data
+        As for `read_reports`. A column of providers is not read, and limits on reports do not bind.
+    model
+        Whose statistics are computed directly where it declares no reduction.
+    """
+    by_day = request.day is not None and request.day in column_names(data)
+    request = replace(request, provider=None, day=request.day if by_day else None, values=None)
+    source, digest = _origin(data)
+    try:
+        reports = _reports(data, request, model, engine)
+    except DataError as error:
+        raise DataError(f"{PUBLIC}: {error}") from None
+    if not reports:
+        raise DataError(f"{PUBLIC}: {source} has no rows")
+    return [replace(report, provider=PUBLIC, source=source, data_digest=digest) for report in reports]
+
+
+def _reports(data: Any, request: Request, model: Model, engine: str) -> list[Report]:
+    summarised = isinstance(model, HasReduction)
+    if is_paths(data) and summarised:
+        reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
+        if statistics:
+            raise DataError(f"{file_name(statistics[0])}: is no file of rows")
+        return reports
+    if is_pushed_down(data):
+        import ibis
+
+        from troth.data.pushdown import as_ibis
+
+        data = as_ibis(data).mutate(**{_COLUMN: ibis.literal(PUBLIC)})
+    else:
+        data = _with_owner(requested_table(data, request) if is_paths(data) else as_arrow(data))
+    named = replace(request, provider=_COLUMN)
+    return read_reports(data, named, engine=engine)[0] if summarised else gather_reports(model, data, named)
+
+
+def _with_owner(table: Any) -> Any:
+    return table.append_column(_COLUMN, pa.repeat(PUBLIC, table.num_rows))
+
+
+def _origin(data: Any) -> tuple[str, str | None]:
+    """Return what the data are called, and the digest of the file: of several, that of their digests, in order."""
+    if not is_paths(data):
+        return "a table", None
+    paths = [path for _, path in find_files(data)]
+    digests = []
+    for path in paths:
+        with path.open("rb") as file:
+            digests.append(file_digest(file, "sha256").hexdigest())
+    digest = digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(map(file_name, paths[:3])) + more, f"sha256:{digest}"

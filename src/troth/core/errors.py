@@ -35,7 +35,15 @@ class ParameterError(TrothError, ValueError):
 
 
 class DataError(TrothError, ValueError):
-    """A dataset or a statistic that the model says cannot exist."""
+    """A dataset or a statistic that the model says cannot exist.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The providers at fault, where they are known by name.
+    """
+
+    names: tuple[str, ...] = ()
 
 
 class IncompatibleModelsError(TrothError, ValueError):
@@ -101,10 +109,12 @@ class UnpayableRoundError(ReportError):
         The first of them.
     providers : tuple of int
         Those without whose reports everybody else can be paid.
+    together : bool
+        Whether all of these must be left out, or any one of them.
     """
 
-    def __init__(self, providers: Sequence[int], cause: str) -> None:
-        self.providers, self.cause = tuple(providers), cause
+    def __init__(self, providers: Sequence[int], cause: str, *, together: bool) -> None:
+        self.providers, self.cause, self.together = tuple(providers), cause, together
         super().__init__(self.providers[0], self._problem([str(each) for each in self.providers]))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
@@ -114,10 +124,11 @@ class UnpayableRoundError(ReportError):
         return f"provider {guilty[0]}: {self._problem(guilty)}"
 
     def _problem(self, names: Sequence[str]) -> str:
-        others = f" (or those of {', '.join(names)})" if len(names) > 1 else ""
+        joint = " and " if self.together else ", or without "
+        more = "".join(f"{joint}that of {name}" for name in names[1:])
         return (
-            f"the round can be paid without this report{others}, but not with it ({self.cause}); check it with its "
-            "provider, and leave it out if it is wrong"
+            f"the round can be paid without this report{more}, but not with all of them ({self.cause}); check with the "
+            "provider, and leave out what is wrong"
         )
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from troth.mechanisms.round import Round
 
 _ALL = 256  # rounds of up to this many providers are tried without each of them
-_MOST = 4  # reports that may stop a round together and are still found
 
 
 def refuse_oversized(this_round: Round) -> None:
@@ -65,11 +64,12 @@ def is_blamable(error: Exception) -> bool:
 def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Breakdown]) -> Exception:
     """Return the error that names the reports without which the round is payable, or the given one if there are none.
 
-    The round is evaluated again without each provider; of many providers, without halves of them.
+    The round is evaluated again without each provider. Where no single report is to blame, or providers are many, those
+    whose reports are least like the others' are left out, as few of them as it takes.
     """
 
-    def unpaid(left_out: Sequence[int]) -> int:
-        """How many cannot be paid if these reports are empty: all, where the round stops."""
+    def unpaid(left_out: Sequence[int]) -> bool:
+        """Return whether somebody cannot be paid even if these reports are empty."""
         places = list(left_out)
         statistics = this_round.statistics.copy()
         statistics[..., places, :] = 0.0
@@ -81,38 +81,42 @@ def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Break
         )
         try:
             with np.errstate(all="ignore"):
-                return int((~np.isfinite(evaluate(other).share)).sum())
+                return not np.isfinite(evaluate(other).share).all()
         except (DataError, ValueError, ArithmeticError, np.linalg.LinAlgError):
-            return this_round.statistics[..., 0].size + 1
+            return True
 
-    providers = this_round.providers
-    if unpaid(range(providers)):
+    if unpaid(range(this_round.providers)):
         return error
-    guilty = _search(unpaid, providers) if providers <= _ALL else _halved(unpaid, providers)
+    guilty = _guilty(unpaid, _most_unlike_first(this_round.statistics))
     if not guilty or (isinstance(error, ScoreOutOfRangeError) and error.provider in guilty):
         return error
-    return UnpayableRoundError(guilty, str(error))
+    return UnpayableRoundError(guilty, str(error), together=unpaid(guilty[:1]))
 
 
-def _search(unpaid: Callable[[Sequence[int]], int], providers: int) -> list[int]:
-    """Leave out one more report at a time, that with which fewest stay unpaid; name all if several do equally well."""
-    out: list[int] = []
-    while len(out) < min(_MOST, providers - 1):
-        left = {j: unpaid([*out, j]) for j in range(providers) if j not in out}
-        least = min(left.values())
-        if least == 0:
-            return [*out, *(j for j, count in left.items() if count == 0)]
-        out.append(min(left, key=lambda j: left[j]))
-    return []
+def _guilty(unpaid: Callable[[Sequence[int]], bool], order: list[int]) -> list[int]:
+    """Return all reports of which any one may be left out; otherwise some that stop the round together."""
+    if len(order) <= _ALL:
+        alone = [j for j in sorted(order) if not unpaid([j])]
+        if alone:
+            return alone
+    low, high = 0, (len(order) + 1) // 2
+    if unpaid(order[:high]):
+        return []
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if unpaid(order[:middle]) else (low, middle)
+    together = order[:high]
+    for j in together[:_ALL]:
+        rest = [k for k in together if k != j]
+        together = together if unpaid(rest) else rest
+    return sorted(together)
 
 
-def _halved(unpaid: Callable[[Sequence[int]], int], providers: int) -> list[int]:
-    """Find one report by halving, from either end."""
-    for order in (range(providers), range(providers - 1, -1, -1)):
-        low, high = 0, providers
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if unpaid(order[:middle]) else (low, middle)
-        if not unpaid([order[high - 1]]):
-            return [order[high - 1]]
-    return []
+def _most_unlike_first(statistics: Array) -> list[int]:
+    """Order providers by how far their reports are from the median one."""
+    t = np.clip(np.nan_to_num(statistics, nan=LARGEST_SUM), -LARGEST_SUM, LARGEST_SUM)
+    distance = np.abs(t - np.median(t, axis=-2, keepdims=True))
+    usual = np.median(distance, axis=-2, keepdims=True)
+    unlike = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))
+    worst = unlike.max(axis=(*range(unlike.ndim - 2), -1))
+    return [int(j) for j in np.argsort(-worst, kind="stable")]

@@ -158,9 +158,11 @@ def test_an_out_of_range_score_names_the_provider() -> None:
     rule = troth.OneTime(troth.exact_range(model, [3, 3, 3]))
     t = np.array([[0.0, 3.0], [0.0, 3.0], [30.0, 0.0]])
     scores = troth.peer_log_pmi(model, t)
-    with pytest.raises(troth.ScoreOutOfRangeError, match=r"provider \d: score .* declared rows") as caught:
+    with pytest.raises(troth.UnpayableRoundError, match=r"provider 2: .*score .* declared rows") as caught:
         rule.pay(model, t, budget=1.0)
-    assert scores[caught.value.provider] < rule.score_range.low
+    first = caught.value.__cause__
+    assert isinstance(first, troth.ScoreOutOfRangeError)
+    assert scores[first.provider] < rule.score_range.low
 
 
 def test_one_time_is_the_formula() -> None:

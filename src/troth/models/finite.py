@@ -93,6 +93,8 @@ class Finite(FiniteStates):
         labels=("negative", "positive"),
     )
 
+    recovers_rows: ClassVar[bool] = True  # from log-likelihoods, which takes a search
+
     def __post_init__(self) -> None:
         super().__post_init__()
         table, states = np.array(self.likelihood), len(self.prior)

@@ -136,11 +136,12 @@ class Lines:
                     weights = np.stack([np.ones_like(first), first])
                     counts[:, lines] = self._search(lines, local, drawn, weights)
                 else:
+                    each_its_own = len(local) == drawn.shape[1]
                     chunk = max(1, BLOCK // max(1, len(drawn) * self.own.shape[-1]))
                     for begin in range(0, len(lines), chunk):
                         some = slice(begin, begin + chunk)
-                        part = self._compared(lines[some], drawn[:, local[some]], first[:, local[some]], strict)
-                        counts[:, lines[some]] += part
+                        at: Any = some if each_its_own else local[some]
+                        counts[:, lines[some]] += self._compared(lines[some], drawn[:, at], first[:, at], strict)
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -178,6 +179,8 @@ class Lines:
     def _draw(self, rng: Generator, shape: tuple[int, int], design: Array) -> Array:
         """Draw peers with the designs of the rows, ``(decoy, row, statistic)``."""
         theta = self._parts[0].model.draw_parameters(rng, shape)
+        if len(self._parts) == 1 and self._parts[0].kinds is None:
+            return self._parts[0].model.draw_statistics(rng, theta, design)
         total = np.zeros((*shape, self.own.shape[-1]))
         for part in self._parts:
             columns = design[:, part.columns]

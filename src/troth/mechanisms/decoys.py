@@ -18,7 +18,7 @@ from troth.core.information import leave_one_out, log_pmi, sum_subsets
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 from troth.mechanisms.separate_peers import design_ranks
-from troth.models.numerics.reports import enumerate_reports
+from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -280,9 +280,9 @@ class Lines:
                     kind for kind, count in zip(part.kinds, columns.astype(int), strict=True) for _ in range(count)
                 ]
             for each in peers:
-                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
-                if len(total) * len(statistics) > _MOST_OUTCOMES:
+                if len(total) * count_reports(part.model, int(each[0])) > _MOST_OUTCOMES:
                     raise DataError("peers could report too many things to try them all: choose a number of decoys")
+                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
                 total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
                 log_orders = (log_orders[:, None] + orders).ravel()
         empty = self._model.log_evidence(np.zeros(total.shape[-1]))

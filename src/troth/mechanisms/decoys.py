@@ -209,8 +209,11 @@ class Lines:
         starts = np.maximum.accumulate(np.where(np.concatenate([edge, differs]), places, 0), axis=0)
         last = np.where(np.concatenate([differs, edge]), places + 1, len(keys))
         ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
-        own, real = self.own[lines], self.real[lines]
-        return compare_ordered(
+        counts = np.zeros((4, len(lines)))
+        counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
+        some = np.flatnonzero(self.own[lines].any(axis=-1))
+        local, own, real = local[some], self.own[lines[some]], self.real[lines[some]]
+        counts[:, some] = compare_ordered(
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
@@ -218,6 +221,7 @@ class Lines:
             lambda at: totals[:, at, local],
             len(keys),
         )
+        return counts
 
     def stand_among_all(self) -> tuple[Array, Array]:
         """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``."""

@@ -10,7 +10,7 @@ for this grid, whatever the errors depend on.
 from __future__ import annotations
 
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -139,7 +139,7 @@ def compare_ordered(
     return np.stack([better[0], *equal, np.zeros(len(place))])
 
 
-def rank_share(above: Array, tied: Array, decoys: int, rivals: int) -> Array:
+def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:
     """Average φ(j) = C(K − j, r)/C(K, r) over the places j from ``above`` to ``above + tied``, to the last bit.
 
     The sum over places telescopes: Σ C(K − j, r) = C(K − above + 1, r + 1) − C(K − above − tied, r + 1).

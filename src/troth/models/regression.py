@@ -308,8 +308,8 @@ class Regression(Family):
 def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
     try:
-        root = np.linalg.cholesky(matrix)
-        safe = np.diagonal(root, axis1=-2, axis2=-1).min(axis=-1) > _SAFE_PIVOT
+        root: Any = np.linalg.cholesky(matrix)
+        safe: Any = np.diagonal(root, axis1=-2, axis2=-1).min(axis=-1) > _SAFE_PIVOT
     except np.linalg.LinAlgError:
         if matrix.ndim > 2:
             roots, ranks = zip(*(_root_and_rank(each) for each in matrix), strict=True)
@@ -320,13 +320,13 @@ def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
         values, vectors = np.linalg.eigh(matrix[~safe])
         positive[~safe] = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
         root[~safe] = vectors * np.sqrt(np.where(positive[~safe], values, 0.0))[..., None, :]
-    return root, positive
+    return np.asarray(root, dtype=np.float64), positive
 
 
 def _quadratic(h: Array, precision: Array) -> Array:
     """Return hᵀΛ⁻¹h of ``(member, row, d)``, where all members of a row share its Λ."""
     products = np.ascontiguousarray(np.moveaxis(h, 0, -1))
-    return np.einsum("rdm,rdm->mr", products, np.linalg.solve(precision, products))
+    return np.asarray(np.einsum("rdm,rdm->mr", products, np.linalg.solve(precision, products)), dtype=np.float64)
 
 
 def _log_determinant(precision: Array) -> Array:

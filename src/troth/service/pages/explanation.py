@@ -60,7 +60,7 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "mathml": mathml,
         "drawn": drawn,
         "drawn_line": draw_line,
-        "data": "" if paid is None else data_in_words(result, paid.day, payment.provider),
+        "data": "" if result is None or paid is None else data_in_words(result, paid.day, payment.provider),
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
         "assumed": ASSUMED,
     }

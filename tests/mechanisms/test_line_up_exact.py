@@ -111,9 +111,8 @@ def test_the_checker_finds_planted_errors() -> None:
     better = max(gains(scene, places(scene, 2, favoured=True)).max() for scene in some)
     assert better > 0.05, "ties to the better place: an empty report is paid best of all"
     posterior = [scene._replace(marginal=scene.conditional.mean(axis=0)) for scene in some]
-    assert max(gains(scene, places(scene, 2)).max() for scene in posterior) > 1e-3, (
-        "decoys from another law than the denominator's"
-    )
+    other_law = max(gains(scene, places(scene, 2)).max() for scene in posterior)
+    assert other_law > 1e-3, "decoys from another law than the denominator's"
     with np.errstate(divide="ignore", invalid="ignore"):
         wrong = [scene._replace(log_pmi=scene.log_pmi + np.log(scene.marginal)) for scene in some]
     assert max(gains(scene, places(scene, 2)).max() for scene in wrong) > 0.01, "wrong denominator: the order of p(b|a)"
@@ -124,9 +123,7 @@ def test_decoys_that_a_provider_knows_make_lies_pay() -> None:
     worst = 0.0
     for scene in ALL[:100]:
         v, outcomes = scene.log_pmi, range(len(scene.marginal))
-        beats = (v[:, :, None] > v[:, None, :]) + 0.5 * (
-            v[:, :, None] == v[:, None, :]
-        )  # one decoy: report, real, decoy
+        beats = (v[:, :, None] > v[:, None, :]) + 0.5 * (v[:, :, None] == v[:, None, :])  # report, real, decoy
         given = np.einsum("tb,rbk->trk", scene.conditional, beats)
         known = np.array([given[..., k].max(axis=1) for k in outcomes]).T @ scene.marginal
         honest = given[np.arange(len(scene.truth)), scene.truth] @ scene.marginal

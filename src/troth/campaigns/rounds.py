@@ -76,10 +76,10 @@ def pay_rounds(
     check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
-    used = {*payable, *(_next(campaign, days, day) for day in payable)}
+    used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
     refuse_lonely([report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
-        following = by_day.get(_next(campaign, days, day)) if campaign.waits else None
+        following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
         seed = _seed(campaign, secret, len(ledger.of("round")) + 1)
         stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, seed, stamp)
@@ -135,7 +135,7 @@ def write_round(
     payments = settle(campaign, reports, following, seed)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
-    next_day = following[0].day if following else None
+    next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
     ledger.append({"entry": "round", **place, "budget": campaign.text(budget), "seed": seed, "next": next_day, **stamp})
     for payment in payments:
         ledger.append(payment_entry(campaign, reports[0].day, payment))
@@ -224,19 +224,30 @@ def refuse_lonely(reports: Sequence[Report]) -> None:
         refuse_one_provider(count, "" if day is None else f"day {day}: ")
 
 
-def _next(campaign: Campaign, days: Sequence[Day], day: Day) -> Day:
-    """Return the day that a day is compared with, where the rule waits for one."""
-    later = [other for other in days if day_order(other) > day_order(day)] if campaign.waits else []
-    return later[0] if later else None
+def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:
+    """Return the days that a day is compared with, where the rule waits for some: as many as there are, at most."""
+    later = [other for other in days if day_order(other) > day_order(day)]
+    return later[: campaign.rule.days - 1]
+
+
+def written_days(campaign: Campaign, days: Sequence[Day]) -> Any:
+    """Return the days that a day is compared with as the ledger has them: one, or a list if they can be more."""
+    if campaign.rule.days > 2:
+        return list(days)
+    return days[0] if days else None
 
 
 def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:
-    closed = final or (campaign.days is not None and len(days) == campaign.days)
-    return day == days[-1] and (closed or not campaign.daily)
+    return day == days[-1] and (_is_closed(campaign, days, final) or not campaign.daily)
+
+
+def _is_closed(campaign: Campaign, days: Sequence[Day], final: bool) -> bool:
+    return final or (campaign.days is not None and len(days) == campaign.days)
 
 
 def _payable(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], final: bool) -> list[Day]:
-    ready = [day for day in days if not campaign.waits or day != days[-1] or _is_last(campaign, days, day, final)]
+    closed = _is_closed(campaign, days, final)
+    ready = [day for day in days if closed or len(later_days(campaign, days, day)) == campaign.rule.days - 1]
     return [day for day in ready if day not in paid]
 
 

@@ -69,14 +69,16 @@ class Scene:
 
 
 def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Report] | None) -> Scene:
-    """Arrange reports for the rule: the round's, and the next day's where the rule waits for it."""
+    """Arrange reports for the rule: the round's, and those of the next days where the rule waits for them."""
     today = {report.provider: report for report in reports}
-    tomorrow = {report.provider: report for report in following or ()}
+    later: dict[Any, dict[str, Report]] = {}
+    for report in following or ():
+        later.setdefault(report.day, {})[report.provider] = report
     names = _names(reports, following)
     refuse_one_provider(len(today))
     campaign = campaign.on(reports[0].day)
     model = campaign.models_for(names)
-    days = [today] if following is None else [today, tomorrow]
+    days = [today, *later.values()]
     statistics = np.stack([_statistics(campaign, model, names, day) for day in days])
     rows = np.array([[day[name].rows if name in day else 0 for name in names] for day in days], dtype=np.float64)
     if not campaign.waits:
@@ -95,7 +97,7 @@ def settle(
 ) -> list[Payment]:
     """Return everybody's payment for a round, in the order of names.
 
-    ``following`` are the next day's reports, where the rule waits for them; None on the last day.
+    ``following`` are the reports of the next day, or days, where the rule waits for them; None on the last day.
     """
     try:
         stage = scene(campaign, reports, following)
@@ -103,7 +105,7 @@ def settle(
         empty_shares = stage.rule.evaluate_empty(stage.fresh(seed))
         deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
     except TrothError as error:
-        days = [day_reports[0].day for day_reports in (reports, following) if day_reports]
+        days = list(dict.fromkeys(report.day for report in (*reports, *(following or ()))))
         names = _names(reports, following)
         refusal = DataError(error.in_campaign(names, days))
         guilty = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
 from troth.campaigns.public import check_public
-from troth.campaigns.rounds import SAME, check_kinds, check_limits, check_possible, versions, write_round
+from troth.campaigns.rounds import (
+    SAME,
+    check_kinds,
+    check_limits,
+    check_possible,
+    later_days,
+    versions,
+    write_round,
+    written_days,
+)
 from troth.campaigns.seed import follows
 from troth.campaigns.terms import Campaign
 from troth.core.errors import TrothError
@@ -79,14 +88,15 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     before = campaign.commitment
     rounds = ledger.of("round")
     for done, head in enumerate(rounds, 1):
-        seed, following = head.get("seed"), head.get("next")
+        seed = head.get("seed")
         _check_seed(campaign, seed, before, done, place)
         before = seed if before is not None else None
         _check_plan(campaign, rounds, done, list(by_day), place)
         stamp = {key: head.get(key) for key in ("last", "versions", "time")}
-        tomorrow = by_day[following] if following is not None else None
+        later = later_days(campaign, list(by_day), head["day"])
+        following = [report for day in later for report in by_day[day]] or None
         try:
-            write_round(campaign, fresh, by_day[head["day"]], tomorrow, known, seed, stamp)
+            write_round(campaign, fresh, by_day[head["day"]], following, known, seed, stamp)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
         if watch is not None:
@@ -107,8 +117,10 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
         raise LedgerError(f"{where}: day {day} is paid out of turn, or twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
         raise LedgerError(f"{where}: it says that it is the last")
-    expected = days[number] if campaign.waits and number < len(days) else None
-    if following != expected or (campaign.waits and expected is None and not last):
+    later = later_days(campaign, days, day)
+    expected = written_days(campaign, later)
+    too_early = len(later) < campaign.rule.days - 1 and not rounds[-1]["last"]
+    if following != expected or too_early:
         raise LedgerError(f"{where}: day {day} is compared with day {following} instead of day {expected}")
 
 

@@ -76,6 +76,7 @@ def explain(
     """Explain a payment with its own numbers."""
     from dataclasses import asdict
 
+    from troth.results.explanation import data_in_words
     from troth.results.explanation import explain as explain_payment
     from troth.results.pay import open_ledger
 
@@ -91,6 +92,8 @@ def explain(
         then = "" if day is None else f" on day {day}"
         raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {names}")
     lines = [
-        ("" if on is None else f"day {on}  ") + explain_payment(result.campaign, payment) for on, payment in payments
+        ("" if on is None else f"day {on}  ")
+        + explain_payment(result.campaign, payment, data_in_words(result, on, provider))
+        for on, payment in payments
     ]
     show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, *lines)

@@ -2,7 +2,7 @@
 
 from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded
-from troth.mechanisms.breakdown import Breakdown, Figures, Scale, Step
+from troth.mechanisms.breakdown import Breakdown, Figures, Line, Scale, Step
 from troth.mechanisms.brier import Brier
 from troth.mechanisms.line_up import LineUp
 from troth.mechanisms.log_pmi_rule import LogPmiRule
@@ -31,6 +31,7 @@ __all__ = [
     "Breakdown",
     "Brier",
     "Figures",
+    "Line",
     "LineUp",
     "LogPmiRule",
     "MultiDay",

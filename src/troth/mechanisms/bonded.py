@@ -61,6 +61,7 @@ class Bonded(Rule):
     scale = delegated("rule", "scale")
     more_claims = delegated("rule", "more_claims")
     free_lies = delegated("rule", "free_lies")
+    log_pmi_first = delegated("rule", "log_pmi_first")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
 

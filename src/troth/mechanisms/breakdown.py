@@ -116,10 +116,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class Line:
-    """The members of a line on one scale, from 0 to 1: decoys, some of them if there are many, and the real peers."""
+    """Where the real peers stand in a line: how many decoys there are, and how many fit better and equally well."""
 
-    decoys: tuple[float, ...]
-    real: float
+    decoys: int
+    above: float
+    tied: float
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,8 @@ class Step:
         What comes out, such as "score" and "1.0444", and how, such as "0.7311 + 0.3133".
     meaning
         The step in sentences.
-    scale
-        To be drawn, where a score becomes a share.
+    scale, line
+        To be drawn: where a score becomes a share, or a place in a line does.
     """
 
     title: str
@@ -150,6 +151,7 @@ class Step:
     calculation: str = ""
     meaning: str = ""
     scale: Scale | None = None
+    line: Line | None = None
 
 
 def step_on_scale(figures: Figures) -> Step:

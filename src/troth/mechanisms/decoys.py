@@ -18,7 +18,7 @@ from troth.core.information import leave_one_out, log_pmi, sum_subsets
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 from troth.mechanisms.separate_peers import design_ranks
-from troth.models.numerics.reports import enumerate_reports
+from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,11 +136,12 @@ class Lines:
                     weights = np.stack([np.ones_like(first), first])
                     counts[:, lines] = self._search(lines, local, drawn, weights)
                 else:
+                    each_its_own = len(local) == drawn.shape[1]
                     chunk = max(1, BLOCK // max(1, len(drawn) * self.own.shape[-1]))
                     for begin in range(0, len(lines), chunk):
                         some = slice(begin, begin + chunk)
-                        part = self._compared(lines[some], drawn[:, local[some]], first[:, local[some]], strict)
-                        counts[:, lines[some]] += part
+                        at: Any = some if each_its_own else local[some]
+                        counts[:, lines[some]] += self._compared(lines[some], drawn[:, at], first[:, at], strict)
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -178,6 +179,8 @@ class Lines:
     def _draw(self, rng: Generator, shape: tuple[int, int], design: Array) -> Array:
         """Draw peers with the designs of the rows, ``(decoy, row, statistic)``."""
         theta = self._parts[0].model.draw_parameters(rng, shape)
+        if len(self._parts) == 1 and self._parts[0].kinds is None:
+            return self._parts[0].model.draw_statistics(rng, theta, design)
         total = np.zeros((*shape, self.own.shape[-1]))
         for part in self._parts:
             columns = design[:, part.columns]
@@ -206,8 +209,11 @@ class Lines:
         starts = np.maximum.accumulate(np.where(np.concatenate([edge, differs]), places, 0), axis=0)
         last = np.where(np.concatenate([differs, edge]), places + 1, len(keys))
         ends = np.minimum.accumulate(last[::-1], axis=0)[::-1]
-        own, real = self.own[lines], self.real[lines]
-        return compare_ordered(
+        counts = np.zeros((4, len(lines)))
+        counts[1:3] = totals[:, -1, local]  # an empty report ties with everybody
+        some = np.flatnonzero(self.own[lines].any(axis=-1))
+        local, own, real = local[some], self.own[lines[some]], self.real[lines[some]]
+        counts[:, some] = compare_ordered(
             lambda at: on_grid(log_pmi(model, own, decoys[at, local])),
             on_grid(log_pmi(model, own, real)),
             first_place(keys, local, model.peer_order(real)),
@@ -215,6 +221,7 @@ class Lines:
             lambda at: totals[:, at, local],
             len(keys),
         )
+        return counts
 
     def stand_among_all(self) -> tuple[Array, Array]:
         """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``."""
@@ -277,9 +284,9 @@ class Lines:
                     kind for kind, count in zip(part.kinds, columns.astype(int), strict=True) for _ in range(count)
                 ]
             for each in peers:
-                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
-                if len(total) * len(statistics) > _MOST_OUTCOMES:
+                if len(total) * count_reports(part.model, int(each[0])) > _MOST_OUTCOMES:
                     raise DataError("peers could report too many things to try them all: choose a number of decoys")
+                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
                 total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
                 log_orders = (log_orders[:, None] + orders).ravel()
         empty = self._model.log_evidence(np.zeros(total.shape[-1]))

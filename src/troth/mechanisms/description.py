@@ -88,6 +88,9 @@ class RuleDescription:
     term_labels: ClassVar[Mapping[str, str]] = {}
     """The terms of a breakdown in words."""
 
+    log_pmi_first: bool = True
+    """Whether an explanation starts with log PMI, rather than with the rule's own steps."""
+
     summed_terms: ClassVar[tuple[str, ...]] = ()
     """The terms that add up to the score, if it is a sum."""
 

@@ -10,7 +10,7 @@ for this grid, whatever the errors depend on.
 from __future__ import annotations
 
 from math import comb
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -60,13 +60,11 @@ def compare(model: Model, own: Array, real: Array, decoys: Array, weights: Array
     own, real
         Statistics of reports and of real peers, ``(line, statistic)``.
     decoys
-        Statistics of decoys, ``(decoy, line or 1, statistic)``.
+        Statistics of decoys, ``(decoy, line, statistic)``.
     weights, ahead
         What each decoy counts, and what of it the lot puts before the real peers, ``(decoy, line or 1)``.
     """
-    decoys = np.broadcast_to(decoys, (len(decoys), *own.shape))
-    v = on_grid(line_log_pmi(model, own, np.concatenate([real[None], decoys])))
-    v, v_real = v[1:], v[:1]
+    v, v_real = (on_grid(line_log_pmi(model, own, line)) for line in (decoys, real[None]))
     tied = v == v_real
     parts = [np.where(v > v_real, weights, 0.0), np.where(tied, weights, 0.0), np.where(tied, ahead, 0.0)]
     squares = np.zeros(len(own))
@@ -141,7 +139,7 @@ def compare_ordered(
     return np.stack([better[0], *equal, np.zeros(len(place))])
 
 
-def rank_share(above: Array, tied: Array, decoys: int, rivals: int) -> Array:
+def rank_share(above: Any, tied: Any, decoys: int, rivals: int) -> Array:
     """Average φ(j) = C(K − j, r)/C(K, r) over the places j from ``above`` to ``above + tied``, to the last bit.
 
     The sum over places telescopes: Σ C(K − j, r) = C(K − above + 1, r + 1) − C(K − above − tied, r + 1).

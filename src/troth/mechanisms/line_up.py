@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.settings import whole_problem
-from troth.mechanisms.breakdown import Breakdown
+from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
@@ -180,6 +180,7 @@ class LineUp(Rule):
         "tied": "decoys that fit equally well",
         "strict_score": "spherical score of the line",
     }
+    log_pmi_first = False
     score_formula = r"\text{share} = \binom{K - j}{r} \Big/ \binom{K}{r}"
 
     def __post_init__(self) -> None:
@@ -315,6 +316,47 @@ class LineUp(Rule):
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+
+    def steps(self, figures: Figures, /) -> tuple[Step, ...]:
+        """Tell where the real peers stand in the line, and what that place pays."""
+        line, place = self._line_step(figures), "From the place to a share"
+        if line is None:
+            return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
+        score = figures.terms.get("strict_score", 0.0)
+        rank = figures.share if self.strict in (0, 1) else (figures.share - self.strict * score) / (1 - self.strict)
+        meaning = f"Against {self.rivals} of these picked at random they would win with probability {rank:.0%}"
+        if self.strict:
+            meaning += f"; {self.strict:.0%} of the share is a score of how clearly your data tell the real peers apart"
+        meaning += f": the share is {figures.share:.0%} of your cap."
+        if self.panels > 1:
+            meaning += f" It is the mean over {self.panels} panels of your peers, with a line each."
+        terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
+        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4%}", meaning=meaning)
+
+    def _line_step(self, figures: Figures) -> Step | None:
+        if "above" not in figures.terms:
+            return None
+        above, tied = figures.terms["above"], figures.terms["tied"]
+        if "decoys" not in figures.terms:
+            text = (
+                "Of all that your peers could have reported, by its probability under the model, what they did report "
+                f"fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
+            )
+            return Step("The line", meaning=text, line=Line(100, 100 * above, 100 * tied))
+        decoys = int(figures.terms["decoys"])
+        below = decoys - above - tied
+        if self.panels > 1:
+            text = (
+                f"We drew {decoys:,} imaginary groups for each panel of your peers. On average the real ones fit your "
+                f"data better than {below:,.0f} of them"
+            )
+        else:
+            from_days = self.source == "days" and decoys < self.decoys
+            made = "Your peers' reports of" if from_days else "We drew"
+            what = "later days are imaginary groups of peers" if from_days else "imaginary groups of peers"
+            text = f"{made} {decoys:,} {what}. The real ones fit your data better than {below:,.0f} of them"
+        text += f", and as well as {tied:,.0f}." if round(tied) else "."
+        return Step("The line", meaning=text, line=Line(decoys, above, tied))
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""

@@ -80,6 +80,15 @@ class LinearRegression(ReferenceNoise, Regression):
 
         return self._in_chunks(kernel, own, peers, both)
 
+    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
+        """Log PMI with many peers that have the same features."""
+        unit = self._unit**2
+
+        def evidence(_: Array, quadratic: Array, log_determinant: Array) -> Array:
+            return np.asarray(0.5 * (quadratic / unit - log_determinant))
+
+        return self._in_line(own, line, unit, evidence)
+
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features and number of rows, without their weight."""
         design = super().design(statistics)
@@ -105,7 +114,8 @@ class LinearRegression(ReferenceNoise, Regression):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same features, from their Gram matrix alone."""
-        return self._weight * self._draw_from_design(rng, parameters, self.noise**2, design)
+        drawn = self._draw_from_design(rng, parameters, self.noise**2, design)
+        return drawn if self._weight == 1 else self._weight * drawn
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """−½ ln det(P + ZᵀZ/noise²): the quadratic form's expectation, ½ tr(P⁻¹ZᵀZ)/noise², is linear in the design."""
@@ -192,6 +202,15 @@ class LinearRegressionUnknownNoise(Regression):
         t = np.asarray(statistics, dtype=np.float64)
         _, shape, scale = self._fit(t)
         return self._replace(**self._posterior_prior(t), shape=shape, scale=scale)
+
+    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
+        """Log PMI with many peers that have the same features."""
+
+        def evidence(t: Array, quadratic: Array, log_determinant: Array) -> Array:
+            A, B = self.shape + t[..., 1] / 2, self.scale + np.maximum(t[..., 0] - quadratic, 0.0) / 2
+            return np.asarray(gammaln(A) - A * np.log(B) - 0.5 * log_determinant)
+
+        return self._in_line(own, line, 1.0, evidence)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""

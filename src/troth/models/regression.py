@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from troth.core.blocks import for_each_chunk
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
 from troth.core.sensitivity import Sensitivity, refuted_without_data
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
+_SAFE_PIVOT = 1e-4  # of a matrix with ones on its diagonal
 
 
 class Posterior(NamedTuple):
@@ -225,6 +227,35 @@ class Regression(Family):
         precision = self._prior_precision + self._gram(t)
         return {"mean": np.array(self.mean) + np.linalg.solve(precision, self._product(t)), "precision": precision}
 
+    def _in_line(self, own: Array, line: Array, unit: float, evidence: Callable[[Array, Array, Array], Array]) -> Array:
+        """Log PMI with the members of a line, whose precision Λ = P + G is factored once, and solved for all members.
+
+        ``evidence(t, quadratic, log_determinant)`` is the log evidence, given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
+        """
+        leading, width = line.shape[1:-1], line.shape[-1]
+        one, members = np.broadcast_to(own, line.shape[1:]).reshape(-1, width), line.reshape(len(line), -1, width)
+        out = np.empty(members.shape[:-1])
+        prior = self._prior_precision * unit
+        nothing = evidence(np.zeros(2), np.zeros(()), _log_determinant(prior))
+
+        def work(rows: slice) -> None:
+            a, b = one[rows], members[:, rows]
+            ours, theirs = prior + self._gram(a), prior + self._gram(b[0])
+            h, tail = self._product(b), b[..., -2:]
+            joint, alone, peers = (
+                evidence(t, _quadratic(products, precision), _log_determinant(precision))
+                for t, products, precision in (
+                    (a[:, -2:] + tail, self._product(a) + h, ours + self._gram(b[0])),
+                    (a[None, :, -2:], self._product(a)[None], ours),
+                    (tail, h, theirs),
+                )
+            )
+            empty = (a[:, -1] == 0) | (b[0, :, -1] == 0)
+            out[:, rows] = np.where(empty, 0.0, (joint - peers) - (alone - nothing))
+
+        for_each_chunk(len(one), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + len(line)))), work)
+        return out.reshape(len(line), *leading)
+
     def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
         """Draw θ ~ N(mean + Λ⁻¹h, variance·Λ⁻¹) with Λ = P + G."""
         root = np.linalg.cholesky(self._prior_precision + self._gram(t))
@@ -254,11 +285,9 @@ class Regression(Family):
         matrix = design[..., :-1].reshape(*design.shape[:-1], d, d)
         size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
         size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
-        values, vectors = np.linalg.eigh(matrix / size[..., None] / size[..., None, :])
-        vectors = size[..., None] * vectors
-        positive = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        root, positive = _root_and_rank(matrix / size[..., None] / size[..., None, :])
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
-        noise = np.einsum("...ij,...j->...i", vectors, np.sqrt(np.where(positive, values, 0)) * white)
+        noise = np.einsum("...ij,...j->...i", size[..., None] * root, white)
         shift = theta - np.array(self.mean)
         signal = np.einsum("...ij,...j->...i", gram, np.broadcast_to(shift, (*leading, d)))
         spare = np.maximum(rows - positive.sum(axis=-1), 0)
@@ -279,3 +308,32 @@ class Regression(Family):
             pair = ("a row whose features peers never see", "the same row with another answer")
             return Sensitivity("refuted", f"{count} peer rows cannot see all {d} coefficients", 0.0, pair)
         return Sensitivity("undecided", "peers' answers may not separate noise from coefficients")
+
+
+def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
+    try:
+        root: Any = np.linalg.cholesky(matrix)
+        safe: Any = np.diagonal(root, axis1=-2, axis2=-1).min(axis=-1) > _SAFE_PIVOT
+    except np.linalg.LinAlgError:
+        if matrix.ndim > 2:
+            roots, ranks = zip(*(_root_and_rank(each) for each in matrix), strict=True)
+            return np.stack(roots), np.stack(ranks)
+        root, safe = np.zeros_like(matrix), np.array(False)
+    positive = np.ones(matrix.shape[:-1], dtype=bool)
+    if not safe.all():
+        values, vectors = np.linalg.eigh(matrix[~safe])
+        positive[~safe] = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        root[~safe] = vectors * np.sqrt(np.where(positive[~safe], values, 0.0))[..., None, :]
+    return np.asarray(root, dtype=np.float64), positive
+
+
+def _quadratic(h: Array, precision: Array) -> Array:
+    """Return hᵀΛ⁻¹h of ``(member, row, d)``, where all members of a row share its Λ."""
+    products = np.ascontiguousarray(np.moveaxis(h, 0, -1))
+    return np.asarray(np.einsum("rdm,rdm->mr", products, np.linalg.solve(precision, products)), dtype=np.float64)
+
+
+def _log_determinant(precision: Array) -> Array:
+    root = np.linalg.cholesky(precision)
+    return np.asarray(2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1))

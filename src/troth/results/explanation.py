@@ -6,9 +6,15 @@ import unicodedata
 from math import exp, isinf
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from troth.core.reductions.reduction import SaysSummary
+
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
+    from troth.data import Day
+    from troth.results.result import Result
 
 
 def printable(text: str) -> str:
@@ -22,14 +28,25 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
 
 
-def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
-    """Return the steps from data to money: what it is, its value, and what it means."""
+def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[str, str, str]]:
+    """Return the steps from data to money: what it is, its value, and what it means.
+
+    ``data`` says in words what the provider and its peers reported, see `data_in_words`.
+    """
     p, rule = payment, campaign.rule
     rows: list[tuple[str, str, str]] = []
+    log_pmi = []
     if p.log_pmi is not None:
-        rows.append(("log PMI with peers", f"{p.log_pmi:+.4f} nats", odds_in_words(p.log_pmi)))
+        log_pmi = [("log PMI with peers", f"{p.log_pmi:+.4f} nats", odds_in_words(p.log_pmi))]
+    if data:
+        rows.append(("data", data, ""))
+    if rule.log_pmi_first:
+        rows += log_pmi
     share_of = rule.steps(p)
     for step in share_of:
+        if step.line is not None:
+            place = f"{step.line.above:,.0f} of {step.line.decoys:,}"
+            rows.append(("decoys that fit better", place, step.meaning))
         rows += [(label, f"{value:.4f}", "") for label, value in step.terms]
         if step.scale is not None:
             scale = f"on the scale from {step.scale.low:.4f} to {step.scale.high:.4f}, fixed before anybody reported"
@@ -43,6 +60,8 @@ def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
     always = ", whatever peers report" if rule.constant_empty_share else ""
     rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{always}"))
+    if not rule.log_pmi_first:
+        rows += log_pmi
     if campaign.public:
         known = campaign.public.get(None)
         size = "of the day" if known is None else f"{known.rows:,} rows"
@@ -52,10 +71,28 @@ def steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
     return rows
 
 
-def explain(campaign: Campaign, payment: Payment) -> str:
+def data_in_words(result: Result, day: Day, provider: str) -> str:
+    """Say what a provider's data and its peers' are on average, as in "Your rate is 57%; your peers' is 41%".
+
+    Nothing is said where that takes more than a few numbers, or where one peer's data would be given away.
+    """
+    campaign, reports = result.campaign, [report for report in result.reports if report.day == day]
+    own = [report for report in reports if report.provider == provider]
+    peers = [report for report in reports if campaign.group_of(report.provider) != campaign.group_of(provider)]
+    reduction = getattr(campaign.model, "reduction", None)
+    if not own or len(peers) < 2 or not isinstance(reduction, SaysSummary):
+        return ""
+    (what, ours), (_, theirs) = (
+        reduction.in_words(np.sum([report.summary for report in some], axis=0), campaign.categories)
+        for some in (own, peers)
+    )
+    return f"Your {what} is {ours}; your peers' is {theirs}." if ours and theirs else ""
+
+
+def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     """Explain a payment in lines of text."""
     lines = [f"{printable(payment.provider)}: {payment.rows:,} rows, paid {campaign.show(payment.payment)}"]
-    rows = steps(campaign, payment)
+    rows = steps(campaign, payment, data)
     widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
     for what, value, meaning in rows:
         lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())

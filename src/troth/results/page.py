@@ -9,9 +9,9 @@ import numpy as np
 from markupsafe import Markup
 
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
-from troth.results.explanation import steps
+from troth.results.explanation import data_in_words, steps
 from troth.results.findings import find
-from troth.results.pictures import draw_payments
+from troth.results.pictures import draw_line, draw_payments
 from troth.results.pictures.svg import style_sheet
 from troth.results.templating import make_environment
 
@@ -90,7 +90,10 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
     for name, payments in by_provider.items():
         reasons = []
         if size < _MOST_WITH_REASONS:
-            reasons = [(day, steps(result.campaign, payment)) for day, payment in payments[-_MOST_DAYS_EXPLAINED:]]
+            for day, payment in payments[-_MOST_DAYS_EXPLAINED:]:
+                told = steps(result.campaign, payment, data_in_words(result, day, name))
+                lines = [step.line for step in result.campaign.rule.steps(payment) if step.line is not None]
+                reasons.append((day, told, [draw_line(line) for line in lines]))
         log_pmi = [payment.log_pmi for _, payment in payments if payment.log_pmi is not None]
         row = template.render(
             name=name,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.rounds import later_days
 from troth.campaigns.settle import scene
 from troth.core.contract import Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
@@ -51,9 +52,9 @@ def replay_lies(result: Result) -> list[Replay]:
 def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None]:
     """Return the last round that was scored, as the rule saw it, with the campaign on that day."""
     campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
-    scored = [head for head in heads if not campaign.waits or head["next"] is not None] or heads
+    scored = [head for head in heads if not campaign.waits or head["next"] not in (None, [])] or heads
     head = scored[-1]
-    following = by_day.get(head["next"]) if head["next"] is not None else None
+    following = [report for day in later_days(campaign, list(by_day), head["day"]) for report in by_day[day]] or None
     return campaign.on(head["day"]), scene(campaign, by_day[head["day"]], following), head["seed"]
 
 

@@ -101,9 +101,11 @@ class Result:
 
     def explain(self, provider: str, day: Day = None) -> str:
         """Explain a payment with its own numbers."""
-        from troth.results.explanation import explain
+        from troth.results.explanation import data_in_words, explain
 
-        return explain(self.campaign, self.payment(provider, day))
+        payment = self.payment(provider, day)
+        on = next(paid.day for paid in self.rounds if payment in paid.payments)
+        return explain(self.campaign, payment, data_in_words(self, on, provider))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""

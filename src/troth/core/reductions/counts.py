@@ -52,6 +52,16 @@ class Counts:
         """Count the rows: the sum of the counts."""
         return np.asarray(np.sum(summary, axis=-1), dtype=np.float64)
 
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+        """Return the rate of ones, or the most frequent label and its rate."""
+        total = float(np.sum(summary))
+        if total == 0:
+            return "", ""
+        if self.size == 2:
+            return ("rate" if labels is None else f"rate of {labels[1]}"), f"{summary[1] / total:.0%}"
+        code = int(np.argmax(summary))
+        return "most frequent label", f"{code if labels is None else labels[code]} ({summary[code] / total:.0%})"
+
     def magnitudes(self, summary: Array, /) -> Array:
         """Return nothing: no value can spoil a count."""
         return summary[..., :0]

@@ -80,6 +80,13 @@ class Moments:
         """Return n."""
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+        """Return the mean of a single column."""
+        del labels
+        if self.columns > 1 or not self.linear or summary[0] == 0:
+            return "", ""
+        return "mean", f"{self.centre[0] + summary[1] / summary[0]:.4g}"
+
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""
         return summary[..., self._before_squares :: self.columns + 1] if self.squares else summary[..., 1:]

@@ -69,3 +69,11 @@ class Reduction(Protocol):
 
     def unpack(self, packed: Array, /) -> Array:
         """Return the summaries that were packed."""
+
+
+@runtime_checkable
+class SaysSummary(Protocol):
+    """A reduction that can say in words what a summary is."""
+
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+        """Return what a summary is called and how large it is, such as ("rate", "57%"), or two empty texts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,13 +29,23 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
            [1., 1.],
            [0., 2.]])
     """
-    support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
-    if not (support.integer and np.isfinite(support.high)):
-        raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
-    labels = int(support.high) + 1
+    labels = _labels(model)
     counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
     single = np.stack([model.summary([label]) for label in range(labels)])
     statistics = model.from_summary(counts @ single)
     possible = np.isfinite(model.log_evidence(statistics))
     orders = gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
     return counts[possible], statistics[possible], orders[possible]
+
+
+def count_reports(model: Any, rows: int) -> int:
+    """Return how many datasets of ``rows`` rows there are up to order."""
+    labels = _labels(model)
+    return comb(rows + labels - 1, labels - 1)
+
+
+def _labels(model: Any) -> int:
+    support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
+    if not (support.integer and np.isfinite(support.high)):
+        raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
+    return int(support.high) + 1

@@ -3,7 +3,7 @@
 from troth.results.pictures.beliefs import draw_belief
 from troth.results.pictures.lies import draw_lies
 from troth.results.pictures.payments import Bar, draw_bars, draw_payments, draw_round
-from troth.results.pictures.scales import draw_budget, draw_score
+from troth.results.pictures.scales import draw_budget, draw_line, draw_score
 from troth.results.pictures.svg import Picture
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "draw_belief",
     "draw_budget",
     "draw_lies",
+    "draw_line",
     "draw_payments",
     "draw_round",
     "draw_score",

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from troth.results.formats import number
 from troth.results.pictures.svg import Picture, percent
+
+if TYPE_CHECKING:
+    from troth.mechanisms import Line
+
+_MOST_DOTS = 100
 
 
 def draw_score(score: float, low: float, high: float, empty_share: float) -> Picture:
@@ -19,6 +26,25 @@ def draw_score(score: float, low: float, high: float, empty_share: float) -> Pic
     picture.add("circle", kind="bar", cx=percent(min(0.98, max(0.02, part))), cy=40, r=8)
     picture.add("text", f"lowest: {number(low)}", kind="note", x=0, y=70)
     picture.add("text", f"highest: {number(high)}", kind="note", x="100%", y=70, text_anchor="end")
+    return picture
+
+
+def draw_line(line: Line) -> Picture:
+    """Draw the place of the real peers among decoys, from those that fit the report best, on the left, to the worst.
+
+    A dot stands for one decoy, or for several where there are many.
+    """
+    dots = min(line.decoys, _MOST_DOTS)
+    title = f"The real peers come after {line.above:,.0f} of {line.decoys:,} decoys"
+    each = "" if dots == line.decoys else f", a dot for {line.decoys / dots:,.0f}"
+    picture = Picture(title, height=70, description="Decoys in the order in which they fit the report.")
+    picture.key(("mark", "the real peers"), ("track", f"decoys{each}"), y=14)
+    for dot in range(dots):
+        picture.add("circle", kind="track", cx=percent(0.01 + 0.98 * (dot + 0.5) / dots), cy=38, r=3)
+    x = percent(0.01 + 0.98 * (line.above + line.tied / 2) / line.decoys)
+    picture.add("line", kind="mark", x1=x, x2=x, y1=26, y2=50)
+    picture.add("text", "fit best", kind="note", x=0, y=66)
+    picture.add("text", "fit worst", kind="note", x="100%", y=66, text_anchor="end")
     return picture
 
 

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.mechanisms import Figures
-from troth.results.explanation import odds_in_words
+from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
-from troth.results.pictures import Picture, draw_score
-from troth.service import campaigns, views
+from troth.results.pictures import Picture, draw_line, draw_score
+from troth.service import campaigns, ledgers, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import NotFoundError
@@ -48,6 +48,8 @@ def for_provider(request: Request, campaign: Identifier, number: Number, user: S
 def _explained(request: Request, tx: Connection, user: User, row: Row[Any], payments: Payments) -> Response:
     payment, terms = payments.payments[0], campaigns.terms_of(row)
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
+    result = ledgers.load_result(tx, row.id)
+    paid = None if result is None else next((each for each in result.rounds if each.number == payments.round), None)
     context: dict[str, Any] = {
         "view": views.campaign_view(tx, user, row.id),
         "round": views.round_view(tx, user, row.id, payments.round),
@@ -57,6 +59,8 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "rule": terms.rule,
         "mathml": mathml,
         "drawn": drawn,
+        "drawn_line": draw_line,
+        "data": "" if result is None or paid is None else data_in_words(result, paid.day, payment.provider),
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
         "assumed": ASSUMED,
     }

@@ -20,6 +20,8 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.varying_normal import VaryingNormal
+from troth.models.varying_regression import VaryingLinearRegression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +74,8 @@ for _family in (
     Finite,
     LatentClass,
     ProviderNormal,
+    VaryingNormal,
+    VaryingLinearRegression,
 ):
     register(_family)
 
@@ -113,6 +117,8 @@ __all__ = [
     "NormalUnknownVariance",
     "Poisson",
     "ProviderNormal",
+    "VaryingLinearRegression",
+    "VaryingNormal",
     "from_dict",
     "register",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.models.numerics.random_effects import Effects, draw_coefficients, evidence_of_effects, integrate_effects
-from troth.models.spread import LOG_PRIOR, VaryingProviders
+from troth.models.spread import VaryingProviders
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
@@ -23,8 +23,8 @@ class RandomEffects(VaryingProviders):
 
     A provider's rows have the variance that they show, s² = (3·noise² + its squared residuals)/(3 + their degrees of
     freedom): like features it is independent of θ. So a report is a normal log-likelihood of βᵢ with known precision,
-    and its integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. These and the number
-    of rows are the statistic. Λ integrates over γ in closed form and adds up over the spreads.
+    and its integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. These, the number
+    of rows and that of providers are the statistic. Λ integrates over γ in closed form, and over τ by quadrature.
     """
 
     @property
@@ -33,8 +33,8 @@ class RandomEffects(VaryingProviders):
 
     @property
     def _spreads_of_prior(self) -> Array:
-        """The spreads in units of the prior's standard deviation."""
-        return self._spreads
+        """The nodes of the spread in units of the prior's standard deviation."""
+        return self._grid.nodes
 
     @property
     def _nothing(self) -> Any:
@@ -44,17 +44,15 @@ class RandomEffects(VaryingProviders):
         """Integrate over the effect: the statistic of a report with precision H and product g."""
         effects = integrate_effects(precision, product, self._spreads_of_prior)
         parts = (part.reshape(*rows.shape, -1) for part in effects)
-        return np.concatenate([rows[..., None], *parts], axis=-1)
+        return np.concatenate([rows[..., None], (rows > 0)[..., None], *parts], axis=-1)
 
     def _unpack(self, statistics: Array) -> Effects:
-        d, spreads, leading = self._coefficients, len(LOG_PRIOR), statistics.shape[:-1]
-        constant, product, precision = np.split(statistics[..., 1:], [spreads, spreads * (1 + d)], axis=-1)
-        return Effects(
-            constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d)
-        )
+        d, spreads, leading = self._coefficients, len(self._grid.nodes), statistics.shape[:-1]
+        constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
+        return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
     def _evidence_by_spread(self, statistics: Array, /) -> Array:
-        return LOG_PRIOR + evidence_of_effects(self._unpack(statistics))
+        return evidence_of_effects(self._unpack(statistics))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
@@ -81,9 +79,9 @@ class RandomEffects(VaryingProviders):
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
         t = np.asarray(statistics, dtype=np.float64)
-        place = self._draw_spread_index(rng, t)
+        place = self._draw_node(rng, t)
         effects = self._unpack(t)
         product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
         precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
         chosen = Effects(np.zeros(place.shape), product, precision)
-        return draw_coefficients(rng.standard_normal(product.shape), chosen), self._spreads[place]
+        return draw_coefficients(rng.standard_normal(product.shape), chosen), self._grid.nodes[place]

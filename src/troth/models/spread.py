@@ -1,4 +1,4 @@
-"""How far providers may differ: a grid of spreads, from none at all to more than anybody would believe."""
+"""Providers that differ by an unknown amount: what the families have in common."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Array, Generator
 from troth.models.family import Family
-from troth.models.numerics.log_sum_exp import log_sum_exp
+from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.parameters import Word, parameter
 
 if TYPE_CHECKING:
-    from troth.core.sensitivity import Peers
+    from numpy.typing import NDArray
 
-ALIKE = 0.2
-"""Prior probability that providers do not differ at all."""
+    from troth.core.contract import Array, Generator
 
-_NODES = 40
-_WORDS = {"little": 0.1, "some": 0.3}  # the largest relative spread; "any" is up to the family
+_LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
 
 
 def how_far(most: str) -> Any:
     """Return the metadata of the parameter ``differ``, with what the largest spread is in words."""
-    return parameter(f"how far honest providers may differ; any means {most}", Word("little", "some", "any"), "any")
+    return parameter(f"how far honest providers may differ; any means {most}", Word(*_LARGEST, "any"), "any")
 
 
 @dataclass(frozen=True)
 class VaryingProviders(Family):
     """A family in which each provider has its own parameter around a common one, with an unknown spread.
 
-    The spread τ is 0 with probability 0.2, and otherwise one of forty values, equally likely and equally far apart on a
-    log scale. Everything is integrated over it, so a round learns it from its own reports.
+    θ is the common parameter and the spread. The spread is 0 with probability 0.2; otherwise it lies anywhere between
+    the smallest that a thousand providers with ten thousand rows could show and the largest that ``differ`` allows, each
+    factor being equally likely. Λ integrates over it, so that a round learns it from its own reports. A subclass says what
+    adds over providers, and Λ for given spreads.
     """
 
     independent_rows: ClassVar[bool] = False
@@ -40,18 +39,22 @@ class VaryingProviders(Family):
     largest_spread: ClassVar[float]
 
     @property
-    def _spreads(self) -> Array:
-        """The spreads that are possible, 0 first."""
-        largest = _WORDS.get(getattr(self, "differ"), self.largest_spread)  # noqa: B009 (each family declares it last)
-        return np.concatenate([[0.0], np.geomspace(self.smallest_spread, largest, _NODES)])
+    def _grid(self) -> SpreadGrid:
+        differ: str = getattr(self, "differ")  # noqa: B009 (each family declares it, after its other parameters)
+        return spread_grid(self.smallest_spread, _LARGEST.get(differ, self.largest_spread))
 
     def _evidence_by_spread(self, statistics: Array, /) -> Array:
-        """Log evidence given each spread, ``(..., spread)``, the prior of the spread included."""
+        """Λ given each spread of the grid, ``(..., spread)``."""
         raise NotImplementedError
 
+    def _providers(self, statistics: Array, /) -> Array:
+        """How many providers have any rows."""
+        return np.asarray(statistics[..., 1])
+
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln Σ p(spread) · evidence given the spread."""
-        return log_sum_exp(self._evidence_by_spread(np.asarray(statistics, dtype=np.float64)))
+        """Ln of the integral over the spread of exp Λ given the spread."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return self._grid.integrate(self._evidence_by_spread(t), self._providers(t))
 
     def statistics(self, data: Any, /) -> Array:
         """Numbers that add over providers, of the rows along the last axis."""
@@ -62,14 +65,14 @@ class VaryingProviders(Family):
         return
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
-        return rng.choice(self._spreads, p=np.exp(LOG_PRIOR), size=shape)
+        return self._grid.draw(rng.random(shape), rng.random(shape))
 
-    def _draw_spread_index(self, rng: Generator, statistics: Array) -> Any:
-        """Draw the place of a spread given statistics."""
-        weights = self._evidence_by_spread(statistics)
-        chances = np.exp(weights - log_sum_exp(weights)[..., None])
-        below = np.cumsum(chances, axis=-1) < rng.random((*chances.shape[:-1], 1)) * chances.sum(axis=-1, keepdims=True)
-        return below.sum(axis=-1)
-
-
-LOG_PRIOR: Array = np.log(np.concatenate([[ALIKE], np.full(_NODES, (1 - ALIKE) / _NODES)]))
+    def _draw_node(self, rng: Generator, statistics: Array) -> NDArray[np.intp]:
+        """Draw a spread given statistics, as the place of the nearest node."""
+        grid = self._grid
+        quadrature = grid.quadrature(float(self._providers(statistics).max(initial=0.0)))
+        weights = quadrature.posterior(self._evidence_by_spread(statistics))
+        below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
+        place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
+        nearest = np.searchsorted(np.sqrt(grid.nodes[1:-1] * grid.nodes[2:]), quadrature.spreads[1:]) + 1
+        return np.concatenate([[0], nearest])[place]

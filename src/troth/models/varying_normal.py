@@ -87,7 +87,7 @@ class VaryingNormal(RandomEffects):
 
     @property
     def _spreads_of_prior(self) -> Array:
-        return self._spreads * (self.noise / self.scale)
+        return self._grid.nodes * (self.noise / self.scale)
 
     @property
     def reduction(self) -> Reduction:

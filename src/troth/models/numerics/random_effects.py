@@ -32,20 +32,23 @@ def integrate_effects(precision: Array, product: Array, spreads: Array) -> Effec
     constant = 0.5 * (variance * rotated**2 * shrink - np.log1p(variance * values)).sum(axis=-1)
     if vectors is None:
         return Effects(constant, rotated * shrink, (values * shrink)[..., None])
-    h = np.einsum("...ik,...jk->...ji", vectors, rotated * shrink)
-    return Effects(constant, h, np.einsum("...ik,...jk,...lk->...jil", vectors, values * shrink, vectors))
+    back = np.swapaxes(vectors, -1, -2)
+    scaled = vectors[..., None, :, :] * (values * shrink)[..., None, :]
+    return Effects(constant, (rotated * shrink) @ back, scaled @ back[..., None, :, :])
 
 
 def evidence_of_effects(effects: Effects) -> Array:
     """Ln ∫ N(γ; 0, 1) exp(c + hᵀγ − ½γᵀMγ) dγ = c + ½hᵀ(1 + M)⁻¹h − ½ ln det(1 + M), for each spread."""
-    constant, h, precision = effects
-    if h.shape[-1] == 1:
-        total = 1 + precision[..., 0, 0]
-        return np.asarray(constant + h[..., 0] * (h[..., 0] / (2 * total)) - 0.5 * np.log(total))
-    root = np.linalg.cholesky(np.eye(h.shape[-1]) + precision)
-    whitened = np.linalg.solve(root, h[..., None])[..., 0]
-    log_root = np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(axis=-1)
-    return np.asarray(constant + 0.5 * (whitened**2).sum(axis=-1) - log_root)
+    h = np.array(np.moveaxis(effects.product, -1, 0))
+    matrix = np.array(np.moveaxis(effects.precision, (-2, -1), (0, 1)))
+    evidence = effects.constant
+    for k in range(len(h)):  # elimination, a column at a time for all matrices: LAPACK would take each by itself
+        pivot = 1 + matrix[k, k]
+        factor = matrix[k, k + 1 :] / pivot
+        evidence = evidence + h[k] * (h[k] / (2 * pivot)) - 0.5 * np.log(pivot)
+        h[k + 1 :] -= factor * h[k]
+        matrix[k + 1 :, k + 1 :] -= factor[:, None] * matrix[k, k + 1 :]
+    return np.asarray(evidence)
 
 
 def draw_coefficients(normal: Array, effects: Effects) -> Array:

@@ -20,6 +20,7 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
 from troth.models.varying_regression import VaryingLinearRegression
 
@@ -74,6 +75,8 @@ for _family in (
     Finite,
     LatentClass,
     ProviderNormal,
+    VaryingBernoulli,
+    VaryingCategorical,
     VaryingNormal,
     VaryingLinearRegression,
 ):
@@ -117,6 +120,8 @@ __all__ = [
     "NormalUnknownVariance",
     "Poisson",
     "ProviderNormal",
+    "VaryingBernoulli",
+    "VaryingCategorical",
     "VaryingLinearRegression",
     "VaryingNormal",
     "from_dict",

@@ -79,7 +79,7 @@ class RandomEffects(VaryingProviders):
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
         t = np.asarray(statistics, dtype=np.float64)
-        place = self._draw_node(rng, t)
+        place = self._grid.draw_node(rng, self._evidence_by_spread(t), self._providers(t))
         effects = self._unpack(t)
         product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
         precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]

@@ -12,8 +12,6 @@ from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.parameters import Word, parameter
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from troth.core.contract import Array, Generator
 
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
@@ -66,13 +64,3 @@ class VaryingProviders(Family):
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
         return self._grid.draw(rng.random(shape), rng.random(shape))
-
-    def _draw_node(self, rng: Generator, statistics: Array) -> NDArray[np.intp]:
-        """Draw a spread given statistics, as the place of the nearest node."""
-        grid = self._grid
-        quadrature = grid.quadrature(float(self._providers(statistics).max(initial=0.0)))
-        weights = quadrature.posterior(self._evidence_by_spread(statistics))
-        below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
-        place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
-        nearest = np.searchsorted(np.sqrt(grid.nodes[1:-1] * grid.nodes[2:]), quadrature.spreads[1:]) + 1
-        return np.concatenate([[0], nearest])[place]

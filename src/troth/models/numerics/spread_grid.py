@@ -18,7 +18,9 @@ from troth.core.blocks import for_each_chunk
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
-    from troth.core.contract import Array
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
 
 ALIKE = 0.2
 """Prior probability that providers do not differ at all."""
@@ -52,6 +54,15 @@ class SpreadGrid:
     def draw(self, unit: Array, alike: Array) -> Array:
         """Turn uniform numbers into spreads from the prior."""
         return np.where(alike < ALIKE, 0.0, np.exp((self._low + (self._high - self._low) * unit) / 2))
+
+    def draw_node(self, rng: Generator, evidence: Array, providers: Array) -> NDArray[np.intp]:
+        """Draw a spread given its log evidence at the nodes, as the place of the nearest node."""
+        quadrature = self.quadrature(float(np.max(providers, initial=0.0)))
+        weights = quadrature.posterior(evidence)
+        below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
+        place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
+        nearest = np.searchsorted(np.sqrt(self.nodes[1:-1] * self.nodes[2:]), quadrature.spreads[1:]) + 1
+        return np.concatenate([[0], nearest])[place]
 
     def quadrature(self, providers: float) -> _Quadrature:
         """Return the quadrature that resolves the spread of that many providers."""

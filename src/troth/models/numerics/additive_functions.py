@@ -7,6 +7,7 @@ coefficients determine them to the last digits wherever they are wanted, and coe
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from troth.core.contract import Array
+
+
+_POWERS = 10
 
 
 class LogScale:
@@ -32,33 +36,50 @@ class LogScale:
         """Coefficients of a function of the nodes, which come on the last axis."""
         return np.asarray(np.einsum("...n,kn->...k", function(self._nodes), self._to_series))
 
+    def tables(self, series: Array) -> Array:
+        """Polynomials in each cell of the scale, ``(function, cell, power)``, from series ``(function, term)``."""
+        return np.asarray(np.einsum("fk,kp->fp", series, self._to_tables)).reshape(len(series), -1, _POWERS)
+
+    @cached_property
+    def _to_tables(self) -> Array:
+        cells = self.cells
+        local = np.cos(np.pi * (np.arange(_POWERS) + 0.5) / _POWERS)
+        middles = (2 * np.arange(cells) + 1) / cells - 1
+        angles = np.arccos(np.clip(middles[:, None] + local / cells, -1, 1))
+        values = np.cos(np.arange(self.terms)[:, None, None] * angles)
+        to_powers = np.linalg.inv(np.vander(local, _POWERS, increasing=True))
+        return np.asarray((values @ to_powers.T).reshape(self.terms, -1))
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are: each is short enough for a polynomial of degree 9."""
+        return int(np.ceil(2 * self.half / 0.3))
+
     def place(self, a: Array) -> Array:
-        """Where a lies on the scale, from −1 to 1; beyond the highest it is taken to be the highest."""
-        return np.minimum(np.log1p(a / self.origin) / self.half - 1, 1.0)
+        """Where a lies on the scale, in cells; beyond the highest it is taken to be the highest."""
+        return np.minimum(np.log1p(a / self.origin) * (self.cells / (2 * self.half)), self.cells - 1e-9)
 
 
-def evaluate(series: Array, at: Array) -> Array:
-    """Sum series ``(term, ...)`` at places whose leading axes are theirs, by Clenshaw's recurrence."""
-    coefficients = series.reshape(*series.shape, *(1,) * (at.ndim - series.ndim + 1))
-    twice = 2 * at
-    later, latest, spare = np.zeros_like(at), np.zeros_like(at), np.empty_like(at)
-    for coefficient in coefficients[:0:-1]:
-        np.multiply(twice, later, out=spare)
-        spare -= latest
-        spare += coefficient
-        later, latest, spare = spare, later, latest
-    return np.asarray(at * later - latest + coefficients[0])
+def evaluate(tables: Array, which: Array, at: Array) -> Array:
+    """Evaluate functions ``which`` at places in cells."""
+    coefficients, x = _local(tables, which, at)
+    value = coefficients[..., -1]
+    for power in range(_POWERS - 2, -1, -1):
+        value = value * x + coefficients[..., power]
+    return np.asarray(value)
 
 
-def evaluate_slopes(series: Array, at: Array) -> tuple[Array, Array]:
-    """First and second derivative of series with respect to the place, by the derivatives of the recurrence."""
-    coefficients = series.reshape(*series.shape, *(1,) * (at.ndim - series.ndim + 1))
-    twice = 2 * at
-    later, latest = np.zeros((3, *at.shape)), np.zeros((3, *at.shape))
-    for coefficient in coefficients[:0:-1]:
-        latest = twice * later - latest
-        latest[0] += coefficient
-        latest[1] += 2 * later[0]
-        latest[2] += 4 * later[1]
-        later, latest = latest, later
-    return later[0] + at * later[1] - latest[1], 2 * later[1] + at * later[2] - latest[2]
+def evaluate_slopes(tables: Array, which: Array, at: Array) -> tuple[Array, Array]:
+    """First and second derivative with respect to the place, in cells."""
+    coefficients, x = _local(tables, which, at)
+    value, slope, bend = coefficients[..., -1], np.zeros_like(x), np.zeros_like(x)
+    for power in range(_POWERS - 2, -1, -1):
+        bend = bend * x + 2 * slope
+        slope = slope * x + value
+        value = value * x + coefficients[..., power]
+    return 2 * slope, 4 * bend
+
+
+def _local(tables: Array, which: Array, at: Array) -> tuple[Array, Array]:
+    cell = at.astype(np.intp)
+    return tables.reshape(-1, _POWERS)[which * tables.shape[1] + cell], 2 * (at - cell) - 1

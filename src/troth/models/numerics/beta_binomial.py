@@ -63,15 +63,17 @@ def summarise_report(ones: Array, zeros: Array, spreads: Array) -> Array:
 
 def evidence_by_spread(statistics: Array, alpha: float, beta: float, spreads: Array) -> Array:
     """Ln ∫ Beta(m; α, β) exp(log-likelihood) dm for each spread, 0 first, where it is ln B(α + ones, β + zeros)."""
-    flat = statistics.reshape(-1, statistics.shape[-1])
-    evidence = np.empty((len(flat), len(spreads)))
-    evidence[:, 0] = betaln(alpha + flat[:, 0], beta + flat[:, 1]) - betaln(alpha, beta)
+    flat = np.ascontiguousarray(statistics.reshape(-1, statistics.shape[-1])) + 0.0
+    _, first, which = np.unique(flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))), True, True)
+    distinct = flat[first]
+    evidence = np.empty((len(distinct), len(spreads)))
+    evidence[:, 0] = betaln(alpha + distinct[:, 0], beta + distinct[:, 1]) - betaln(alpha, beta)
 
     def work(chunk: slice) -> None:
-        evidence[chunk, 1:] = _integrate_mean(flat[chunk], alpha, beta, spreads[1:] ** -2.0)
+        evidence[chunk, 1:] = _integrate_mean(distinct[chunk], alpha, beta, spreads[1:] ** -2.0)
 
-    for_each_chunk(len(flat), _CHUNK, work)
-    return evidence.reshape(*statistics.shape[:-1], -1)
+    for_each_chunk(len(distinct), _CHUNK, work)
+    return evidence[which.ravel()].reshape(*statistics.shape[:-1], -1)
 
 
 def draw_mean(rng: Generator, t: Array, alpha: float, beta: float, spread: Array, spreads: Array) -> Array:
@@ -89,33 +91,33 @@ def draw_mean(rng: Generator, t: Array, alpha: float, beta: float, spread: Array
 
 
 class _Mean:
-    """The log-likelihood as a function of logit m, for pairs of a statistic and a spread."""
+    """The log-likelihood as a function of logit m, for pairs of a report and a strength s."""
 
     def __init__(self, t: Array, alpha: float, beta: float, strength: Array) -> None:
         self._scale = _scale(float(strength.max()))
-        ones, zeros = np.split(t[:, _COUNTS : _COUNTS + 2 * _TERMS], 2, axis=1)
-        self._ones, self._zeros = np.ascontiguousarray(ones.T), np.ascontiguousarray(zeros.T)
+        series = np.split(t[:, _COUNTS : _COUNTS + 2 * _TERMS], 2, axis=1)
+        self._ones, self._zeros = (self._scale.tables(part) for part in series)
         self._a, self._b = alpha + t[:, 3], beta + t[:, 4]
 
-    def slopes(self, x: Array, s: Array, report: Any) -> tuple[Array, Array]:
+    def slopes(self, x: Array, s: Array, report: Array) -> tuple[Array, Array]:
         """First and second derivative; d ln(1 + a)/dm = s/(1 + a), and the place is proportional to ln(1 + a)."""
-        m, w = expit(x), expit(-x)
-        v, a, b = m * w, self._a[report], self._b[report]
+        m, w, a, b = expit(x), expit(-x), self._a[report], self._b[report]
+        v, unit = m * w, self._scale.cells / (2 * self._scale.half)
         first, second = a * w - b * m, -(a + b) * v
-        for series, rate, sign in ((self._ones, m, 1.0), (self._zeros, w, -1.0)):
-            slope, bend = evaluate_slopes(series[:, report], self._scale.place(rate * s))
-            slope, bend = slope / self._scale.half, bend / self._scale.half**2
-            chain = s / (1 + rate * s)
-            of_rate, of_rate_twice = sign * slope * chain, (bend - slope) * chain**2
+        for tables, rate, sign in ((self._ones, m, 1.0), (self._zeros, w, -1.0)):
+            slope, bend = evaluate_slopes(tables, report, self._scale.place(rate * s))
+            chain = unit * s / (1 + rate * s)
+            of_rate, of_rate_twice = sign * slope * chain, (bend - slope / unit) * chain**2
             first, second = first + v * of_rate, second + v * v * of_rate_twice + v * (w - m) * of_rate
         return first, second
 
-    def values(self, x: Array, s: Array, report: Any) -> Array:
+    def values(self, x: Array, s: Array, report: Array) -> Array:
         """The log-likelihood plus the log prior in logit m, but for terms without m."""
-        a, b = (each[report].reshape(*report.shape, *(1,) * (x.ndim - report.ndim)) for each in (self._a, self._b))
-        value = a * log_expit(x) + b * log_expit(-x)
-        value += evaluate(self._ones[:, report], self._scale.place(expit(x) * s))
-        return np.asarray(value + evaluate(self._zeros[:, report], self._scale.place(expit(-x) * s)))
+        report = report.reshape(*report.shape, *(1,) * (x.ndim - report.ndim))
+        log_m = log_expit(x)
+        value = (self._a + self._b)[report] * log_m - self._b[report] * x
+        value += evaluate(self._ones, report, self._scale.place(np.exp(log_m) * s))
+        return np.asarray(value + evaluate(self._zeros, report, self._scale.place(np.exp(log_m - x) * s)))
 
 
 def _integrate_mean(t: Array, alpha: float, beta: float, strength: Array) -> Array:

@@ -22,6 +22,7 @@ from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
 from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
+from troth.models.varying_poisson import VaryingPoisson
 from troth.models.varying_regression import VaryingLinearRegression
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ for _family in (
     ProviderNormal,
     VaryingBernoulli,
     VaryingCategorical,
+    VaryingPoisson,
     VaryingNormal,
     VaryingLinearRegression,
 ):
@@ -124,6 +126,7 @@ __all__ = [
     "VaryingCategorical",
     "VaryingLinearRegression",
     "VaryingNormal",
+    "VaryingPoisson",
     "from_dict",
     "register",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.special import betaln, gammaln, xlogy
+from scipy.special import gammaln, xlogy
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.core.errors import ParameterError
@@ -17,7 +17,7 @@ from troth.models.categorical import Categorical, count_codes, draw_codes
 from troth.models.example import Example
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.beta_binomial import draw_mean, evidence_by_spread, report_width, summarise_report
+from troth.models.numerics.beta_binomial import draw_rate, evidence_by_spread, report_width, summarise_report
 from troth.models.numerics.dispersed import draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
@@ -133,7 +133,7 @@ class VaryingLabels(VaryingProviders):
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
             flat = t.reshape(-1, t.shape[-1])
             place = self._grid.draw_node(rng, evidence_by_spread(flat, yes, no, nodes), flat[:, 2])
-            rates.append(draw_mean(rng, flat, yes, no, nodes[place], nodes).reshape(leading))
+            rates.append(draw_rate(rng, flat, yes, no, nodes[place], nodes).reshape(leading))
             spreads.append(nodes[place].reshape(leading))
         return np.stack(rates, axis=-1), np.stack(spreads, axis=-1)
 

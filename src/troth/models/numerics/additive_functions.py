@@ -56,30 +56,46 @@ class LogScale:
         return int(np.ceil(2 * self.half / 0.3))
 
     def place(self, a: Array) -> Array:
-        """Where a lies on the scale, in cells; beyond the highest it is taken to be the highest."""
-        return np.minimum(np.log1p(a / self.origin) * (self.cells / (2 * self.half)), self.cells - 1e-9)
+        """Where a lies on the scale, in cells."""
+        return np.asarray(np.log1p(a / self.origin) * self.unit)
+
+    @cached_property
+    def unit(self) -> float:
+        """Cells for each unit of ln(origin + a)."""
+        return float(self.cells / (2 * self.half))
 
 
 def evaluate(tables: Array, which: Array, at: Array) -> Array:
-    """Evaluate functions ``which`` at places in cells."""
-    coefficients, x = _local(tables, which, at)
+    """Evaluate functions ``which`` at places in cells; beyond the last they go on as straight lines."""
+    coefficients, x, beyond = _local(tables, which, at)
     value = coefficients[..., -1]
     for power in range(_POWERS - 2, -1, -1):
         value = value * x + coefficients[..., power]
+    if beyond.any():
+        value = value + beyond * (coefficients @ (2.0 * np.arange(_POWERS)))
     return np.asarray(value)
 
 
 def evaluate_slopes(tables: Array, which: Array, at: Array) -> tuple[Array, Array]:
     """First and second derivative with respect to the place, in cells."""
-    coefficients, x = _local(tables, which, at)
+    coefficients, x, beyond = _local(tables, which, at)
     value, slope, bend = coefficients[..., -1], np.zeros_like(x), np.zeros_like(x)
     for power in range(_POWERS - 2, -1, -1):
         bend = bend * x + 2 * slope
         slope = slope * x + value
         value = value * x + coefficients[..., power]
-    return 2 * slope, 4 * bend
+    return 2 * slope, np.where(beyond > 0, 0.0, 4 * bend)
 
 
-def _local(tables: Array, which: Array, at: Array) -> tuple[Array, Array]:
-    cell = at.astype(np.intp)
-    return tables.reshape(-1, _POWERS)[which * tables.shape[1] + cell], 2 * (at - cell) - 1
+def _local(tables: Array, which: Array, at: Array) -> tuple[Array, Array, Array]:
+    """Coefficients of the cells, the place in them from −1 to 1, and how far beyond the last cell."""
+    cells = tables.shape[1]
+    inside = np.minimum(at, float(cells))
+    cell = np.minimum(inside.astype(np.intp), cells - 1)
+    return tables.reshape(-1, _POWERS)[which * cells + cell], 2 * (inside - cell) - 1, at - inside
+
+
+def by_count(counts: Array, function: Callable[[Array], Array]) -> Array:
+    """Evaluate a function of counts ``(n, 1)`` once for each different count."""
+    distinct, which = np.unique(counts, return_inverse=True)
+    return np.asarray(function(distinct[:, None])[which.reshape(counts.shape)])

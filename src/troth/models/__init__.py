@@ -20,6 +20,10 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
+from troth.models.varying_normal import VaryingNormal
+from troth.models.varying_poisson import VaryingPoisson
+from troth.models.varying_regression import VaryingLinearRegression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,6 +76,11 @@ for _family in (
     Finite,
     LatentClass,
     ProviderNormal,
+    VaryingBernoulli,
+    VaryingCategorical,
+    VaryingPoisson,
+    VaryingNormal,
+    VaryingLinearRegression,
 ):
     register(_family)
 
@@ -113,6 +122,11 @@ __all__ = [
     "NormalUnknownVariance",
     "Poisson",
     "ProviderNormal",
+    "VaryingBernoulli",
+    "VaryingCategorical",
+    "VaryingLinearRegression",
+    "VaryingNormal",
+    "VaryingPoisson",
     "from_dict",
     "register",
 ]

@@ -259,7 +259,7 @@ class NormalUnknownVariance(Family):
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
-        return moments(_count_sum_and_square, self.support.check(data), self.mean)
+        return moments(count_sum_and_square, self.support.check(data), self.mean)
 
     @property
     def reduction(self) -> Reduction:
@@ -375,7 +375,8 @@ def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, .
     return np.asarray(scale / np.maximum(rng.standard_gamma(shape, size=size), scale / LARGEST_DRAW))
 
 
-def _count_sum_and_square(data: Array, mean: float) -> Array:
+def count_sum_and_square(data: Array, mean: float) -> Array:
+    """(n, Σ(x − mean), Σ(x − mean)²) along the last axis."""
     x = data - mean
     return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
 

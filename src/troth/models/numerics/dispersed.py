@@ -119,7 +119,7 @@ def draw_effect(outcome: str, rng: Generator, means: Array, dispersion: float) -
     """Draw what a provider's rows have in common on a day: probabilities, a rate or a mean for each given mean."""
     if outcome in LABELS:
         p = as_probabilities(outcome, means)
-        return p if dispersion == 0 else _draw_dirichlet(rng, pseudo_counts(p, np.asarray(dispersion)))
+        return p if dispersion == 0 else draw_dirichlet(rng, pseudo_counts(p, np.asarray(dispersion)))
     if outcome == "count":
         if dispersion == 0:
             return means
@@ -146,7 +146,7 @@ def draw_sums(outcome: str, rng: Generator, effect: Array, rows: Array, spread: 
     return np.stack([rows, rows * (effect - centre) + noise], axis=-1)
 
 
-def _draw_dirichlet(rng: Generator, a: Array) -> Array:
+def draw_dirichlet(rng: Generator, a: Array) -> Array:
     """Draw probabilities by ln G(a) = ln G(a + 1) + ln(U)/a, which does not underflow however small a is."""
     log = np.log(rng.standard_gamma(a + 1)) + np.log1p(-rng.random(a.shape)) / a
     weights = np.exp(log - log.max(axis=-1, keepdims=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.information import second_difference
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.models.numerics.reports import enumerate_reports
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_REPORTS = 360_000
 _MOST_PAIRED_REPORTS = 600
 _FREE = 1e-12
+_SAME_LOG_PMI = 1e-6
 
 
 def dirichlet_sensitivity(model: Any, prior: Array, rows: int, peers: Peers) -> Sensitivity:
@@ -64,6 +66,31 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
         return Sensitivity("refuted", "peers' data are equally likely under both reports", 0.0, _pair(counts, one, two))
     margin = float(seen.min(initial=1.0))
     return Sensitivity("proved", "no two admissible reports predict the same of the peers", margin)
+
+
+def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
+    """Compare the log PMI of all admissible reports with all that three rows of the largest peer could say.
+
+    What a peer's first rows are predicted to be follows from what all of them are, so reports that these distinguish are
+    distinguished.
+    """
+    if refutation := refuted_without_data(peers):
+        return refutation
+    labels = model.reduction.width
+    if comb(rows + labels, labels) > _MOST_PAIRED_REPORTS:
+        return Sensitivity("undecided", "reports are too many to compare what they predict of the peers")
+    counts, statistics, _ = enumerate_reports(model, range(rows + 1))
+    _, outcomes, _ = enumerate_reports(model, [min(3, max(n for _, n in peers))])
+    told = second_difference(model, statistics[:, None], outcomes)
+    gaps = np.abs(told[:, None] - told).max(axis=-1) + np.eye(len(told))
+    one, two = (int(i) for i in np.unravel_index(np.argmin(gaps), gaps.shape))
+    least = float(gaps[one, two])
+    if least > _SAME_LOG_PMI:
+        return Sensitivity("proved", "no two admissible reports predict the same of the peers", least)
+    if max(n for _, n in peers) <= 3 and sum(n > 0 for _, n in peers) == 1:
+        reason = "peers' data are equally likely under both reports"
+        return Sensitivity("refuted", reason, 0.0, _pair(counts, one, two))
+    return Sensitivity("undecided", "three rows of a peer do not distinguish all reports", least)
 
 
 def _pair(reports: Array, one: int, two: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

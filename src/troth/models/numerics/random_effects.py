@@ -1,0 +1,58 @@
+"""Coefficients that differ from provider to provider: γᵢ ~ N(γ, τ²), known precision, in units of the prior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+
+
+class Effects(NamedTuple):
+    """A log-likelihood c + hᵀγ − ½γᵀMγ for each spread, of shapes ``(..., spread)``, with d and d × d more axes."""
+
+    constant: Array
+    product: Array
+    precision: Array
+
+
+def integrate_effects(precision: Array, product: Array, spreads: Array) -> Effects:
+    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²), for each τ.
+
+    With H = V diag(λ) Vᵀ and u = Vᵀg it is c + hᵀγ − ½γᵀMγ with c = ½Σ(τ²u²/(1 + τ²λ) − log1p(τ²λ)),
+    h = V u/(1 + τ²λ) and M = V diag(λ/(1 + τ²λ)) Vᵀ. That is M = H − H(H + τ⁻²)⁻¹H, without its cancellation.
+    """
+    values, vectors = np.linalg.eigh(precision) if precision.shape[-1] > 1 else (precision[..., 0], None)
+    values = np.maximum(values, 0.0)[..., None, :]
+    rotated = (product if vectors is None else np.einsum("...ik,...i->...k", vectors, product))[..., None, :]
+    variance = (spreads**2)[:, None]
+    shrink = 1 / (1 + variance * values)
+    constant = 0.5 * (variance * rotated**2 * shrink - np.log1p(variance * values)).sum(axis=-1)
+    if vectors is None:
+        return Effects(constant, rotated * shrink, (values * shrink)[..., None])
+    back = np.swapaxes(vectors, -1, -2)
+    scaled = vectors[..., None, :, :] * (values * shrink)[..., None, :]
+    return Effects(constant, (rotated * shrink) @ back, scaled @ back[..., None, :, :])
+
+
+def evidence_of_effects(effects: Effects) -> Array:
+    """Ln ∫ N(γ; 0, 1) exp(c + hᵀγ − ½γᵀMγ) dγ = c + ½hᵀ(1 + M)⁻¹h − ½ ln det(1 + M), for each spread."""
+    h = np.array(np.moveaxis(effects.product, -1, 0))
+    matrix = np.array(np.moveaxis(effects.precision, (-2, -1), (0, 1)))
+    evidence = effects.constant
+    for k in range(len(h)):  # elimination, a column at a time for all matrices: LAPACK would take each by itself
+        pivot = 1 + matrix[k, k]
+        factor = matrix[k, k + 1 :] / pivot
+        evidence = evidence + h[k] * (h[k] / (2 * pivot)) - 0.5 * np.log(pivot)
+        h[k + 1 :] -= factor * h[k]
+        matrix[k + 1 :, k + 1 :] -= factor[:, None] * matrix[k, k + 1 :]
+    return np.asarray(evidence)
+
+
+def draw_coefficients(normal: Array, effects: Effects) -> Array:
+    """Turn standard normal numbers into γ ~ N((1 + M)⁻¹h, (1 + M)⁻¹), one spread for each."""
+    root = np.linalg.cholesky(np.eye(normal.shape[-1]) + effects.precision)
+    whitened = np.linalg.solve(root, effects.product[..., None]) + normal[..., None]
+    return np.asarray(np.linalg.solve(np.swapaxes(root, -1, -2), whitened)[..., 0])

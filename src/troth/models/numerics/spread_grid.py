@@ -1,0 +1,126 @@
+"""The integral over an unknown spread: a log-uniform prior between two ends, beside no spread at all.
+
+The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
+Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its exponential
+is then taken by Gauss and Legendre. N providers leave ln spread² open by √(2/N) or more, which is the distance of the
+places at which the integral is taken.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from math import ceil, comb, log
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.core.blocks import for_each_chunk
+from troth.models.numerics.log_sum_exp import log_sum_exp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+
+ALIKE = 0.2
+"""Prior probability that providers do not differ at all."""
+
+_SPACING = 0.4
+_STENCIL = 16
+_COARSEST = 0.32  # between places of the quadrature, for up to 16 providers; half of it for four times as many
+_CHUNK = 1 << 15
+
+
+class SpreadGrid:
+    """Spreads at which a log evidence is evaluated, and how its integral follows from the values.
+
+    Attributes
+    ----------
+    nodes
+        0, and spreads from below the smallest to above the largest that is possible.
+    """
+
+    def __init__(self, smallest: float, largest: float) -> None:
+        self._low, self._high = 2 * log(smallest), 2 * log(largest)
+        margin = _STENCIL // 2 * _SPACING
+        self._nodes = np.arange(self._low - margin, self._high + margin + _SPACING, _SPACING)
+        self._quadratures: dict[int, _Quadrature] = {}
+
+    @cached_property
+    def nodes(self) -> Array:
+        """The spreads, 0 first."""
+        return np.concatenate([[0.0], np.exp(self._nodes / 2)])
+
+    def draw(self, unit: Array, alike: Array) -> Array:
+        """Turn uniform numbers into spreads from the prior."""
+        return np.where(alike < ALIKE, 0.0, np.exp((self._low + (self._high - self._low) * unit) / 2))
+
+    def draw_node(self, rng: Generator, evidence: Array, providers: Array) -> NDArray[np.intp]:
+        """Draw a spread given its log evidence at the nodes, as the place of the nearest node."""
+        quadrature = self.quadrature(float(np.max(providers, initial=0.0)))
+        weights = quadrature.posterior(evidence)
+        below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
+        place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
+        nearest = np.searchsorted(np.sqrt(self.nodes[1:-1] * self.nodes[2:]), quadrature.spreads[1:]) + 1
+        return np.concatenate([[0], nearest])[place]
+
+    def quadrature(self, providers: float) -> _Quadrature:
+        """Return the quadrature that resolves the spread of that many providers."""
+        level = max(0, ceil(log(max(providers, 1.0) / 16, 4) - 1e-9))
+        if level not in self._quadratures:
+            self._quadratures[level] = _Quadrature(self._nodes, self._low, self._high, _COARSEST / 2**level)
+        return self._quadratures[level]
+
+    def integrate(self, evidence: Array, providers: Array) -> Array:
+        """Ln of the evidence, from its logarithms at the nodes, by number of providers."""
+        values, counts = evidence.reshape(-1, evidence.shape[-1]), np.broadcast_to(providers, evidence.shape[:-1])
+        total = np.empty(len(values))
+        quadratures = {count: self.quadrature(count) for count in np.unique(counts).tolist()}
+        for each in dict.fromkeys(quadratures.values()):
+            rows = np.flatnonzero(np.isin(counts, [n for n, other in quadratures.items() if other is each]))
+
+            def work(chunk: slice, each: _Quadrature = each, rows: Array = rows) -> None:
+                total[rows[chunk]] = log_sum_exp(each.posterior(values[rows[chunk]]))
+
+            for_each_chunk(len(rows), max(1, _CHUNK // len(each.spreads)), work)
+        return total.reshape(evidence.shape[:-1])
+
+
+class _Quadrature:
+    """Places between the nodes, and what each counts."""
+
+    def __init__(self, nodes: Array, low: float, high: float, spacing: float) -> None:
+        places, weights = np.polynomial.legendre.leggauss(ceil(np.pi / 2 * (high - low) / spacing))
+        places = 0.5 * (low + high) + 0.5 * (high - low) * places
+        self.spreads = np.concatenate([[0.0], np.exp(places / 2)])
+        self._log_weights = np.log(np.concatenate([[ALIKE], (1 - ALIKE) * weights / 2]))
+        self._first = np.searchsorted(nodes, places) - _STENCIL // 2
+        gaps = places[:, None] - nodes[self._first[:, None] + np.arange(_STENCIL)]
+        signs = np.array([(-1.0) ** i * comb(_STENCIL - 1, i) for i in range(_STENCIL)])
+        terms = signs / np.where(gaps == 0, 1e-200, gaps)
+        self._lagrange = terms / terms.sum(axis=1, keepdims=True)
+
+    def posterior(self, evidence: Array) -> Array:
+        """Log of prior times evidence for spread 0 and for each place, given the values at the nodes.
+
+        A sum of products in a fixed order: the result for one report does not depend on what else is in the batch.
+        """
+        top = evidence.max(axis=-1, keepdims=True)
+        values = evidence[..., 1:] - top
+        between = np.zeros((*evidence.shape[:-1], len(self._first)))
+        for i in range(_STENCIL):
+            between += self._lagrange[:, i] * values[..., self._first + i]
+        return np.asarray(np.concatenate([evidence[..., :1], between + top], axis=-1) + self._log_weights)
+
+
+@lru_cache(maxsize=32)
+def spread_grid(smallest: float, largest: float) -> SpreadGrid:
+    """Return the grid of a spread between two ends, each factor having the same prior probability.
+
+    Examples
+    --------
+    >>> grid = spread_grid(0.01, 1.0)
+    >>> bool(abs(grid.integrate(np.zeros(len(grid.nodes)), np.array(3.0))) < 1e-12)
+    True
+    """
+    return SpreadGrid(smallest, largest)

@@ -1,0 +1,87 @@
+"""What values and regressions with providers that differ share: normal effects around common coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.models.numerics.random_effects import Effects, draw_coefficients, evidence_of_effects, integrate_effects
+from troth.models.spread import VaryingProviders
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+
+BORROWED_ROWS = 3.0
+"""How many rows the noise that was declared is worth beside a provider's own spread of rows."""
+
+
+@dataclass(frozen=True)
+class RandomEffects(VaryingProviders):
+    """Coefficients β ~ N(mean, Σ), of a provider βᵢ ~ N(β, τ²Σ), and answers whose mean is linear in βᵢ.
+
+    A provider's rows have the variance that they show, s² = (3·noise² + its squared residuals)/(3 + their degrees of
+    freedom): like features it is independent of θ. So a report is a normal log-likelihood of βᵢ with known precision,
+    and its integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. These, the number
+    of rows and that of providers are the statistic. Λ integrates over γ in closed form, and over τ by quadrature.
+    """
+
+    @property
+    def _coefficients(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def _spreads_of_prior(self) -> Array:
+        """The nodes of the spread in units of the prior's standard deviation."""
+        return self._grid.nodes
+
+    @property
+    def _nothing(self) -> Any:
+        return ()
+
+    def _pack(self, rows: Array, precision: Array, product: Array) -> Array:
+        """Integrate over the effect: the statistic of a report with precision H and product g."""
+        effects = integrate_effects(precision, product, self._spreads_of_prior)
+        parts = (part.reshape(*rows.shape, -1) for part in effects)
+        return np.concatenate([rows[..., None], (rows > 0)[..., None], *parts], axis=-1)
+
+    def _unpack(self, statistics: Array) -> Effects:
+        d, spreads, leading = self._coefficients, len(self._grid.nodes), statistics.shape[:-1]
+        constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
+        return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
+
+    def _evidence_by_spread(self, statistics: Array, /) -> Array:
+        return evidence_of_effects(self._unpack(statistics))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self._unpack(t).precision[..., 0, :, :]
+        return np.concatenate([t[..., :1], precision.reshape(*t.shape[:-1], -1)], axis=-1)
+
+    def _design(self, rows: Array, precision: Array) -> Array:
+        return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)
+
+    def _draw_statistics(self, rng: Generator, gamma: Array, spread: Array, design: Array) -> Array:
+        """Draw statistics given coefficients and spread in units of the prior: g ~ N(Hγᵢ, H)."""
+        d = self._coefficients
+        leading = np.broadcast_shapes(gamma.shape[:-1], design.shape[:-1])
+        precision = design[..., 1:].reshape(*design.shape[:-1], d, d)
+        values, vectors = np.linalg.eigh(precision)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+        own = gamma + spread[..., None] * rng.standard_normal((*leading, d))
+        noise = np.einsum("...ik,...k->...i", root, rng.standard_normal((*leading, d)))
+        product = np.einsum("...ik,...k->...i", precision, own) + noise
+        rows = np.broadcast_to(design[..., 0], leading)
+        return self._pack(rows, np.broadcast_to(precision, (*leading, d, d)), product)
+
+    def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
+        """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
+        t = np.asarray(statistics, dtype=np.float64)
+        place = self._grid.draw_node(rng, self._evidence_by_spread(t), self._providers(t))
+        effects = self._unpack(t)
+        product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
+        precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
+        chosen = Effects(np.zeros(place.shape), product, precision)
+        return draw_coefficients(rng.standard_normal(product.shape), chosen), self._grid.nodes[place]

@@ -1,0 +1,66 @@
+"""Providers that differ by an unknown amount: what the families have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.models.family import Family
+from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
+from troth.models.parameters import Word, parameter
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+
+_LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
+
+
+def how_far(most: str) -> Any:
+    """Return the metadata of the parameter ``differ``, with what the largest spread is in words."""
+    return parameter(f"how far honest providers may differ; any means {most}", Word(*_LARGEST, "any"), "any")
+
+
+@dataclass(frozen=True)
+class VaryingProviders(Family):
+    """A family in which each provider has its own parameter around a common one, with an unknown spread.
+
+    θ is the common parameter and the spread. The spread is 0 with probability 0.2; otherwise it lies anywhere between
+    the smallest that a thousand providers with ten thousand rows could show and the largest that ``differ`` allows, each
+    factor being equally likely. Λ integrates over it, so that a round learns it from its own reports. A subclass says what
+    adds over providers, and Λ for given spreads.
+    """
+
+    independent_rows: ClassVar[bool] = False
+    smallest_spread: ClassVar[float]
+    largest_spread: ClassVar[float]
+
+    @property
+    def _grid(self) -> SpreadGrid:
+        differ: str = getattr(self, "differ")  # noqa: B009 (each family declares it, after its other parameters)
+        return spread_grid(self.smallest_spread, _LARGEST.get(differ, self.largest_spread))
+
+    def _evidence_by_spread(self, statistics: Array, /) -> Array:
+        """Λ given each spread of the grid, ``(..., spread)``."""
+        raise NotImplementedError
+
+    def _providers(self, statistics: Array, /) -> Array:
+        """How many providers have any rows."""
+        return np.asarray(statistics[..., 1])
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Ln of the integral over the spread of exp Λ given the spread."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return self._grid.integrate(self._evidence_by_spread(t), self._providers(t))
+
+    def statistics(self, data: Any, /) -> Array:
+        """Numbers that add over providers, of the rows along the last axis."""
+        return self.from_summary(self.summary(data))
+
+    def expected_log_evidence(self, _: Array, /) -> None:
+        """No exact sum: two providers' rows are not one provider's, so designs do not add."""
+        return
+
+    def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
+        return self._grid.draw(rng.random(shape), rng.random(shape))

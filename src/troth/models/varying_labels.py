@@ -1,0 +1,355 @@
+"""Yes or no, and labels, from providers whose rates differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from troth.core.contract import Array, Extremes, Generator
+from troth.core.errors import ParameterError
+from troth.core.reductions import Counts
+from troth.core.support import Support
+from troth.models.bernoulli import Bernoulli
+from troth.models.categorical import Categorical, count_codes, draw_codes
+from troth.models.example import Example
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import dirichlet_moments
+from troth.models.numerics.beta_binomial import draw_rate, evidence_by_spread, report_width, summarise_report
+from troth.models.numerics.dispersed import draw_dirichlet
+from troth.models.numerics.extremes import count_ladder
+from troth.models.numerics.identification import compare_log_pmi
+from troth.models.numerics.spread_grid import ALIKE
+from troth.models.parameters import parameter, positive, pseudo_counts
+from troth.models.spread import VaryingProviders, how_far
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.family import Vector
+    from troth.models.first_guess import Column, FirstGuess
+    from troth.models.fitting.free_parameters import FreeParameters
+
+_MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
+
+
+@dataclass(frozen=True)
+class VaryingLabels(VaryingProviders):
+    """Labels that are decided one after the other: is it the first, if not is it the second, and so on.
+
+    Each of the K − 1 questions has a common rate m and a spread: a provider's rate is Beta with mean m and intra-class
+    correlation ρ = spread²/(1 + spread²). θ are the probabilities of the labels, Dirichlet as in `Categorical`, and the
+    spread of each question; the questions are independent, so Λ is a sum over them.
+    """
+
+    smallest_spread: ClassVar[float] = 0.003
+    largest_spread: ClassVar[float] = 3.0
+
+    @property
+    def _pseudo_counts(self) -> Array:
+        """The prior's pseudo-counts, in the order of the codes."""
+        raise NotImplementedError
+
+    @property
+    def _questions(self) -> list[tuple[float, float]]:
+        """Pseudo-counts of yes and no of each question."""
+        alpha = self._pseudo_counts
+        return [(float(a), float(rest)) for a, rest in zip(alpha, alpha.sum() - np.cumsum(alpha), strict=True)][:-1]
+
+    @property
+    def support(self) -> Support:
+        """Codes 0 … K−1."""
+        return Support(0, len(self._pseudo_counts) - 1, integer=True)
+
+    @property
+    def reduction(self) -> Reduction:
+        """Counts of each code."""
+        return Counts(len(self._pseudo_counts))
+
+    def summary(self, data: Any, /) -> Array:
+        """Count each code along the last axis."""
+        return count_codes(self.support.check(data, self._row), len(self._pseudo_counts))
+
+    _row: ClassVar[str] = "code"
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map counts of labels to what adds over providers, question by question."""
+        counts = np.asarray(summary, dtype=np.float64)
+        later = np.flip(np.cumsum(np.flip(counts, axis=-1), axis=-1), axis=-1)
+        answers = zip(np.moveaxis(counts, -1, 0)[:-1], np.moveaxis(later, -1, 0)[1:], strict=True)
+        return np.concatenate([summarise_report(yes, no, self._grid.nodes) for yes, no in answers], axis=-1)
+
+    def _by_question(self, statistics: Array) -> list[Array]:
+        return np.split(np.asarray(statistics, dtype=np.float64), len(self._questions), axis=-1)
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Ln of the integral over rates and spreads, a sum over questions."""
+        total = np.zeros(np.shape(statistics)[:-1])
+        for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
+            total += self._grid.integrate(evidence_by_spread(t, yes, no, self._grid.nodes), t[..., 2])
+        return total
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """How many numbers a statistic has."""
+        return len(self._questions) * report_width(self._grid.nodes)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return np.asarray(t[..., 0] + t[..., 1])
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
+        """Bounds over every report of up to ``rows`` rows.
+
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. rows, so at most that of their own shares. One
+        more row can be such that the ratio does not fall, so full reports suffice. And PMI ≥ p(own, peers), which is
+        at least its part without any spread: by Jensen's inequality at least that of equal posterior counts. ∎
+        """
+        counts = np.unique(np.concatenate([ladder := count_ladder(rows), rows - ladder]))
+        high = 0.0
+        for yes, no in self._questions:
+            t = summarise_report(counts, rows - counts, self._grid.nodes)
+            evidence = self._grid.integrate(evidence_by_spread(t, yes, no, self._grid.nodes), t[..., 2])
+            shares = xlogy(counts, counts / max(rows, 1)) + xlogy(rows - counts, 1 - counts / max(rows, 1))
+            high += float((shares - evidence).max()) + _MARGIN
+        alpha = self._pseudo_counts
+        total, labels = alpha.sum() + rows + sum(n for _, n in self._in_one_space(peers)), len(alpha)
+        least = labels * gammaln(total / labels) - gammaln(total) - (gammaln(alpha).sum() - gammaln(alpha.sum()))
+        return Extremes(float(least + (labels - 1) * np.log(ALIKE)), high)
+
+    def _draw_common(self, rng: Generator, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """Draw rates and spreads of the questions from the prior, ``(*shape, question)``."""
+        rates = np.stack([rng.beta(*question, size=shape) for question in self._questions], axis=-1)
+        return rates, self._draw_spread(rng, rates.shape)
+
+    def _draw_common_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
+        rates, spreads = [], []
+        nodes, leading = self._grid.nodes, np.shape(statistics)[:-1]
+        for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
+            flat = t.reshape(-1, t.shape[-1])
+            place = self._grid.draw_node(rng, evidence_by_spread(flat, yes, no, nodes), flat[:, 2])
+            rates.append(draw_rate(rng, flat, yes, no, nodes[place], nodes).reshape(leading))
+            spreads.append(nodes[place].reshape(leading))
+        return np.stack(rates, axis=-1), np.stack(spreads, axis=-1)
+
+    def _draw_answers(self, rng: Generator, rates: Array, spreads: Array) -> Array:
+        """Draw a provider's own rates of the questions."""
+        strength = np.where(spreads > 0, spreads, 1.0) ** -2.0
+        pseudo = np.stack([rates, 1 - rates], axis=-1) * strength[..., None]
+        own = draw_dirichlet(rng, np.maximum(pseudo, np.finfo(float).tiny))[..., 0]
+        return np.where(spreads > 0, own, rates)
+
+    def _draw_counts(self, rng: Generator, rates: Array, spreads: Array, rows: Array) -> Array:
+        """Draw counts of labels, question by question."""
+        leading = np.broadcast_shapes(rates.shape[:-1], rows.shape)
+        shape = (*leading, rates.shape[-1])
+        own = self._draw_answers(rng, np.broadcast_to(rates, shape), np.broadcast_to(spreads, shape))
+        left, counts = np.broadcast_to(rows, leading).astype(np.int64), []
+        for rate in np.moveaxis(own, -1, 0):
+            counts.append(rng.binomial(left, rate))
+            left = left - counts[-1]
+        return np.stack([*counts, left], axis=-1).astype(np.float64)
+
+    def _draw_codes(self, rng: Generator, rates: Array, spreads: Array, rows: int) -> Array:
+        return draw_codes(rng, _probabilities(self._draw_answers(rng, rates, spreads)), rows)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """Compare what all admissible reports predict of the first three rows of a peer."""
+        return compare_log_pmi(self, rows, peers)
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: the likelihood of labels is a function of their counts."""
+        return np.zeros(summaries.shape[:-1])
+
+
+def _probabilities(rates: Array) -> Array:
+    """Probabilities of the labels from the rates of the questions."""
+    left = np.cumprod(1 - rates, axis=-1)
+    before = np.concatenate([np.ones((*rates.shape[:-1], 1)), left[..., :-1]], axis=-1)
+    return np.concatenate([rates * before, left[..., -1:]], axis=-1)
+
+
+def _rates(probabilities: Array) -> Array:
+    """Rates of the questions from the probabilities of the labels."""
+    left = np.flip(np.cumsum(np.flip(probabilities, axis=-1), axis=-1), axis=-1)[..., :-1]
+    return np.divide(probabilities[..., :-1], left, out=np.zeros(left.shape), where=left > 0)
+
+
+@dataclass(frozen=True)
+class VaryingBernoulli(VaryingLabels):
+    """Rows of 0 and 1 from providers whose rates differ, beta-binomial with an unknown intra-class correlation.
+
+    The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
+    ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
+
+    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, two functions of the pseudo-counts as
+    Chebyshev series: log PMI is that of the continuous integral over rate and spread to 1e-6.
+
+    Parameters
+    ----------
+    alpha, beta
+        Pseudo-counts of ones and zeros: roughly where the rate lies. Every rate is equally likely by default.
+    differ
+        How far providers may differ: ``"little"`` (ρ up to 0.01), ``"some"`` (up to 0.08) or ``"any"``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingBernoulli()
+    >>> own, peers = model.statistics([1, 1, 0, 1]), model.statistics([1, 1, 1]) + model.statistics([1, 0, 1])
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    0.2
+    """
+
+    alpha: float = field(default=1.0, metadata=parameter("pseudo-count of ones", positive, 1.0))
+    beta: float = field(default=1.0, metadata=parameter("pseudo-count of zeros", positive, 1.0))
+    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+
+    description: ClassVar[str] = "yes or no, from providers that differ"
+    example: ClassVar[Example] = Example("did the patient improve?", ("improved",), "clinic")
+    theta: ClassVar[tuple[str, ...]] = ("rate of {column}", "spread of providers' rates")
+    _row: ClassVar[str] = "value"
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Zeros and ones."""
+        return Bernoulli.suits(column)
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Every rate is equally likely."""
+        return Bernoulli.first_guess(column)
+
+    @property
+    def _pseudo_counts(self) -> Array:
+        return np.array([self.beta, self.alpha])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (rate, spread) from the prior, shape ``(*shape, 2)``."""
+        rates, spreads = self._draw_common(rng, shape)
+        return np.concatenate([1 - rates, spreads], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (rate, spread) given statistics."""
+        rates, spreads = self._draw_common_posterior(rng, statistics)
+        return np.concatenate([1 - rates, spreads], axis=-1)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of 0 and 1 for each rate and spread."""
+        return self._draw_codes(rng, 1 - parameters[..., :1], parameters[..., 1:], rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each rate, spread and number of rows."""
+        counts = self._draw_counts(rng, 1 - parameters[..., :1], parameters[..., 1:], design[..., 0])
+        return self.from_summary(counts)
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """Two codes."""
+        return Bernoulli.suits_reduction(reduction)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
+        """Match how the days' rates vary."""
+        return Bernoulli.initial_parameters(summaries, reduction, fixed)
+
+
+@dataclass(frozen=True)
+class VaryingCategorical(VaryingLabels):
+    """Rows that are codes 0 … K−1 from providers whose probabilities differ by unknown amounts.
+
+    The common probabilities are Dirichlet(alpha). A provider's come about one label after the other: among the rows that
+    have none of the labels before it, label k has a rate that is Beta around the common one with an intra-class correlation
+    ρ_k of its own, from 0 to 0.9. That is a generalised Dirichlet-multinomial (Connor and Mosimann): it lets providers
+    differ in some labels more than in others, and the order of labels matters a little. At ρ = 0 it is `Categorical`;
+    with two labels it is `VaryingBernoulli`.
+
+    The summary, counts of labels, adds over rows. The statistic is that of K − 1 yes/no questions.
+
+    Parameters
+    ----------
+    alpha
+        Pseudo-counts of the labels: roughly how common they are.
+    differ
+        How far providers may differ: ``"little"`` (ρ up to 0.01), ``"some"`` (up to 0.08) or ``"any"``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingCategorical(alpha=[1, 1, 1])
+    >>> own, peers = model.statistics([0, 0, 2, 0]), model.statistics([0, 0, 1]) + model.statistics([0, 2, 0])
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    0.2
+    """
+
+    alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))
+    differ: str = field(default="any", metadata=how_far("a correlation of up to 0.9 between a provider's rows"))
+
+    description: ClassVar[str] = "one of several labels, from providers that differ"
+    example: ClassVar[Example] = Example(
+        "how annotators label pictures", ("label",), "annotator", labels=("cat", "dog", "other")
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.alpha) < 2:
+            raise ParameterError(
+                "VaryingCategorical: alpha must have at least two entries, one per category", parameter="alpha"
+            )
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Labels."""
+        return Categorical.suits(column)
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """All probabilities are equally likely."""
+        return Categorical.first_guess(column)
+
+    def parameter_names(self, _: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the probability of each label, and the spread of each but the last."""
+        names = list(labels or map(str, range(len(self.alpha))))
+        spreads = [f"spread of providers' rates of {label!r}" for label in names[:-1]]
+        return [*(f"probability of {label!r}" for label in names), *spreads]
+
+    @property
+    def _pseudo_counts(self) -> Array:
+        return np.array(self.alpha)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (probabilities, spreads) from the prior, shape ``(*shape, 2K − 1)``."""
+        rates, spreads = self._draw_common(rng, shape)
+        return np.concatenate([_probabilities(rates), spreads], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (probabilities, spreads) given statistics."""
+        rates, spreads = self._draw_common_posterior(rng, statistics)
+        return np.concatenate([_probabilities(rates), spreads], axis=-1)
+
+    def _split(self, parameters: Array) -> tuple[Array, Array]:
+        labels = len(self.alpha)
+        return _rates(parameters[..., :labels]), parameters[..., labels:]
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of codes for each θ."""
+        return self._draw_codes(rng, *self._split(parameters), rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each θ and number of rows."""
+        return self.from_summary(self._draw_counts(rng, *self._split(parameters), design[..., 0]))
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """Codes, more or fewer than two of them."""
+        return Categorical.suits_reduction(reduction)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Match how the days' shares of each code vary."""
+        return {"alpha": Positive(dirichlet_moments(cls.__name__, summaries, reduction))}

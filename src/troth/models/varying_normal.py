@@ -1,0 +1,178 @@
+"""Measurements by providers that differ: each has its own mean and its own spread of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.contract import Extremes
+from troth.core.reductions import Moments
+from troth.core.sensitivity import one_row_suffices
+from troth.models.example import Example
+from troth.models.family import moments
+from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.moments import day_moments
+from troth.models.normal import Normal, count_sum_and_square
+from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.parameters import number, parameter, positive
+from troth.models.random_effects import BORROWED_ROWS, RandomEffects
+from troth.models.spread import how_far
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.first_guess import Column, FirstGuess
+    from troth.models.fitting.free_parameters import FreeParameters
+
+
+@dataclass(frozen=True)
+class VaryingNormal(RandomEffects):
+    """Values of providers whose means differ: a provider's mean is N(μ, τ²), and both μ and τ are unknown.
+
+    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a provider's n
+    rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not paid for by
+    itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal, which matters
+    below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
+
+    The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
+
+    Parameters
+    ----------
+    mean, scale
+        Roughly where the mean lies: mean ± scale.
+    noise
+        Roughly how far a provider's rows scatter; with more than a few rows a provider's own spread counts.
+    differ
+        How far providers' means may differ: ``"little"`` (up to a tenth of the noise), ``"some"`` (up to three tenths)
+        or ``"any"``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingNormal(mean=100, scale=20, noise=5)
+    >>> own, peers = model.statistics([101, 104, 99]), model.statistics([102, 97]) + model.statistics([103, 98])
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    1.057
+    """
+
+    mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))
+    scale: float = field(metadata=parameter("how far off that may be", positive, 10.0))
+    noise: float = field(metadata=parameter("roughly how far a provider's rows scatter", positive, 2.0))
+    differ: str = field(default="any", metadata=how_far("up to thirty times the noise"))
+
+    description: ClassVar[str] = "numbers, from providers that differ"
+    example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' means")
+    smallest_spread: ClassVar[float] = 0.002
+    largest_spread: ClassVar[float] = 30.0
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Numbers."""
+        return Normal.suits(column)
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take centre and spread from the data, and the noise from the spread within reports."""
+        return Normal.first_guess(column)
+
+    @property
+    def _coefficients(self) -> int:
+        return 1
+
+    @property
+    def _spreads_of_prior(self) -> Array:
+        return self._grid.nodes * (self.noise / self.scale)
+
+    @property
+    def reduction(self) -> Reduction:
+        """The number of rows, the sum of deviations from the prior mean and of their squares."""
+        return Moments((self.mean,), squares=True)
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum deviations from the prior mean and their squares along the last axis."""
+        return moments(count_sum_and_square, self.support.check(data), self.mean)
+
+    def _precision(self, rows: Array, squares: Array) -> Array:
+        """Precision n/s² of the mean of rows with these squares around it."""
+        freedom = BORROWED_ROWS + np.maximum(rows - 1, 0.0)
+        return np.asarray(rows * freedom / (BORROWED_ROWS * self.noise**2 + squares))
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map sums over a provider's rows to a normal log-likelihood of μ for each spread."""
+        s = np.asarray(summary, dtype=np.float64)
+        average = s[..., 1] / np.maximum(s[..., 0], 1.0)
+        precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
+        unit = precision * self.scale**2
+        return self._pack(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report of ``rows`` rows that scatter as declared."""
+        count = super().plan(rows)[..., 0]
+        return self._design(count, (count * (self.scale / self.noise) ** 2)[..., None, None])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (μ, τ) from the prior, shape ``(*shape, 2)``."""
+        mean = rng.normal(self.mean, self.scale, size=shape)
+        return np.stack([mean, self.noise * self._draw_spread(rng, shape)], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (μ, τ) given statistics."""
+        gamma, spread = self._draw_posterior(rng, statistics)
+        return np.stack([self.mean + self.scale * gamma[..., 0], self.noise * spread], axis=-1)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of values for each (μ, τ): how they scatter, and their mean given how they do."""
+        around = rng.standard_normal((*parameters.shape[:-1], rows)) * self.noise
+        if rows == 0:
+            return around
+        around -= around.mean(axis=-1, keepdims=True)
+        precision = self._precision(np.asarray(float(rows)), (around**2).sum(axis=-1))
+        deviation = np.sqrt(parameters[..., 1] ** 2 + 1 / precision)
+        centre = parameters[..., 0] + deviation * rng.standard_normal(precision.shape)
+        return np.asarray(centre[..., None] + around)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each (μ, τ) and precision of the mean."""
+        gamma = (parameters[..., :1] - self.mean) / self.scale
+        return self._draw_statistics(rng, gamma, parameters[..., 1] / self.scale, design)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. Given the report, a peer's mean is a mixture over τ of normals. Their variances Var(μ|τ, report) + τ² +
+        s²/n increase strictly in τ, because the variance of μ does, so no two components are the same. Finite mixtures
+        of different normals are identifiable: the predictive determines each component's weight p(τ|report), mean and
+        variance, and with them the posterior. ∎
+        """
+        return one_row_suffices(peers, "the predictive is a mixture of normals with increasing variances")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the log-density of a report at μ = mean and τ = 0."""
+        s = moments_around(summaries, reduction, self.mean)
+        n = np.maximum(s[..., 0], 1.0)
+        squares = np.maximum(s[..., 2] - s[..., 1] ** 2 / n, 0.0)
+        precision = self._precision(n, squares)
+        of_mean = 0.5 * np.log(precision / (2 * np.pi * n)) - precision * (s[..., 1] / n) ** 2 / 2
+        of_rows = -(n - 1) / 2 * np.log(2 * np.pi * self.noise**2) - squares / (2 * self.noise**2)
+        return np.where(s[..., 0] > 0, of_mean + of_rows, 0.0)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Match how the days' means vary, and rows within days."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        return {
+            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+            "scale": Positive(days.scale[0]),
+            "noise": Positive(days.noise[0]),
+        }
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of numbers, with squares."""
+        return Normal.suits_reduction(reduction) and isinstance(reduction, Moments) and reduction.squares

@@ -1,0 +1,190 @@
+"""Counts of events, from providers whose rates differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln, xlogy
+
+from troth.core.contract import Extremes
+from troth.core.reductions import Moments
+from troth.core.sensitivity import one_row_suffices
+from troth.core.support import Support
+from troth.models.count_and_sum import count_and_sum, draw_poisson
+from troth.models.example import Example
+from troth.models.family import moments
+from troth.models.first_guess import FirstGuess, rough
+from troth.models.fitting.free_parameters import Positive
+from troth.models.fitting.moments import day_moments
+from troth.models.numerics.extremes import count_ladder
+from troth.models.numerics.gamma_poisson import draw_mean, evidence_by_spread, summarise_counts
+from troth.models.numerics.spread_grid import ALIKE
+from troth.models.parameters import parameter, positive
+from troth.models.poisson import Poisson
+from troth.models.spread import VaryingProviders, how_far
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.first_guess import Column
+    from troth.models.fitting.free_parameters import FreeParameters
+
+_MARGIN = 0.01  # nats that the greatest log PMI may exceed what was found on a ladder of counts
+_LARGEST_RATE = 1e15
+
+
+@dataclass(frozen=True)
+class VaryingPoisson(VaryingProviders):
+    """Counts of providers whose rates differ: a provider's rate is λ times a Gamma factor of mean 1, with unknown spread.
+
+    λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then negative
+    binomial. At spread 0 it is `Poisson`.
+
+    The summary (n, Σx) adds over rows. The statistic carries, beside it, two functions of λ times the squared spread as
+    Chebyshev series: log PMI is that of the continuous integral over λ and spread to 1e-6.
+
+    Parameters
+    ----------
+    mean, scale
+        Roughly where the mean count lies: mean ± scale.
+    differ
+        How far providers' rates may differ: ``"little"`` (by a tenth), ``"some"`` (by three tenths) or ``"any"``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingPoisson(mean=5, scale=5)
+    >>> own, peers = model.statistics([3, 4, 2]), model.statistics([4, 3]) + model.statistics([2, 5, 3])
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    0.2
+    """
+
+    mean: float = field(metadata=parameter("roughly where the mean count lies", positive, 8.0))
+    scale: float = field(metadata=parameter("how far off that may be", positive, 8.0))
+    differ: str = field(default="any", metadata=how_far("rates that vary by up to twice their mean"))
+
+    description: ClassVar[str] = "counts, from providers that differ"
+    example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
+    theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' rates")
+    smallest_spread: ClassVar[float] = 0.001
+    largest_spread: ClassVar[float] = 2.0
+
+    @classmethod
+    def suits(cls, column: Column, /) -> bool:
+        """Whole numbers from 0."""
+        return Poisson.suits(column)
+
+    @classmethod
+    def first_guess(cls, column: Column, /) -> FirstGuess:
+        """Take the size of the mean from the data, which may be off by as much."""
+        size = max(rough(float(column.numbers.mean())), 1e-9)
+        return FirstGuess({"mean": size, "scale": size}, from_data=True)
+
+    @property
+    def support(self) -> Support:
+        """Counts from 0."""
+        return Support(0, integer=True)
+
+    @property
+    def _prior(self) -> tuple[float, float]:
+        """Shape and rate of the prior of λ."""
+        return (self.mean / self.scale) ** 2, self.mean / self.scale**2
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows and sum the values along the last axis."""
+        return moments(count_and_sum, self.support.check(data, "count"))
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map a provider's (n, Σx) to what adds over providers."""
+        s = np.asarray(summary, dtype=np.float64)
+        return summarise_counts(s[..., 0], s[..., 1], self.mean, self._grid.nodes)
+
+    def _providers(self, statistics: Array, /) -> Array:
+        return np.asarray(statistics[..., 2])
+
+    def _evidence_by_spread(self, statistics: Array, /) -> Array:
+        return evidence_by_spread(statistics, *self._prior, self._grid.nodes)
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
+        """Bounds over every report of up to ``rows`` rows within the declared values.
+
+        PMI ≤ sup_θ p(own|θ)/p(own), and p(own|θ) is a mixture of i.i.d. rows, so at most that at their own mean. And
+        PMI ≥ p(own, peers), which is at least its part without any spread. ∎
+        """
+        low, high = self._declared(values)
+        sizes = count_ladder(rows)[:: max(1, len(count_ladder(rows)) // 12)]
+        sizes = np.unique(np.append(sizes, rows))
+        sums = np.concatenate([np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes])
+        n, total = sums.T
+        own = xlogy(total, total / np.maximum(n, 1)) - total - self.log_evidence(self.from_summary(sums))
+        everyone = rows + sum(count for _, count in self._in_one_space(peers))
+        shape, rate = self._prior
+        all_sums = shape + np.linspace(0, everyone * high, 4001)
+        least = (gammaln(all_sums) - all_sums * np.log(rate + everyone)).min() - gammaln(shape) + shape * np.log(rate)
+        return Extremes(float(least + np.log(ALIKE) - everyone * gammaln(high + 1)), float(own.max()) + _MARGIN)
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (λ, spread) from the prior, shape ``(*shape, 2)``."""
+        a, b = self._prior
+        return np.stack([rng.gamma(a, 1 / b, size=shape), self._draw_spread(rng, shape)], axis=-1)
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (λ, spread) given statistics."""
+        t = np.asarray(statistics, dtype=np.float64)
+        flat, nodes = t.reshape(-1, t.shape[-1]), self._grid.nodes
+        spread = nodes[self._grid.draw_node(rng, self._evidence_by_spread(flat), self._providers(flat))]
+        mean = draw_mean(rng, flat, *self._prior, spread, nodes)
+        return np.stack([mean, spread], axis=-1).reshape(*t.shape[:-1], 2)
+
+    @staticmethod
+    def _draw_rates(rng: Generator, mean: Array, spread: Array) -> Array:
+        delta = np.where(spread > 0, spread, 1.0) ** 2
+        return np.minimum(mean * np.where(spread > 0, delta * rng.standard_gamma(1 / delta), 1.0), _LARGEST_RATE)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw rows of counts for each (λ, spread); the rows of a dataset share one rate."""
+        rates = self._draw_rates(rng, parameters[..., 0], parameters[..., 1])
+        return rng.poisson(rates[..., None], size=(*rates.shape, rows)).astype(np.float64)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each (λ, spread) and number of rows."""
+        mean, spread, rows = np.broadcast_arrays(parameters[..., 0], parameters[..., 1], design[..., 0])
+        total = draw_poisson(rng, self._draw_rates(rng, mean, spread) * rows)
+        return self.from_summary(np.stack([rows, np.asarray(total)], axis=-1))
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """One peer row suffices.
+
+        Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r given
+        the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate + n))^−(shape+S)
+        to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1 + zλδ)^(−1/δ): the
+        path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically from the upper half
+        plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
+        """
+        return one_row_suffices(peers, "the transform of a peer's rate has one singularity, at rows and sum of the report")
+
+    def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
+        """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""
+        return np.zeros(summaries.shape[:-1])
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which no summary has."""
+        return "ln x!"
+
+    @classmethod
+    def suits_reduction(cls, reduction: Reduction, /) -> bool:
+        """One column of whole numbers."""
+        return Poisson.suits_reduction(reduction)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Match how the days' rates vary."""
+        days = day_moments(cls.__name__, summaries, reduction)
+        excess = np.maximum(days.between - days.centre * np.mean(1 / days.rows), 0.05 * days.between)
+        return {"mean": Positive(days.centre[0]), "scale": Positive(np.sqrt(excess[0]))}

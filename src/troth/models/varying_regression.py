@@ -1,0 +1,187 @@
+"""Features and an answer, from providers whose coefficients differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.models.example import Example
+from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
+from troth.models.fitting.moments import regression_moments
+from troth.models.parameters import parameter, positive
+from troth.models.random_effects import BORROWED_ROWS, RandomEffects
+from troth.models.regression import Regression
+from troth.models.spread import how_far
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers, Sensitivity
+    from troth.models.fitting.free_parameters import FreeParameters
+
+
+@dataclass(frozen=True)
+class VaryingLinearRegression(RandomEffects, Regression):
+    """Answers y = z·βᵢ + ε of providers whose coefficients differ: βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown.
+
+    β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual variance
+    s² = (3·noise² + squared residuals)/(3 + n − d), a provider's least-squares coefficients are N(β, τ²·precision⁻¹ +
+    s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is `LinearRegression` with a noise for each
+    provider.
+
+    The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
+    for each τ.
+
+    Parameters
+    ----------
+    mean, precision
+        Prior mean of the d coefficients and their prior precision matrix: roughly where they lie.
+    noise
+        Roughly how far answers scatter; with more than a few rows a provider's own residuals count.
+    differ
+        How far providers' coefficients may differ: ``"little"`` (up to a tenth of the prior's standard deviation),
+        ``"some"`` (up to three tenths) or ``"any"``.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingLinearRegression(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=0.5)
+    >>> own, peers = model.statistics(([[1, 2], [1, 3]], [5, 7])), model.statistics(([[1, 1], [1, 2]], [3, 5]))
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    1.057
+    """
+
+    noise: float = field(metadata=parameter("roughly how far answers scatter", positive, 1.0))
+    differ: str = field(default="any", metadata=how_far("up to three times the prior's standard deviation"))
+
+    description: ClassVar[str] = "a number explained by others, from providers that differ"
+    example: ClassVar[Example] = Example(
+        "what a dose and age do to a response, clinic by clinic", ("dose", "age"), "clinic", target="response"
+    )
+    smallest_spread: ClassVar[float] = 1e-4
+    largest_spread: ClassVar[float] = 3.0
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the coefficients and their spread."""
+        return [*super().parameter_names(columns, labels), "spread of providers' coefficients"]
+
+    @property
+    def _coefficients(self) -> int:
+        return len(self.mean)
+
+    @property
+    def _nothing(self) -> Any:
+        return (), ()
+
+    @cached_property
+    def _prior_scale(self) -> Array:
+        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
+        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
+        s, d = np.asarray(summary, dtype=np.float64), len(self.mean)
+        matrix = s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
+        gram, product = matrix[..., :d, :d], matrix[..., :d, d]
+        values, vectors = np.linalg.eigh(gram)
+        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        rotated = np.einsum("...ik,...i->...k", vectors, product)
+        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
+        variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
+        precision, product = self._in_units_of_prior(gram, product, variance)
+        return self._pack(s[..., 0], precision, product)
+
+    def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
+        """Return s², the variance of a provider's answers with these squared residuals."""
+        freedom = BORROWED_ROWS + np.maximum(rows - rank, 0)
+        squares = np.where(rows > rank, np.maximum(squares, 0.0), 0.0)
+        return np.asarray((BORROWED_ROWS * self.noise**2 + squares) / freedom)
+
+    def _in_units_of_prior(self, gram: Array, product: Array, variance: Array) -> tuple[Array, Array]:
+        root = self._prior_scale
+        precision = root.T @ gram @ root / variance[..., None, None]
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / variance[..., None]
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        return np.asarray(statistics, dtype=np.float64)[..., 0]
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return the number of rows, and the precision that they give the provider's coefficients."""
+        return RandomEffects.design(self, statistics)
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with these features, ``(rows, d)``, and answers that scatter as declared."""
+        design = Regression.plan(self, rows)
+        gram, count = self._gram(design), design[..., -1]
+        variance = np.full(count.shape, self.noise**2)
+        return self._design(count, self._in_units_of_prior(gram, np.zeros(gram.shape[:-1]), variance)[0])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
+        gamma = rng.standard_normal((*shape, len(self.mean)))
+        return self._parameters(gamma, self._draw_spread(rng, shape))
+
+    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
+        """Draw (coefficients, τ) given statistics."""
+        return self._parameters(*self._draw_posterior(rng, statistics))
+
+    def _parameters(self, gamma: Array, spread: Array) -> Array:
+        return np.concatenate([np.array(self.mean) + gamma @ self._prior_scale.T, spread[..., None]], axis=-1)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        z = self._features(rng, parameters, rows)
+        leading = parameters.shape[:-1]
+        z = np.broadcast_to(z, (*leading, *z.shape[-2:]))
+        effect = parameters[..., -1:] * rng.standard_normal((*leading, len(self.mean))) @ self._prior_scale.T
+        seen, around = rng.standard_normal((2, *leading, z.shape[-2]))
+        onto = z @ np.linalg.pinv(z)
+        around = self.noise * (around - np.einsum("...ij,...j->...i", onto, around))
+        variance = self._variance(np.asarray(z.shape[-2]), np.linalg.matrix_rank(z), (around**2).sum(axis=-1))
+        signal = np.einsum("...ij,...j->...i", z, parameters[..., :-1] + effect)
+        scatter = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", onto, seen)
+        return z, np.asarray(signal + scatter + around)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each (coefficients, τ) and precision."""
+        gamma = (parameters[..., :-1] - np.array(self.mean)) @ self._prior_root
+        return self._draw_statistics(rng, gamma, parameters[..., -1], design)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """As many peer rows as coefficients suffice, for features in general position.
+
+        Proof. Given the report and peers' features Z, of full column rank, their answers are a mixture over τ of
+        normals with means Zμ_τ and covariances ZV_τZᵀ, plus those of the effects, plus noise. V_τ and the effects'
+        covariance increase in τ, so no two components are the same; finite mixtures of different normals are
+        identifiable, and each component gives μ_τ and V_τ. With fewer rows some direction is never seen. ∎
+        """
+        return self._sensitivity(rows, peers, len(self.mean))
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the log-density of a report at β = mean and τ = 0."""
+        s, d = reduction.convert(summaries, self.reduction), len(self.mean)
+        n, matrix = s[..., 0], s[..., 1:].reshape(*s.shape[:-1], d + 1, d + 1)
+        values, vectors = np.linalg.eigh(matrix[..., :d, :d])
+        seen = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
+        rotated = np.einsum("...ik,...i->...k", vectors, matrix[..., :d, d])
+        fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
+        rank, squares = seen.sum(axis=-1), np.maximum(matrix[..., d, d] - fit, 0.0)
+        variance, unit = self._variance(n, rank, squares), self.noise**2
+        of_fit = -rank / 2 * np.log(2 * np.pi * variance) - fit / (2 * variance)
+        return np.asarray(of_fit - np.maximum(n - rank, 0) / 2 * np.log(2 * np.pi * unit) - squares / (2 * unit))
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Take the coefficients of all days together, which vary by what moves answers by one noise."""
+        start = regression_moments(summaries, reduction)
+        return {
+            "mean": Real(start.mean, start.scale),
+            "precision": PositiveDefinite(1 / start.scale),
+            "noise": Positive(start.noise),
+        }

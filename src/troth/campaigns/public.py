@@ -8,7 +8,7 @@ import numpy as np
 
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
-from troth.core.reductions import LARGEST_SUM
+from troth.core.limits import LARGEST_SUM
 from troth.core.settings import numbers
 from troth.data.public import PUBLIC
 from troth.data.request import Report

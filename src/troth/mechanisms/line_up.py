@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
 from troth.mechanisms.decoys import Lines
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
-from troth.mechanisms.multi_day import EXCHANGEABLE, refuse_unequal_designs
+from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.rule import Rule
@@ -23,6 +23,8 @@ from troth.mechanisms.score_range import ScoreRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Bounds, Generator, Models
     from troth.core.settings import Section
@@ -299,9 +301,8 @@ class LineUp(Rule):
         """Pay each day by the later ones, and days that have too few of them by the model."""
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
-        if not self.exchangeable:
-            refuse_unequal_designs(this_round)
         days = this_round.own.shape[-3]
+        same = None if self.exchangeable or days == 1 else same_designs(this_round)
         parts = []
         for day in range(days):
             count = min(int(self.decoys), days - 1 - day)
@@ -310,6 +311,9 @@ class LineUp(Rule):
                 parts.append(self._one_day(today, rng))
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
+                if same is not None:
+                    stay = np.asarray(same[..., day : day + count, :].all(axis=-2))
+                    today, later = _among(today, stay, day), np.where(stay[..., None], later, 0.0)
                 parts.append(self._one_day(today, rng, later))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
@@ -393,3 +397,15 @@ def _day(this_round: Round, day: int) -> Round:
     rows = None if this_round.rows is None else this_round.count_rows()[..., day, :]
     today = replace(this_round, statistics=this_round.statistics[..., day, :, :], rows=rows)
     return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])
+
+
+def _among(today: Round, stay: NDArray[np.bool_], day: int) -> Round:
+    """Leave out of everybody's peers who has another design on a later day (erratum E10), by its reports alone."""
+    if stay.all():
+        return today
+    if not stay.any(axis=-1).all():
+        *_, provider = np.argwhere(~stay)[0]
+        size = float(today.count_rows()[..., provider].ravel()[0])
+        raise UnequalSizesError(int(provider), day, (size, size))
+    rows = None if today.rows is None else np.where(stay, today.count_rows(), 0.0)
+    return replace(today, statistics=np.where(stay[..., None], today.statistics, 0.0), rows=rows).with_own(today.own)

@@ -268,24 +268,9 @@ def _unchanged(designs: Array) -> NDArray[np.bool_]:
     return np.asarray(close.all(axis=-1))
 
 
-def refuse_unequal_designs(this_round: Round) -> None:
-    """Refuse peers with other numbers of rows, or other features, on the next day (erratum E10)."""
-    if this_round.own.shape[-3] < 2:
-        return
-    pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-    own = _designs(this_round)
-    designs = leave_one_out(own, this_round.groups) if pooled else own
-    unequal = ~_unchanged(designs)
-    if unequal.any():
-        *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-        before, after = (float(designs[(*leading, day + k, provider, 0)]) for k in (0, 1))
-        labels = list(range(this_round.providers) if this_round.groups is None else this_round.groups)
-        changed = [
-            place
-            for place, kept in enumerate(_unchanged(own)[(*leading, day)])
-            if before == after and not kept and (labels[place] != labels[provider] or not pooled)
-        ]
-        raise UnequalSizesError(provider, day, (before, after), peers=pooled, changed=changed)
+def same_designs(this_round: Round) -> NDArray[np.bool_]:
+    """Return whose design, rows and features, is the same on the next day: ``(..., day, provider)``."""
+    return _unchanged(_designs(this_round))
 
 
 def _designs(this_round: Round) -> Array:

@@ -182,7 +182,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     ]
     few = [view for view in views if view.sizes.tolist() == _only(view, fewest)]
     rng = generator(2)
-    between = [int(rng.integers(few_rows, most + 1)) for few_rows, most in zip(world.least or [0] * 3, world.most)]
+    lowest = world.least or [0] * len(world.most)
+    between = [int(rng.integers(low, most + 1)) for low, most in zip(lowest, world.most, strict=True)]
     rule = world.prepared.in_expectation()
     by_view = [view.shares(rule) for view in views]
     if rule.needs_seed and rule.days == 1:  # nobody knows its expectation
@@ -402,7 +403,7 @@ def _day_types(rng: Any, providers: int) -> list[Any]:
     return models if rng.random() < 0.5 else models[:1] * providers
 
 
-def _counts(rng: Any, providers: int) -> list[Any]:  # noqa: ARG001
+def _counts(rng: Any, providers: int) -> list[Any]:
     """Counts of two providers, small enough that sums beyond `ALL_BUT_NONE` hardly happen."""
     kind = int(rng.integers(4))
     if kind == 0:

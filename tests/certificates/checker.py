@@ -182,10 +182,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     ]
     few = [view for view in views if view.sizes.tolist() == _only(view, fewest)]
     rng = generator(2)
-    between = [
-        int(rng.integers(few_rows, most + 1))
-        for few_rows, most in zip(world.least or [0] * len(world.most), world.most, strict=True)
-    ]
+    lowest = world.least or [0] * len(world.most)
+    between = [int(rng.integers(low, most + 1)) for low, most in zip(lowest, world.most, strict=True)]
     rule = world.prepared.in_expectation()
     by_view = [view.shares(rule) for view in views]
     if rule.needs_seed and rule.days == 1:  # nobody knows its expectation

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, campaigns, core, griefing, history, incentives, pydvl_comparison, rules, service
+from benchmarks import audits, campaigns, core, griefing, history, incentives, line_up, pydvl_comparison, rules, service
 
 BENCHMARKS = {
     "core": core.main,
     "rules": rules.main,
+    "line_up": line_up.main,
     "audits": audits.main,
     "campaigns": campaigns.main,
     "history": history.main,

@@ -17,6 +17,7 @@ from troth import models
 from troth.mechanisms import Round, decoys
 from troth.mechanisms.line import limit_share, rank_share
 
+FAMILIES: dict[str, Any] = dict(EXAMPLES)
 RULES = {
     "default": troth.LineUp(decoys=19),
     "many decoys": troth.LineUp(decoys=99),
@@ -28,7 +29,7 @@ RULES = {
 
 def reports(name: str, providers: int, seed: int, rows: int = 4) -> Any:
     """Reports that need not come from any common θ, the last equal to the first."""
-    model, rng = EXAMPLES[name], generator(seed, providers)
+    model, rng = FAMILIES[name], generator(seed, providers)
     sizes = rng.integers(1, rows + 1, providers).tolist()
     t = [model.statistics(model.draw_data(rng, model.draw_parameters(rng), size)) for size in sizes]
     t[-1] = t[0]
@@ -41,7 +42,7 @@ def share(rule: troth.Rule, model: Any, t: Any, seed: int = 1, **options: Any) -
 
 @settings(max_examples=200 if SOAK else 25, deadline=None)
 @given(
-    name=st.sampled_from(sorted(EXAMPLES)),
+    name=st.sampled_from(sorted(FAMILIES)),
     rule=st.sampled_from(sorted(RULES)),
     providers=st.integers(2, 6),
     seed=st.integers(0, 10**6),
@@ -49,7 +50,7 @@ def share(rule: troth.Rule, model: Any, t: Any, seed: int = 1, **options: Any) -
 )
 def test_for_every_input(name: str, rule: str, providers: int, seed: int, grouped: bool) -> None:
     rng = generator(seed)
-    model, t = EXAMPLES[name], reports(name, providers, seed)
+    model, t = FAMILIES[name], reports(name, providers, seed)
     sizes = rng.integers(1, 5, providers).astype(float)
     sizes[-1] = sizes[0]
     groups = [int(i) for i in rng.integers(0, 3, providers)] if grouped else list(range(providers))
@@ -72,22 +73,22 @@ def test_for_every_input(name: str, rule: str, providers: int, seed: int, groupe
     assert np.array_equal(again, pay[order])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_an_empty_report_is_paid_the_base_share_to_the_last_bit(name: str) -> None:
     t = reports(name, 4, 3)
     t[1] = 0.0
     rows = np.array([2.0, 0.0, 3.0, 2.0])
     for rule in (*RULES.values(), troth.LineUp(decoys=64, strict=1.0), troth.LineUp(rivals=1, decoys=1)):
         paid = replace(rule, ties="average")
-        assert share(paid, EXAMPLES[name], t, rows=rows)[1] == paid.base_share
-        assert (paid.empty_share(EXAMPLES[name], t, rng=generator(1)) == paid.base_share).all()
+        assert share(paid, FAMILIES[name], t, rows=rows)[1] == paid.base_share
+        assert (paid.empty_share(FAMILIES[name], t, rng=generator(1)) == paid.base_share).all()
     assert troth.LineUp().base_share == 0.2
 
 
-@pytest.mark.parametrize("name", [name for name, model in EXAMPLES.items() if hasattr(model, "peer_order")])
+@pytest.mark.parametrize("name", [name for name, model in FAMILIES.items() if hasattr(model, "peer_order")])
 @pytest.mark.parametrize("ties", ["average", "lot"])
 def test_searching_ordered_decoys_finds_what_comparing_all_finds(name: str, ties: Any, monkeypatch: Any) -> None:
-    model, rng = EXAMPLES[name], generator(4)
+    model, rng = FAMILIES[name], generator(4)
     theta = model.draw_parameters(rng, (12, 1))
     t = np.stack([model.statistics(model.draw_data(rng, theta[:, 0], n)) for n in (1, 3, 8, 8, 40)], axis=-2)
     rule = troth.LineUp(decoys=150, ties=ties)
@@ -143,7 +144,7 @@ def test_payments_hardly_depend_on_the_seed() -> None:
 
 @pytest.mark.parametrize("name", ["bernoulli", "categorical", "finite", "finite with zeros", "day types, binary"])
 def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
-    model, rng = EXAMPLES[name], generator(6)
+    model, rng = FAMILIES[name], generator(6)
     theta = model.draw_parameters(rng, (3,))
     t = np.stack([model.statistics(model.draw_data(rng, theta, n)) for n in (4, 2, 3)], axis=-2)
     rows = np.array([4.0, 2.0, 3.0])
@@ -158,7 +159,7 @@ def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
 def test_what_cannot_be_enumerated_says_so() -> None:
     t = reports("poisson", 3, 1)
     with pytest.raises(troth.MissingCapabilityError, match="too many datasets to enumerate"):
-        share(troth.LineUp(decoys=inf), EXAMPLES["poisson"], t)
+        share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
     with pytest.raises(troth.DataError, match="choose a number of decoys"):
         share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
 
@@ -219,7 +220,7 @@ def test_a_large_round_is_split_by_the_seed_into_even_panels() -> None:
     from troth.mechanisms.panels import split
 
     t = reports("normal", 30, 2)
-    panels = split(Round(EXAMPLES["normal"], t), 4, generator(1))
+    panels = split(Round(FAMILIES["normal"], t), 4, generator(1))
     assert len(panels.provider) == 120
     sizes = panels.members.sum(axis=-1).reshape(30, 4)
     assert (sizes.sum(axis=1) == 29).all()
@@ -293,7 +294,7 @@ def test_later_days_are_decoys() -> None:
     # day 3 is compared with the days after it, and days 0 to 2 with it: there the first is nobody's peer
     np.testing.assert_array_equal(rule.explain(model, t, rng=generator(1)).share[:4, 1:], without[:4, 1:])
     assert replace(rule, exchangeable=True).explain(model, t, rng=generator(1)).share.shape == (7, 4)
-    regression = EXAMPLES["regression"]
+    regression = FAMILIES["regression"]
     features = generator(5).standard_normal((3, 2, 5, 2))
     t = np.array([[regression.statistics((z, z[:, 0])) for z in day] for day in features])
     with pytest.raises(troth.UnequalSizesError, match="with other features on day 1"):

@@ -155,6 +155,7 @@ def backtest_campaign(
     if campaign.history is None:
         candidates[AS_DECLARED] = campaign.models_for(history.providers)
     own = type(campaign.model)
+    recent = recent or (campaign.history or {}).get("recent")
     settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
         settings |= campaign.model.refit_options

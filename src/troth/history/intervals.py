@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtr, stdtrit
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -41,7 +40,7 @@ class Interval(NamedTuple):
         """
         if not np.isfinite(self.error):
             return float("inf")
-        needed = student.isf(level, self.freedom) + student.isf(1 - POWER, self.freedom)
+        needed = stdtrit(self.freedom, POWER) - stdtrit(self.freedom, level)
         return negligible + float(needed) * self.error
 
 
@@ -83,9 +82,9 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: 
     long_run = max(variance, float(e @ e)) / (len(e) - 1) / (1 - alike) ** 2
     error = float(np.sqrt(max(long_run, squares / (days - 1)) / days + extra))
     freedom = max(days * (1 - alike) / (1 + alike) - 1, 1.0)
-    margin = float(student.isf(false_alarm / 2, freedom)) * error
-    above = float(student.sf((mean - negligible) / error, freedom))
-    below = float(student.cdf(mean / error, freedom))
+    margin = -float(stdtrit(freedom, false_alarm / 2)) * error
+    above = float(stdtr(freedom, (negligible - mean) / error))
+    below = float(stdtr(freedom, mean / error))
     return Interval(mean, mean - margin, mean + margin, above, below, days, error, freedom)
 
 
@@ -125,4 +124,4 @@ def joint_level(columns: Array, false_alarm: float) -> float:
         return bonferroni
     weights = np.random.default_rng(len(columns)).standard_normal((_DRAWS, len(columns)))
     largest = (weights @ (away[:, used] / size[used])).max(axis=1)
-    return max(bonferroni, float(norm.sf(np.quantile(largest, 1 - false_alarm))))
+    return max(bonferroni, float(ndtr(-np.quantile(largest, 1 - false_alarm))))

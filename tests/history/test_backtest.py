@@ -124,7 +124,15 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
 def test_members_of_a_group_are_not_peers() -> None:
     """With the others of its group away, a provider is paid as if they had not come."""
     past = binary_days(6, days=12, providers=3)
-    alone = backtest(past, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), split="blocks", folds=2, groups=["a", "a", "b"])
+    alone = backtest(
+        past,
+        models.Bernoulli(2, 4),
+        RULES["multi-day"],
+        lies.Nothing(),
+        split="blocks",
+        folds=2,
+        groups=["a", "a", "b"],
+    )
     pair = from_summaries(Counts(2), past.summaries[:, [0, 2]])
     two = backtest(pair, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), split="blocks", folds=2)
     assert np.allclose(alone.gains[:, 0], two.gains[:, 0], equal_nan=True)
@@ -157,7 +165,9 @@ def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
     never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
     past = from_summaries(Counts(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
-    found = backtest(past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), split="blocks", folds=2)
+    found = backtest(
+        past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), split="blocks", folds=2
+    )
     assert found.of("1", "flip 40%").refused == 1.0
     assert found.of("1", "flip 40%").earned == 0.0
     assert found.of("0", "flip 40%").refused == 0.0
@@ -167,7 +177,9 @@ def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
     past = from_summaries(
         Counts(2), binary_days(7, days=60, providers=3).summaries, providers=["Ash", "Birch", "Cedar"]
     )
-    comparison = compare_models(past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], FEW, folds=3)
+    comparison = compare_models(
+        past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], FEW, folds=3
+    )
     for text in (str(comparison), str(comparison["right"])):
         assert HONEST_PAST in text
         assert INDEPENDENT_PAST in text
@@ -183,7 +195,8 @@ def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_backtest() -> None:
     past = binary_days(8, days=30)
     first, again, other = (
-        backtest(past, models.Bernoulli(2, 4), RULES["synthetic peers"], [*FEW, lies.Searched()], folds=2, seed=seed) for seed in (1, 1, 2)
+        backtest(past, models.Bernoulli(2, 4), RULES["synthetic peers"], [*FEW, lies.Searched()], folds=2, seed=seed)
+        for seed in (1, 1, 2)
     )
     assert np.array_equal(first.gains, again.gains, equal_nan=True)
     assert not np.array_equal(first.gains, other.gains, equal_nan=True)

@@ -41,7 +41,9 @@ def knowledge(reduction: Reduction, seed: int = 1) -> Knowledge:
         return reduction.of_rows(np.round(table) if reduction.support.integer else table)
 
     own, earlier, past, everyone = (np.array([report() for _ in range(k)]) for k in (6, 6, 30, 80))
-    return Knowledge(reduction, own, lambda age: np.roll(earlier, age, axis=0), past, everyone, generator(seed, 72), liked)
+    return Knowledge(
+        reduction, own, lambda age: np.roll(earlier, age, axis=0), past, everyone, generator(seed, 72), liked
+    )
 
 
 def liked(lie: lies.SummaryLie) -> Any:

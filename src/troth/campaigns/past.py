@@ -142,6 +142,7 @@ def backtest_campaign(
     types: int | None = None,
     spread: float | None = None,
     recent: int | None = None,
+    ahead: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> ModelComparison:
@@ -156,7 +157,7 @@ def backtest_campaign(
         candidates[AS_DECLARED] = campaign.models_for(history.providers)
     own = type(campaign.model)
     recent = recent or (campaign.history or {}).get("recent")
-    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
+    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types, "ahead": ahead}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
         settings |= campaign.model.refit_options
     candidates |= candidates_for(history.reduction, recent, **settings)

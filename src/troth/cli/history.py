@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +19,13 @@ Spread = Annotated[
 
 Recent = Annotated[int | None, typer.Option(help="Fit to so many last days alone.", min=1, show_default="all days")]
 
+Ahead = Annotated[
+    int | None,
+    typer.Option(help="Let offsets drift, and learn the model of so many next days.", min=1, show_default="no drift"),
+]
 
-class Split(str, Enum):
+
+class Split(StrEnum):
     """How days are split."""
 
     rolling = "rolling"
@@ -40,6 +45,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
     spread: Spread = None,
     recent: Recent = None,
+    ahead: Ahead = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
@@ -58,7 +64,7 @@ def fit(
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
         used = past if recent is None else past.select(days=past.days[-recent:])
-        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread}
+        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
         if watch is not None:
             options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
         learned = fit_campaign(terms, used, family, **options)
@@ -84,8 +90,8 @@ def backtest(
     split: Annotated[
         Split,
         typer.Option(
-            help="rolling: fit to the past and pay the next stretch, as a campaign does. blocks: fit to the days before "
-            "and after each block, which interpolates and says nothing about drift."
+            help="rolling: fit to the past and pay the next stretch, as a campaign does. blocks: fit to the days "
+            "before and after each block, which interpolates and says nothing about drift."
         ),
     ] = Split.rolling,
     folds: Annotated[int, typer.Option(help="Stretches of days, or blocks.", min=1)] = 5,
@@ -108,13 +114,23 @@ def backtest(
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
         comparison = backtest_campaign(
-            terms, past, types=types, spread=spread, split=split.value, folds=folds, first=first, recent=recent, seed=seed,
+            terms,
+            past,
+            types=types,
+            spread=spread,
+            split=split.value,
+            folds=folds,
+            first=first,
+            recent=recent,
+            ahead=ahead,
+            seed=seed,
             watch=watch_as(watch, "replaying"),
         )
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
-    last = "" if recommended.recent is None else f" --recent {recommended.recent}"
-    advice = f"\nlearn that model with: troth fit {campaign} {history} --family {recommended.family}{last}"
+    chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
+    how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
+    advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     show(comparison.to_dict(), as_json, text, *([advice] if recommended.name != AS_DECLARED else []))

@@ -153,6 +153,7 @@ def backtest(
         measure=_measure(fitted),
         family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
         recent=model.days if isinstance(model, Recent) else None,
+        ahead=getattr(model, "keywords", {}).get("ahead"),
     )
 
 

@@ -28,8 +28,9 @@ class ModelComparison:
 
     A model under which no lie gains significantly comes first. Among those, models that predict held-out days
     significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
-    truth, and that is what the log score measures. Of the rest, the one under which lies cost most is recommended. If
-    lies gain under every model, the one whose worst significant gain is least is named, and that it will not do.
+    truth, and that is what the log score measures. Of the rest, the one under which lies cost most on average, less
+    what the best of them gained for some provider, is recommended. If lies gain under every model, the one whose worst
+    significant gain is least is named, and that it will not do.
     """
 
     backtests: Mapping[str, Backtest]
@@ -43,7 +44,8 @@ class ModelComparison:
             replayed = self.backtests[name]
             worst = max((f.gain for f in replayed.gaining()), default=0.0)
             score = float("-inf") if replayed.measure is None else replayed.log_score
-            return (-worst, not self.outdone(name), round(replayed.incentive, 3), score)
+            best_lie = max(replayed.worst().gain, 0.0)
+            return (-worst, not self.outdone(name), round(replayed.incentive - best_lie, 3), score)
 
         return max(self.backtests, key=order)
 

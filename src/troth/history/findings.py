@@ -29,7 +29,8 @@ INDEPENDENT_PAST = (
 
 _NAMED = 6  # a verdict names at most this many lies that gain
 _FEW_DAYS = 90  # held-out days below which a pass means little
-_UNSEEN = 0.02  # of the cap: a pass means little if a lie that gains more for everybody can go unnoticed
+_UNSEEN = 0.02  # of the cap: a pass means little if a lie that gains more for everybody can go unnoticed,
+_UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ class Backtest:
         The family of the model, as `troth.fit` takes it.
     recent
         How many last days it was fitted to each time, or None if to all.
+    ahead
+        For how many next days a model that drifts was fitted each time.
     """
 
     name: str
@@ -129,6 +132,7 @@ class Backtest:
     measure: str | None = None
     family: str = ""
     recent: int | None = None
+    ahead: int | None = None
 
     def worst(self, lie: str | None = None) -> PastFinding:
         """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
@@ -166,20 +170,23 @@ class Backtest:
     @property
     def detectable_alone(self) -> float:
         """The same for a lie by which one provider gains: that of the median provider."""
-        findings = _open(self.findings)
-        return max(float(np.median([f.detectable for f in findings if f.lie == lie])) for lie in {f.lie for f in findings})
+        by_lie: dict[str, list[float]] = {}
+        for finding in _open(self.findings):
+            by_lie.setdefault(finding.lie, []).append(finding.detectable)
+        return max(float(np.median(each)) for each in by_lie.values())
 
     @property
     def means_little(self) -> bool:
-        """Whether a lie that gains 2% of the cap for everybody could have gone unnoticed, or days are few."""
-        return self.days < _FEW_DAYS or not self.detectable <= _UNSEEN
+        """Whether a lie that gains 2% of the cap for everybody, or 10% for one, could go unnoticed, or days are few."""
+        seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
+        return self.days < _FEW_DAYS or not seen
 
     @property
     def power(self) -> str:
         """What the backtest could have found, in a sentence or two."""
-        if not np.isfinite(self.detectable):
-            return f"{self.days} held-out days show no gain of any size reliably: this says nothing."
-        alone = f" ({100 * self.detectable_alone:.1f}% for one provider)" if np.isfinite(self.detectable_alone) else ""
+        if not self.detectable < 1:
+            return f"{self.days} held-out days show no gain of any size reliably."
+        alone = f" ({100 * self.detectable_alone:.1f}% for one provider)" if self.detectable_alone < 1 else ""
         return (
             f"{self.days} held-out days show a lie that gains {100 * self.detectable:.1f}% of the cap on average over "
             f"providers{alone} with 80% probability, and a smaller gain less often."
@@ -272,6 +279,7 @@ class Backtest:
             "split_means": SPLITS[self.split],
             "folds": len(self.stretches),
             "recent": self.recent,
+            "ahead": self.ahead,
             "false_alarm": self.false_alarm,
             "negligible": self.negligible,
             "truth": self.truth,

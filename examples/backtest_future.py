@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import troth
-from backtest_real import nitrogen_oxides, stops
+from backtest_real import nitrogen_oxides, stops  # type: ignore[import-not-found]
 from troth.core.reductions import Moments
 from troth.core.support import Support
 from troth.history import Backtest, History, backtest, compare_models, from_rows, from_summaries

@@ -186,7 +186,11 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
     module, found, _ = shown("carriers")
     assert found["recommends day types"] == 1
     past = module.load()
-    how = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}  # as compare_models shares it
+    how: dict[str, Any] = {
+        "split": "blocks",
+        "folds": 4,
+        "false_alarm": 0.05 / len(module.CANDIDATES),
+    }  # as compare_models shares it
     for seed in (1, 2):
         again = troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         assert again["withhold 50%"].verdict == "GAINS"
@@ -198,7 +202,7 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
 def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
     module, found, _ = shown("carriers")
     past = module.load("dest", 8)
-    how = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}
+    how: dict[str, Any] = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}
     several = [
         troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         for seed in range(4)

@@ -34,7 +34,13 @@ RULES: dict[str, Any] = {
 }
 
 
-FEW = [lies.Replicate(), lies.Withhold(), lies.Nothing(), lies.ShrinkToMean(1.0), lies.Distort(shift=-0.25)]
+FEW: list[lies.SummaryLie] = [
+    lies.Replicate(),
+    lies.Withhold(),
+    lies.Nothing(),
+    lies.ShrinkToMean(1.0),
+    lies.Distort(shift=-0.25),
+]
 
 
 def textbook(past: History) -> troth.history.Fitted:

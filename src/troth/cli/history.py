@@ -99,6 +99,7 @@ def backtest(
         int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
     ] = None,
     recent: Recent = None,
+    ahead: Ahead = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
     spread: Spread = None,
     provider: ProviderColumn = None,

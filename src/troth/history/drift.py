@@ -85,7 +85,7 @@ def shelf_life(ages: Sequence[Age], stretch: int) -> str:
     Examples
     --------
     >>> shelf_life([Age(30, 0.2, -0.1, 0.5), Age(60, 1.0, 0.4, 1.6)], stretch=30)
-    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse, by 1 nats a day.'
+    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse, by 1 nats a day (it...'
     """
     if not ages:
         return ""
@@ -98,5 +98,5 @@ def shelf_life(ages: Sequence[Age], stretch: int) -> str:
         )
     return (
         f"A fit stays good for about {max(worse.days, stretch)} days: one that is {worse.days} days older than the "
-        f"newest predicts worse, by {worse.loss:.2g} nats a day."
+        f"newest predicts worse, by {worse.loss:.2g} nats a day (it has also seen fewer days)."
     )

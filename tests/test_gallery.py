@@ -188,11 +188,16 @@ def test_no_lie_about_diabetes_gains_and_larger_lies_cost_more() -> None:
 def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
     module, found, _ = shown("carriers")
     assert found["recommends day types"] == 1
-    past, rate = module.load(), 0.05 / len(module.CANDIDATES)  # as compare_models shares it
+    past = module.load()
+    how: dict[str, Any] = {
+        "split": "blocks",
+        "folds": 4,
+        "false_alarm": 0.05 / len(module.CANDIDATES),
+    }  # as compare_models shares it
     for seed in (1, 2):
-        again = troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, folds=4, seed=seed, false_alarm=rate)
+        again = troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         assert again["withhold 50%"].verdict == "GAINS"
-    learnt = troth.backtest(past, module.CANDIDATES["day types"], module.RULE, folds=4, seed=1, false_alarm=rate)
+    learnt = troth.backtest(past, module.CANDIDATES["day types"], module.RULE, module.LIES, **how, seed=1)
     assert not learnt.gaining()
 
 
@@ -200,9 +205,10 @@ def test_withholding_gains_under_the_textbook_model_whatever_is_drawn() -> None:
 @under_soak
 def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> None:
     module, found, _ = shown("carriers")
-    past, rate = module.load("dest", 8), 0.05 / len(module.CANDIDATES)
+    past = module.load("dest", 8)
+    how: dict[str, Any] = {"split": "blocks", "folds": 4, "false_alarm": 0.05 / len(module.CANDIDATES)}
     several = [
-        troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, folds=4, seed=seed, false_alarm=rate)
+        troth.backtest(past, module.CANDIDATES["textbook"], module.RULE, module.LIES, **how, seed=seed)
         for seed in range(4)
     ]
     assert all(0 < 100 * one["withhold 50%"].gain < found["textbook: withhold 50%"] for one in several)
@@ -214,7 +220,7 @@ def test_with_destinations_the_gain_is_smaller_and_hardly_ever_significant() -> 
 def test_another_order_of_days_moves_the_rain_by_a_point_or_two() -> None:
     module, found, _ = shown("rain")
     past = module.load(seed=2)
-    again = troth.backtest(past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay())
+    again = troth.backtest(past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay(), split="blocks")
     assert not again.gaining()
     assert all(abs(100 * again[lie].gain - found[lie]) < 3 for lie in again.lies)
 

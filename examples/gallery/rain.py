@@ -12,7 +12,8 @@ independent, so each day is compared with the next one in a shuffled order that 
 day are not independent either: rain lasts. That is a known flaw of the model, so we look for lies that use it.
 
 **Measured.** `troth.backtest`: the days are cut into five blocks, each is paid under a prior learnt from the
-others, and each airport lies in turn. Gains are averages over 335 days; the interval is over days.
+others (`split="blocks"`: in a shuffled order there is no future to roll towards), and each airport lies in turn.
+Gains are averages over 335 days; the interval is over days.
 
 **Found.** Honest reports earn 78.6% of the cap. Sending nothing costs 10.5% of it, sending the last report once
 more 20.7%, the usual mean 29.7%. Sending every hour twice is the lie that the flaw invites: hours that repeat each
@@ -62,7 +63,11 @@ def main(folder: Path) -> dict[str, float]:
     past = load()
     print(troth.fit(past, "Bernoulli"))
     found = troth.backtest(
-        past, lambda others: troth.fit(others, "Bernoulli"), troth.MultiDay(), name="Bernoulli with a learnt prior"
+        past,
+        lambda others: troth.fit(others, "Bernoulli"),
+        troth.MultiDay(),
+        name="Bernoulli with a learnt prior",
+        split="blocks",
     )
     print(found)
     draw(found, folder / "rain.png")

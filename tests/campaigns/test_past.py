@@ -103,7 +103,7 @@ def test_a_fitted_campaign_pays_and_verifies(
     assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
     page = (folder / "report.html").read_text()
     assert "What lies would have earned on past days" in page
-    assert "past days; each block of days is paid" in page
+    assert "past days; each stretch is paid under a model fitted to the days before it" in page
     assert "no lie gains significantly" in page or "lies gain" in page
 
 
@@ -126,7 +126,8 @@ def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest
     assert plot.stat().st_size > 10_000
     assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3") == 0
     text = capsys.readouterr().out
-    assert "Pay with day types" in text
+    assert "day types passes: no lie gains significantly" in text
+    assert "with 80% probability" in text
     assert "taken as honest" in text
     assert "must not depend on the reports of the round" in text
 
@@ -197,7 +198,7 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert fitted.history is not None
     assert (fitted.history["provider"], fitted.history["day"]) == ("who", "on")
     assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
-    assert "past days; each block of days is paid" in (folder / "report.html").read_text()
+    assert "past days; each stretch is paid under a model fitted to the days before it" in (folder / "report.html").read_text()
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}

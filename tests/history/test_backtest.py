@@ -16,7 +16,7 @@ from scipy import stats
 
 import troth
 from history.worlds import binary_days, past_of, right_models
-from registry import EXAMPLES
+from registry import EXAMPLES, SOAK
 from troth import models
 from troth import strategies as lies
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
@@ -34,6 +34,15 @@ RULES: dict[str, Any] = {
 }
 
 
+FEW: list[lies.SummaryLie] = [
+    lies.Replicate(),
+    lies.Withhold(),
+    lies.Nothing(),
+    lies.ShrinkToMean(1.0),
+    lies.Distort(shift=-0.25),
+]
+
+
 def textbook(past: History) -> troth.history.Fitted:
     return models.Bernoulli.fit(past)
 
@@ -41,30 +50,31 @@ def textbook(past: History) -> troth.history.Fitted:
 @pytest.mark.parametrize("rule", RULES)
 def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> None:
     past = binary_days(1, days=200)
-    found = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule])
+    found = compare_models(past, {"textbook": textbook, "right": right_models()}, RULES[rule], FEW)
     assert found["right"].gaining() == []
     assert found["textbook"].gaining()
     assert found["right"].log_score > found["textbook"].log_score + 1
     assert found["right"].incentive > found["textbook"].incentive
     assert found.recommended == "right"
-    assert "Pay with right" in found.verdict
-    assert "textbook" in found.verdict
+    assert found.verdict.startswith(("Pay with right", "right passes"))
+    assert "Lies gain under textbook" in found.verdict
+    assert "with 80% probability" in found.verdict
 
 
 def test_the_right_law_raises_few_false_alarms() -> None:
-    runs = 40
+    runs = 200 if SOAK else 12
     alarms = 0
     for seed in range(runs):
         past = binary_days(1000 + seed, days=60, providers=3, sizes=(5, 20))
-        alarms += bool(backtest(past, right_models(3), RULES["multi-day"], folds=3).gaining())
-    assert alarms <= stats.binom.isf(1e-4, runs, 0.05)
+        alarms += bool(backtest(past, right_models(3), RULES["multi-day"], folds=2).gaining())
+    assert alarms <= stats.binom.isf(1e-4, runs, 0.03)
 
 
 def test_gains_are_what_the_rule_pays() -> None:
     """One lie of one provider on one day, computed by hand from the rule's definition."""
     past = binary_days(3, days=12, providers=3)
     model = models.Bernoulli(2, 4)
-    found = backtest(past, model, RULES["multi-day"], lies.Replicate(2), folds=3)
+    found = backtest(past, model, RULES["multi-day"], lies.Replicate(2), split="blocks", folds=3)
     f = troth.divergences.logistic
     t = past.summaries[..., ::-1]
     day, provider = 5, 1
@@ -88,8 +98,17 @@ def test_models_never_see_the_days_they_pay() -> None:
         seen.append(set(train.days))
         return models.Bernoulli(1, 1)
 
-    backtest(past, spy, RULES["multi-day"], lies.Nothing(), folds=3, gap=2)
+    backtest(past, spy, RULES["multi-day"], lies.Nothing(), split="blocks", folds=3, gap=2)
     assert seen == [set(range(12, 30)), set(range(8)) | set(range(22, 30)), set(range(18))]
+    seen.clear()
+    rolled = backtest(past, spy, RULES["multi-day"], lies.Nothing(), folds=3, first=12, gap=2)
+    assert seen == [set(range(10)), set(range(16)), set(range(22))]
+    assert np.isnan(rolled.gains[:12]).all()
+    assert [(each.first, each.last, each.fitted_days) for each in rolled.stretches] == [
+        (12, 17, 10),
+        (18, 23, 16),
+        (24, 29, 22),
+    ]
 
 
 def test_missing_reports_are_neither_paid_nor_peers() -> None:
@@ -97,19 +116,31 @@ def test_missing_reports_are_neither_paid_nor_peers() -> None:
     past = binary_days(5, days=40, providers=4)
     summaries = past.summaries.copy()
     summaries[::2, 3] = 0
-    found = backtest(from_summaries(Counts(2), summaries), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    found = backtest(
+        from_summaries(Counts(2), summaries), models.Bernoulli(2, 4), RULES["multi-day"], split="blocks", folds=2
+    )
     assert np.isnan(found.gains[::2, 3]).all()
     assert found.of("3", "report nothing").days == 20 - 2
-    three = backtest(from_summaries(Counts(2), summaries[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], folds=2)
+    three = backtest(
+        from_summaries(Counts(2), summaries[:, :3]), models.Bernoulli(2, 4), RULES["multi-day"], split="blocks", folds=2
+    )
     assert not np.allclose(found.gains[1:3, :3], three.gains[1:3], equal_nan=True)
 
 
 def test_members_of_a_group_are_not_peers() -> None:
     """With the others of its group away, a provider is paid as if they had not come."""
     past = binary_days(6, days=12, providers=3)
-    alone = backtest(past, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2, groups=["a", "a", "b"])
+    alone = backtest(
+        past,
+        models.Bernoulli(2, 4),
+        RULES["multi-day"],
+        lies.Nothing(),
+        split="blocks",
+        folds=2,
+        groups=["a", "a", "b"],
+    )
     pair = from_summaries(Counts(2), past.summaries[:, [0, 2]])
-    two = backtest(pair, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), folds=2)
+    two = backtest(pair, models.Bernoulli(2, 4), RULES["multi-day"], lies.Nothing(), split="blocks", folds=2)
     assert np.allclose(alone.gains[:, 0], two.gains[:, 0], equal_nan=True)
 
 
@@ -118,7 +149,7 @@ def test_every_family_can_be_replayed(name: str) -> None:
     model: Any = EXAMPLES[name]
     past = past_of(model, 11, days=14, rows=8)
     found = backtest(past, model, RULES["synthetic peers"], folds=2)
-    assert np.isfinite(found.gains).all()
+    assert np.isfinite(found.gains[7:]).all()
     assert len(found.lies) >= 6
 
 
@@ -140,7 +171,9 @@ def test_lies_that_no_state_could_produce_are_refused_and_earn_nothing() -> None
     model = models.Finite([0.5, 0.5], [[1.0, 0.0], [0.3, 0.7]])
     never_one = models.Finite([0.5, 0.5], [[1.0, 0.0], [1.0, 0.0]])
     past = from_summaries(Counts(2), np.array([[[5.0, 0.0], [4.0, 0.0]]] * 12))
-    found = backtest(past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), folds=2)
+    found = backtest(
+        past, [model, never_one], troth.MultiDay(exchangeable=True), lies.Flip(0.4), split="blocks", folds=2
+    )
     assert found.of("1", "flip 40%").refused == 1.0
     assert found.of("1", "flip 40%").earned == 0.0
     assert found.of("0", "flip 40%").refused == 0.0
@@ -150,7 +183,9 @@ def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
     past = from_summaries(
         Counts(2), binary_days(7, days=60, providers=3).summaries, providers=["Ash", "Birch", "Cedar"]
     )
-    comparison = compare_models(past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], folds=3)
+    comparison = compare_models(
+        past, {"textbook": textbook, "right": right_models(3)}, RULES["multi-day"], FEW, folds=3
+    )
     for text in (str(comparison), str(comparison["right"])):
         assert HONEST_PAST in text
         assert INDEPENDENT_PAST in text
@@ -166,16 +201,17 @@ def test_a_backtest_prints_serialises_and_plots(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_backtest() -> None:
     past = binary_days(8, days=30)
     first, again, other = (
-        backtest(past, models.Bernoulli(2, 4), RULES["synthetic peers"], folds=2, seed=seed) for seed in (1, 1, 2)
+        backtest(past, models.Bernoulli(2, 4), RULES["synthetic peers"], [*FEW, lies.Searched()], folds=2, seed=seed)
+        for seed in (1, 1, 2)
     )
-    assert np.array_equal(first.gains, again.gains)
-    assert not np.array_equal(first.gains, other.gains)
+    assert np.array_equal(first.gains, again.gains, equal_nan=True)
+    assert not np.array_equal(first.gains, other.gains, equal_nan=True)
 
 
 def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
     past = binary_days(1, days=200)
     gains = {
-        least: len(backtest(past, textbook, RULES["multi-day"], negligible=least).gaining())
+        least: len(backtest(past, textbook, RULES["multi-day"], FEW, negligible=least).gaining())
         for least in (0.0, 0.08, 0.5)
     }
     assert gains[0.0] > gains[0.08] >= gains[0.5] == 0
@@ -183,7 +219,7 @@ def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
 
 def test_where_lies_gain_under_every_model_that_is_said() -> None:
     past = binary_days(1, days=200)
-    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"])
+    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW)
     assert "Lies gain under every model" in found.verdict
     assert "do not pay" in found.verdict
 
@@ -191,7 +227,7 @@ def test_where_lies_gain_under_every_model_that_is_said() -> None:
 def test_what_cannot_be_replayed_is_refused() -> None:
     past = binary_days(9, days=12, providers=3)
     model = models.Bernoulli(1, 1)
-    with pytest.raises(DataError, match="12 days cannot be cut into 5 blocks"):
+    with pytest.raises(DataError, match="12 days cannot be cut into 5 stretches after the first 6"):
         backtest(past, model, RULES["multi-day"])
     with pytest.raises(DataError, match="2 models for 3 providers"):
         backtest(past, [model] * 2, RULES["multi-day"], folds=2)
@@ -201,7 +237,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         compare_models(past, {}, RULES["multi-day"])
     gone = past.summaries.copy()
     gone[4:, 1] = 0
-    late = backtest(from_summaries(Counts(2), gone), model, RULES["multi-day"], folds=3)
+    late = backtest(from_summaries(Counts(2), gone), model, RULES["multi-day"], split="blocks", folds=3)
     assert np.isnan(
         late.of(late.providers[1], "replicate 2 times").gain
     )  # nothing was known about it outside the only block it is in

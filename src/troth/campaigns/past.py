@@ -118,6 +118,7 @@ def fitted_text(
     *,
     provider: str | None = None,
     day: str | None = None,
+    recent: int | None = None,
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
     plain = plain_copy(campaign.plain)
@@ -127,7 +128,7 @@ def fitted_text(
     family = {"family": table.pop("family")}
     plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
-    named = {"source": source, "provider": provider, "day": day}
+    named = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
     Campaign.from_dict(plain)
     head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
@@ -140,23 +141,26 @@ def backtest_campaign(
     *,
     types: int | None = None,
     spread: float | None = None,
-    folds: int = 5,
+    recent: int | None = None,
+    ahead: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> ModelComparison:
     """Replay the known lies on past days, under models that never saw them, and recommend a model.
 
-    Every candidate is fitted anew to the days outside each block. A model that is written in the campaign file and was
+    Every candidate is fitted anew to the days before each stretch; with ``recent``, models that learn each provider are
+    also fitted to so many of the last of these days alone. A model that is written in the campaign file and was
     not learnt from a history is a candidate without any change.
     """
     candidates: dict[str, Any] = {}
     if campaign.history is None:
         candidates[AS_DECLARED] = campaign.models_for(history.providers)
     own = type(campaign.model)
-    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types}
+    recent = recent or (campaign.history or {}).get("recent")
+    settings: dict[str, Any] = {"seed": seed, "spread": spread, "types": types, "ahead": ahead}
     if types is None and campaign.history is not None and isinstance(campaign.model, Family):
         settings |= campaign.model.refit_options
-    candidates |= candidates_for(history.reduction, **settings)
+    candidates |= candidates_for(history.reduction, recent, **settings)
     if issubclass(own, Family) and not own.suits_reduction(history.reduction):
         candidates[f"fitted {own.__name__}"] = lambda past: fit_campaign(campaign, past, own.__name__)
 
@@ -165,7 +169,7 @@ def backtest_campaign(
 
     groups = [campaign.group_of(name) for name in history.providers]
     options.setdefault("groups", [groups.index(label) for label in groups] if campaign.groups else None)
-    return compare_models(history, candidates, rule_for, folds=folds, seed=seed, **options)
+    return compare_models(history, candidates, rule_for, seed=seed, **options)
 
 
 def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:

@@ -518,6 +518,7 @@ def _history(section: Section) -> dict[str, Any]:
         "providers": section.whole("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),
+        "recent": section.whole("recent", least=1),
     }
     section.done(("source", *settings))
     return {"history": settings, "history_source": source}

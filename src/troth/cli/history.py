@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,20 @@ Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, sh
 Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
+
+Recent = Annotated[int | None, typer.Option(help="Fit to so many last days alone.", min=1, show_default="all days")]
+
+Ahead = Annotated[
+    int | None,
+    typer.Option(help="Let offsets drift, and learn the model of so many next days.", min=1, show_default="no drift"),
+]
+
+
+class Split(StrEnum):
+    """How days are split."""
+
+    rolling = "rolling"
+    blocks = "blocks"
 
 
 def fit(
@@ -29,6 +44,8 @@ def fit(
     types: Types = None,
     seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
     spread: Spread = None,
+    recent: Recent = None,
+    ahead: Ahead = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
@@ -46,21 +63,22 @@ def fit(
     target = output or campaign.with_name("fitted.toml")
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
-        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread}
+        used = past if recent is None else past.select(days=past.days[-recent:])
+        options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
         if watch is not None:
             options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
-        learned = fit_campaign(terms, past, family, **options)
+        learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day).encode())
+    write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day, recent=recent).encode())
     if plot is not None:
         from troth.history.plots import plot_fit
 
-        plot_fit(learned, past, plot)
+        plot_fit(learned, used, plot)
     if getattr(learned, "types", None) == 1 and not as_json:
         warn(
             "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
         )
-    plain = {"campaign": str(target), "model": learned.model_table(), "days": len(past.days)}
+    plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
     advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
     show(plain, as_json, f"{learned}\n", advice)
 
@@ -69,7 +87,19 @@ def backtest(
     campaign: CampaignFile,
     history: HistoryFile,
     types: Types = None,
-    folds: Annotated[int, typer.Option(help="Blocks of days.", min=2)] = 5,
+    split: Annotated[
+        Split,
+        typer.Option(
+            help="rolling: fit to the past and pay the next stretch, as a campaign does. blocks: fit to the days "
+            "before and after each block, which interpolates and says nothing about drift."
+        ),
+    ] = Split.rolling,
+    folds: Annotated[int, typer.Option(help="Stretches of days, or blocks.", min=1)] = 5,
+    first: Annotated[
+        int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
+    ] = None,
+    recent: Recent = None,
+    ahead: Ahead = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same backtest.", min=0)] = 0,
     spread: Spread = None,
     provider: ProviderColumn = None,
@@ -85,11 +115,23 @@ def backtest(
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
         comparison = backtest_campaign(
-            terms, past, types=types, spread=spread, folds=folds, seed=seed, watch=watch_as(watch, "replaying")
+            terms,
+            past,
+            types=types,
+            spread=spread,
+            split=split.value,
+            folds=folds,
+            first=first,
+            recent=recent,
+            ahead=ahead,
+            seed=seed,
+            watch=watch_as(watch, "replaying"),
         )
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
-    advice = f"\nlearn that model with: troth fit {campaign} {history} --family {recommended.family}"
+    chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
+    how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
+    advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     show(comparison.to_dict(), as_json, text, *([advice] if recommended.name != AS_DECLARED else []))

@@ -1,8 +1,8 @@
 """Replay the known lies on past days, under models that never saw them, before a cent is spent.
 
-Days are cut into blocks. For each block a model is fitted to the other days, and the block is paid as if the round were
-paid then: each provider in turn lies, the others report what they reported. What the lie gains, day by day, has a mean
-and a confidence interval over days.
+The origin rolls: a model is fitted to the first days and pays the next stretch, then it is fitted to all days up to
+there and pays the stretch after, and so on. Each provider in turn lies, the others report what they reported. What the
+lie gains, day by day, has a mean and a confidence interval over days.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from troth.audits.strategies import Knowledge, Strategy, SummaryLie, lies_for_reduction
-from troth.core.contract import Array, HasReduction, Model, shared_evidence
+from troth.audits.strategies import Strategy, SummaryLie, lies_for_reduction
+from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.past import History, statistics_of
-from troth.history.findings import Backtest, findings_of
+from troth.core.past import History
+from troth.history.drift import Stretch, ages_of
+from troth.history.findings import Backtest, findings_of, mean_of
+from troth.history.learn import Recent
 from troth.history.likelihood import log_marginal, score_measure
-from troth.mechanisms import Round, Rule
+from troth.history.replay import Replay
+from troth.history.stretches import Split, split_days
+from troth.mechanisms import Rule
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from troth.core.reductions import Reduction
 
 Fitted: TypeAlias = Any
@@ -42,7 +44,9 @@ def backtest(
     lies: SummaryLie | Sequence[SummaryLie] | None = None,
     *,
     name: str = "the model",
+    split: str = "rolling",
     folds: int = 5,
+    first: int | None = None,
     gap: int = 0,
     groups: Sequence[Any] | None = None,
     false_alarm: float = 0.05,
@@ -65,10 +69,15 @@ def backtest(
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
     name
         What the model is called in tables.
+    split
+        ``"rolling"`` fits to the past and pays the next stretch, as a campaign does. ``"blocks"`` fits to the days
+        before and after a block: it interpolates, uses all days, and says nothing about a future that drifts.
     folds
-        Number of blocks of consecutive days; a block is paid under a model that was fitted to the others.
+        Number of stretches, or blocks.
+    first
+        Days before the first stretch of a rolling origin. By default a quarter of them, but 30 if that is at most half.
     gap
-        Days on both sides of a block that are not used for fitting either, if neighbouring days resemble each other.
+        Days next to a stretch that are not used for fitting either, if neighbouring days resemble each other.
     groups
         One label per provider; none of a group is among another member's peers.
     false_alarm
@@ -78,7 +87,7 @@ def backtest(
     seed
         Of lies and rules that draw: the same seed gives the same backtest.
     watch
-        Called with the number of blocks done and in all.
+        Called with the number of stretches done and in all.
 
     Examples
     --------
@@ -94,46 +103,76 @@ def backtest(
     """
     days, providers = history.summaries.shape[:2]
     tried = _chosen_lies(lies, history.reduction)
-    blocks = _blocks(days, folds, gap)
+    splits = split_days(days, split, folds, gap, first)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
     gains = np.full((days, providers, len(tried)), np.nan)
-    refused, scores = gains.copy(), np.full(days, np.nan)
+    refused, scores = gains.copy(), np.full((len(splits), days), np.nan)
     used: Rule | None = None
-    for fold, (block, fitted_days) in enumerate(blocks):
-        fitted = _models(model, history.select(days=[history.days[day] for day in fitted_days]), providers)
+    for fold, part in enumerate(splits):
+        fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = _Replay(history, fitted, used, block, fitted_days, (seed, fold), groups)
-        truth[block], paid = replay.honest()
-        scores[block] = log_marginal(fitted, history, block)
+        replay = Replay(history, fitted, used, part, (seed, fold), groups)
+        truth[part.paid] = replay.honest()
+        later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
+        scores[fold, later] = log_marginal(fitted, history, later)
         for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
-            gains[block, :, k] = np.where(paid, earned - truth[block], np.nan)
-            refused[block, :, k] = np.where(paid, out, np.nan)
+            gains[part.paid, :, k] = earned - truth[part.paid]
+            refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
         if watch is not None:
-            watch(fold + 1, len(blocks))
+            watch(fold + 1, len(splits))
     names = tuple(lie.name for lie in tried)
     reported = np.asarray(history.present).any(axis=1)
+    scores[:, ~reported] = np.nan
+    fresh = np.full(days, np.nan)
+    for fold, part in enumerate(splits):
+        fresh[part.paid] = scores[fold, part.paid]
     overall, by_provider = findings_of(names, history.providers, truth, gains, refused, false_alarm, negligible)
-    assert used is not None  # noqa: S101 (there is at least one fold)
+    assert used is not None  # noqa: S101 (there is at least one stretch)
     return Backtest(
         name=name,
         rule=used,
         providers=tuple(history.providers),
         lies=names,
         days=int((~np.isnan(truth)).any(axis=1).sum()),
-        folds=folds,
+        split=split,
         false_alarm=false_alarm,
         negligible=negligible,
         truth=overall[0].truth,
-        log_score=float(np.mean(scores[reported])),
+        log_score=float(np.nanmean(fresh)) if np.isfinite(fresh).any() else float("nan"),
         overall=overall,
         findings=by_provider,
+        stretches=tuple(
+            _stretch(history, part, truth, gains, names, scores[fold], scores[0]) for fold, part in enumerate(splits)
+        ),
+        ages=ages_of(scores, splits, false_alarm) if callable(model) and split == "rolling" else (),
         gains=gains,
-        scores=np.where(reported, scores, np.nan),
+        scores=fresh,
         measure=_measure(fitted),
         family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
+        recent=model.days if isinstance(model, Recent) else None,
+        ahead=getattr(model, "keywords", {}).get("ahead"),
+    )
+
+
+def _stretch(
+    history: History, part: Split, truth: Array, gains: Array, lies: Sequence[str], scores: Array, oldest: Array
+) -> Stretch:
+    """Sum up a stretch: honest pay, the lie that gained most, and log scores under its own fit and the first."""
+    by_lie = np.array([mean_of(gains[part.paid, :, k]) for k in range(len(lies))])
+    best = int(np.nanargmax(by_lie)) if np.isfinite(by_lie).any() else 0
+    return Stretch(
+        history.days[part.paid[0]],
+        history.days[part.paid[-1]],
+        len(part.paid),
+        len(part.fitted),
+        mean_of(truth[part.paid]),
+        lies[best],
+        float(by_lie[best]),
+        mean_of(scores[part.paid]),
+        mean_of(oldest[part.paid]),
     )
 
 
@@ -141,87 +180,6 @@ def _measure(model: Any) -> str | None:
     """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
     measures = {score_measure(each) for each in ([model] if isinstance(model, Model) else model)}
     return measures.pop() if len(measures) == 1 else None
-
-
-class _Replay:
-    """A block of days, paid under a model that was fitted to others."""
-
-    def __init__(
-        self,
-        history: History,
-        model: Any,
-        rule: Rule,
-        block: NDArray[np.intp],
-        fitted_days: NDArray[np.intp],
-        seed: tuple[int, int],
-        groups: Sequence[Any] | None = None,
-    ) -> None:
-        self.history, self.rule, self.block, self.fitted_days, self.seed = history, rule, block, fitted_days, seed
-        self.model, self.groups = model, groups
-        self.evidence = shared_evidence(model)
-        self.summaries = np.asarray(history.summaries, dtype=np.float64)
-        self.present = np.asarray(history.present, dtype=bool)[block]
-        self.reported = self._statistics(self.summaries[block])
-        self.rows = history.reduction.rows(self.summaries[block])
-
-    def honest(self) -> tuple[Array, NDArray[np.bool_]]:
-        """Return what was earned by what was reported, and where anything was to be earned."""
-        share = self._shares(self.reported)
-        paid = self.present.copy()
-        if self.rule.days > 1:  # the last day of a block has no next one
-            paid[-1] = False
-        if np.isnan(share[paid]).any():
-            day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
-            raise DataError(
-                f"day {self.history.days[self.block[day]]}, provider {self.history.providers[provider]}: the report "
-                "itself falls outside the rule's range, so the round could not have been paid; declare a wider range"
-            )
-        return np.where(paid, share, np.nan), paid
-
-    def lying(self, lie: SummaryLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
-        """Return what everybody would have earned by a lie, and where it would have been refused."""
-        reported = self.summaries[self.block].copy()
-        unknown = np.zeros(reported.shape[1], dtype=bool)
-        for provider in range(reported.shape[1]):
-            knowledge = self._knowledge(provider, number)
-            unknown[provider] = knowledge is None
-            if knowledge is not None:
-                reported[:, provider] = lie.change_summary(knowledge)
-        own = self._statistics(reported, np.ones_like(self.present))
-        excluding = np.isneginf(own).any()
-        impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
-        share = self._shares(np.where(impossible[..., None], 0.0, own))
-        refused = impossible | np.isnan(share)
-        return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
-
-    def _knowledge(self, provider: int, number: int) -> Knowledge | None:
-        """Return what a provider knows when it lies, or None if it reported nothing outside the block."""
-        reduction, summaries = self.history.reduction, self.summaries
-        own = summaries[:, provider]
-        reported = reduction.rows(own) > 0
-        past = own[self.fitted_days][reported[self.fitted_days]]
-        everyone = summaries[self.fitted_days].reshape(-1, summaries.shape[-1])
-        if not len(past):
-            return None
-        last_reported = np.maximum.accumulate(np.where(reported, np.arange(len(own)), -1))
-        latest = np.concatenate([[-1], last_reported[:-1]])[self.block]
-        yesterday = np.where(latest[:, None] >= 0, own[latest], 0.0)
-        rng = np.random.default_rng([*self.seed, provider, number])
-        return Knowledge(reduction, own[self.block], yesterday, past, everyone[reduction.rows(everyone) > 0], rng)
-
-    def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
-        """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
-        reduction = self.history.reduction
-        if isinstance(self.model, Model):
-            t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
-        else:
-            t = np.stack([statistics_of(m, summaries[:, i], reduction) for i, m in enumerate(self.model)], axis=1)
-        return np.where((self.present if present is None else present)[..., None], t, 0.0)
-
-    def _shares(self, own: Array) -> Array:
-        key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
-        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
-        return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share
 
 
 def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
@@ -237,23 +195,6 @@ def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
     if not chosen:
         raise ParameterError("there are no lies to replay")
     return chosen
-
-
-def _blocks(days: int, folds: int, gap: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Cut days into blocks; with each come the days to fit on."""
-    if not 2 <= folds <= days // 3 or gap < 0:
-        raise DataError(
-            f"{days} days cannot be cut into {folds} blocks with a gap of {gap}: a backtest needs at least 2 blocks of "
-            "3 days, so ask for fewer blocks or give it a longer history"
-        )
-    every = np.arange(days)
-    blocks = []
-    for block in np.array_split(every, folds):
-        fitted_days = every[(every < block[0] - gap) | (every > block[-1] + gap)]
-        if not len(fitted_days):
-            raise DataError(f"a gap of {gap} days leaves nothing to fit on")
-        blocks.append((block, fitted_days))
-    return blocks
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:

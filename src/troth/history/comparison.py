@@ -10,6 +10,7 @@ from troth.core.errors import ParameterError, TrothError
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
+from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +28,9 @@ class ModelComparison:
 
     A model under which no lie gains significantly comes first. Among those, models that predict held-out days
     significantly worse than another are set aside: what a lie can gain is bounded by how far the model is from the
-    truth, and that is what the log score measures. Of the rest, the one under which lies cost most is recommended. If
-    lies gain under every model, the one whose worst significant gain is least is named, and that it will not do.
+    truth, and that is what the log score measures. Of the rest, the one under which lies cost most on average, less
+    what the best of them gained for some provider, is recommended. If lies gain under every model, the one whose worst
+    significant gain is least is named, and that it will not do.
     """
 
     backtests: Mapping[str, Backtest]
@@ -42,7 +44,8 @@ class ModelComparison:
             replayed = self.backtests[name]
             worst = max((f.gain for f in replayed.gaining()), default=0.0)
             score = float("-inf") if replayed.measure is None else replayed.log_score
-            return (-worst, not self.outdone(name), round(replayed.incentive, 3), score)
+            best_lie = max(replayed.worst().gain, 0.0)
+            return (-worst, not self.outdone(name), round(replayed.incentive - best_lie, 3), score)
 
         return max(self.backtests, key=order)
 
@@ -65,19 +68,19 @@ class ModelComparison:
             who = "all providers" if worst.provider is None else worst.provider
             return (
                 f"Lies gain under every model. The least bad is {name}, under which {worst.lie} ({who}) gains "
-                f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved."
+                f"{100 * worst.gain:+.1f}% of the cap: do not pay with it before it is improved. {replayed.power}"
             )
         unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
-        warning = f"; lies gain under {', '.join(unsafe)}" if unsafe else ""
+        warning = f" Lies gain under {', '.join(unsafe)}." if unsafe else ""
         if replayed.incentive < _WORTHLESS:
             return (
-                f"No lie gains under {name}, but none costs much either ({100 * replayed.incentive:.1f}% of "
-                "the cap on average): these days hardly distinguish providers' data, and honesty would not be rewarded."
+                f"No lie gains significantly under {name}, but lies cost little either "
+                f"({100 * replayed.incentive:.1f}% of the cap on average): these days hardly distinguish "
+                f"providers' data, and honesty would not be rewarded. {replayed.caution}{warning}"
             )
-        return (
-            f"Pay with {name}: no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap "
-            f"on average{warning}."
-        )
+        cost = f"no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap on average"
+        advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"
+        return f"{advice}. {replayed.caution}{warning}"
 
     def __str__(self) -> str:
         width = max(24, *(len(name) + 2 for name in self.backtests))
@@ -89,12 +92,14 @@ class ModelComparison:
             ("a lie costs", [f"{100 * b.incentive:.1f}" for b in backtests]),
             ("honest payoff", [f"{100 * b.truth:.1f}" for b in backtests]),
             ("log score of a held-out day", [b.log_score_text(3) for b in backtests]),
+            ("found with 80% probability", [f"{100 * b.detectable:.1f}" for b in backtests]),
             ("lies that gain", [str(len(b.gaining())) for b in backtests]),
         ]
-        head, *body = (f"{label:<32}" + "".join(f"{cell:>{width}}" for cell in cells) for label, cells in rows)
+        head, *body = (f"{label:<36}" + "".join(f"{cell:>{width}}" for cell in cells) for label, cells in rows)
         lines = [
             f"{type(first.rule).__name__}: {first.days} held-out days, {len(first.providers)} providers; * gains "
             "significantly, in brackets the worst provider",
+            f"{first.split}: {SPLITS[first.split]}",
             head,
             "-" * len(head),
             *body,
@@ -102,7 +107,8 @@ class ModelComparison:
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
-        return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+        ageing = self.backtests[self.recommended].shelf_life
+        return "\n".join([*lines, self.verdict, *filter(None, [ageing]), HONEST_PAST, INDEPENDENT_PAST])
 
     def __getitem__(self, name: str) -> Backtest:
         return self.backtests[name]

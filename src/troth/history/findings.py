@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.history.intervals import holm, over_days
+from troth.history.drift import shelf_life
+from troth.history.intervals import joint_level, over_days
+from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.core.contract import Array
+    from troth.history.drift import Age, Stretch
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
@@ -25,6 +28,9 @@ INDEPENDENT_PAST = (
 )
 
 _NAMED = 6  # a verdict names at most this many lies that gain
+_FEW_DAYS = 90  # held-out days below which a pass means little
+_UNSEEN = 0.02  # of the cap: a pass means little if a lie that gains more for everybody can go unnoticed,
+_UNSEEN_ALONE = 0.1  # or one that gains more for one provider
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,13 @@ class PastFinding:
     truth, earned
         Mean payment of what was reported, and of the lie.
     gain, low, high
-        Their difference and its confidence interval over days, each at the stated level by itself.
+        Their difference and its confidence interval over days, each at the stated level by itself. That of a provider
+        is drawn towards the mean over providers, the more so the more alike they are.
+    detectable
+        The gain that would have been called significant with 80% probability.
     verdict
         ``"GAINS"`` or ``"loses"`` if that is significant among all comparisons together, else
-        ``"no difference found"``.
+        ``"not significant"``, or ``"changes nothing"`` if no payment changes.
     days
         On how many days.
     refused
@@ -57,6 +66,7 @@ class PastFinding:
     gain: float
     low: float
     high: float
+    detectable: float
     verdict: str
     days: int
     refused: float = 0.0
@@ -83,6 +93,12 @@ class Backtest:
     log_score
         Mean log probability of a held-out day under the fitted model, up to what ``measure`` says; NaN if the model
         knows it only up to terms that depend on its parameters.
+    split
+        How days were split, one of `troth.history.stretches.SPLITS`.
+    stretches
+        What each stretch looked like, in order.
+    ages
+        What older fits of a rolling origin lose.
     gains
         Daily gains ``(day, provider, lie)``, NaN where there was no report.
     scores
@@ -91,6 +107,10 @@ class Backtest:
         What log scores leave out: only those that leave out the same are comparable, and none where it is None.
     family
         The family of the model, as `troth.fit` takes it.
+    recent
+        How many last days it was fitted to each time, or None if to all.
+    ahead
+        For how many next days a model that drifts was fitted each time.
     """
 
     name: str
@@ -98,17 +118,21 @@ class Backtest:
     providers: tuple[Any, ...]
     lies: tuple[str, ...]
     days: int
-    folds: int
+    split: str
     false_alarm: float
     negligible: float
     truth: float
     log_score: float
     overall: tuple[PastFinding, ...]
     findings: tuple[PastFinding, ...]
+    stretches: tuple[Stretch, ...]
+    ages: tuple[Age, ...]
     gains: Array = field(repr=False)
     scores: Array = field(repr=False)
     measure: str | None = None
     family: str = ""
+    recent: int | None = None
+    ahead: int | None = None
 
     def worst(self, lie: str | None = None) -> PastFinding:
         """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
@@ -136,30 +160,85 @@ class Backtest:
         return -float(np.mean([f.gain for f in self.overall]))
 
     @property
+    def detectable(self) -> float:
+        """The gain on average over providers that would have been found with 80% probability.
+
+        It is the largest over lies whose interval reaches above 0; of the others nothing is left to find.
+        """
+        return max(f.detectable for f in _open(self.overall))
+
+    @property
+    def detectable_alone(self) -> float:
+        """The same for a lie by which one provider gains: that of the median provider."""
+        by_lie: dict[str, list[float]] = {}
+        for finding in _open(self.findings):
+            by_lie.setdefault(finding.lie, []).append(finding.detectable)
+        return max(float(np.median(each)) for each in by_lie.values())
+
+    @property
+    def means_little(self) -> bool:
+        """Whether a lie that gains 2% of the cap for everybody, or 10% for one, could go unnoticed, or days are few."""
+        seen = self.detectable <= _UNSEEN and self.detectable_alone <= _UNSEEN_ALONE
+        return self.days < _FEW_DAYS or not seen
+
+    @property
+    def power(self) -> str:
+        """What the backtest could have found, in a sentence or two."""
+        if not self.detectable < 1:
+            return f"{self.days} held-out days show no gain of any size reliably."
+        alone = f" ({100 * self.detectable_alone:.1f}% for one provider)" if self.detectable_alone < 1 else ""
+        return (
+            f"{self.days} held-out days show a lie that gains {100 * self.detectable:.1f}% of the cap on average over "
+            f"providers{alone} with 80% probability, and a smaller gain less often."
+        )
+
+    @property
+    def caution(self) -> str:
+        """The same of a pass, with a warning where it means little."""
+        return f"{self.power} So this pass means little: wait for more days." if self.means_little else self.power
+
+    @property
     def verdict(self) -> str:
-        """The result in a sentence or two."""
+        """The result in a few sentences, with what could have been found."""
         gaining = self.gaining()
         if not gaining:
-            worst = self.worst()
-            if worst.gain <= 0:
-                return f"No lie gains under {self.name}: every one would have cost every provider."
-            return (
-                f"No lie gains significantly under {self.name}; the most that any gained is {100 * worst.gain:+.1f}% "
-                f"of the cap ({worst.lie}, {worst.provider}), which chance explains."
-            )
+            return f"No lie gains significantly under {self.name}{self._most()}. {self.caution}"
         named = sorted(gaining, key=lambda f: (f.provider is not None, -f.gain))
         listing = "; ".join(
             f"{f.lie} ({'all providers' if f.provider is None else f.provider}) {100 * f.gain:+.1f}% of the cap"
             for f in named[:_NAMED]
         )
         more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        return f"Under {self.name} lies gain: {listing}{more}."
+        return f"Under {self.name} lies gain: {listing}{more}. {self.power}"
+
+    def _most(self) -> str:
+        """Say what the best lie did, where none gains significantly."""
+        worst = self.worst()
+        if np.isnan(worst.gain):
+            return ""
+        if worst.gain > 0:
+            return (
+                f"; the most that any gained is {100 * worst.gain:+.1f}% of the cap ({worst.lie}, {worst.provider}), "
+                "which is not significant"
+            )
+        idle = [f.lie for f in self.overall if f.verdict == "changes nothing"]
+        if worst.gain < 0:
+            return ", and every one would have cost every provider"
+        if idle:
+            return f": {', '.join(idle)} would have changed nothing, and no other gained"
+        return ", and none would have gained for any provider"
+
+    @property
+    def shelf_life(self) -> str:
+        """How long a fit stays good, in a sentence; empty where nothing was fitted or log scores are not known."""
+        return shelf_life(self.ages, max(stretch.days for stretch in self.stretches))
 
     def __str__(self) -> str:
-        head = f"{'lie':<30} {'gain':>7} {'interval':>17}  {'verdict':<20} worst provider"
+        head = f"{'lie':<34} {'gain':>7} {'interval':>17} {'80% power':>9}  {'verdict':<16} worst provider"
         lines = [
-            f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {self.folds} blocks, "
+            f"{self.name}, {type(self.rule).__name__}: {self.days} held-out days in {len(self.stretches)} stretches, "
             f"{len(self.providers)} providers; percent of the cap",
+            f"{self.split}: {SPLITS[self.split]}",
             f"honest payoff {100 * self.truth:.1f}, log score {self.log_score_text(4)} per day; a gain of up to "
             f"{100 * self.negligible:g} is not counted",
             head,
@@ -170,10 +249,24 @@ class Backtest:
             interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
             mark = " GAINS" if worst.verdict == "GAINS" else ""
             lines.append(
-                f"{f.lie:<30} {100 * f.gain:>+7.2f} {interval:>17}  {f.verdict:<20} "
+                f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  {f.verdict:<16} "
                 f"{worst.provider} {100 * worst.gain:+.2f}{mark}"
             )
+        lines += ["", *self._drift_table(), *filter(None, [self.shelf_life])]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    def _drift_table(self) -> list[str]:
+        """Return the stretches as a table."""
+        scored = self.measure is not None
+        columns = f"{'log score':>10} {'first fit':>10}  " if scored else ""
+        lines = [f"{'stretch':<28} {'fitted on':>9} {'honest':>7} {columns}the lie that gained most"]
+        for each in self.stretches:
+            span = f"{each.first} to {each.last}"
+            scores = f"{each.log_score:>10.2f} {each.oldest_score:>10.2f}  " if scored else ""
+            lines.append(
+                f"{span:<28} {each.fitted_days:>9} {100 * each.truth:>7.1f} {scores}{each.lie} {100 * each.gain:+.2f}"
+            )
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -182,13 +275,23 @@ class Backtest:
             "rule": repr(self.rule),
             "providers": list(self.providers),
             "days": self.days,
-            "folds": self.folds,
+            "split": self.split,
+            "split_means": SPLITS[self.split],
+            "folds": len(self.stretches),
+            "recent": self.recent,
+            "ahead": self.ahead,
             "false_alarm": self.false_alarm,
             "negligible": self.negligible,
             "truth": self.truth,
             "log_score": None if self.measure is None else self.log_score,
             "incentive": self.incentive,
             "verdict": self.verdict,
+            "detectable": _finite(self.detectable),
+            "detectable_alone": _finite(self.detectable_alone),
+            "means_little": self.means_little,
+            "shelf_life": self.shelf_life,
+            "stretches": [_plain(each) for each in self.stretches],
+            "ages": [_plain(each) for each in self.ages],
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],
             "overall": [_plain(f) for f in self.overall],
             "findings": [_plain(f) for f in self.findings],
@@ -201,9 +304,18 @@ class Backtest:
         return plot_backtest(self, path)
 
 
-def _plain(finding: PastFinding) -> dict[str, Any]:
+def _plain(finding: PastFinding | Stretch | Age) -> dict[str, Any]:
     """Return plain data, with None where there was nothing to measure."""
-    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in asdict(finding).items()}
+    return {key: _finite(value) for key, value in asdict(finding).items()}
+
+
+def _open(findings: Sequence[PastFinding]) -> Sequence[PastFinding]:
+    """Return the findings of which it is open whether they gain: whose interval reaches above 0; all if none does."""
+    return [f for f in findings if not f.high < 0 and f.verdict != "changes nothing"] or findings
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def findings_of(
@@ -217,24 +329,65 @@ def findings_of(
 ) -> tuple[tuple[PastFinding, ...], tuple[PastFinding, ...]]:
     """Return findings overall and by provider from daily numbers ``(day, provider[, lie])``.
 
-    Significance is by Holm's method over all lies, overall and of every provider, one-sided for gains and for losses.
+    Half of the false-alarm rate goes to the means over providers, half to single providers; each is shared among
+    comparisons by `joint_level`, one-sided for gains and for losses.
     """
-    columns: list[tuple[str, Any, Array, Array, Array]] = [
-        (lie, None, _daily(truth), _daily(gains[..., k]), _daily(refused[..., k])) for k, lie in enumerate(lies)
-    ]
+    means = np.stack([_daily(gains[..., k]) for k in range(len(lies))], axis=1)
+    columns = [(lie, None, _daily(truth), means[:, k], 0.0, _daily(refused[..., k])) for k, lie in enumerate(lies)]
+    overall = _judged(columns, false_alarm, negligible)
+    columns = []
     for k, lie in enumerate(lies):
+        series, extra = _shrunk(gains[..., k], means[:, k])
         for i, provider in enumerate(providers):
-            columns.append((lie, provider, truth[:, i], gains[:, i, k], refused[:, i, k]))
-    intervals = [over_days(gain, false_alarm, negligible) for _, _, _, gain, _ in columns]
-    above = holm(np.array([interval.above for interval in intervals]), false_alarm)
-    below = holm(np.array([interval.below for interval in intervals]), false_alarm)
+            columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), refused[:, i, k]))
+    return overall, _judged(columns, false_alarm, negligible)
+
+
+def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
+    """Test comparisons (lie, provider, honest pay, daily gain, extra variance, refused) together."""
+    level = joint_level(np.stack([gain for _, _, _, gain, _, _ in columns], axis=1), false_alarm / 2)
     findings = []
-    for (lie, provider, honest, _, out), interval, gains_, loses in zip(columns, intervals, above, below, strict=True):
-        verdict = "GAINS" if gains_ else "loses" if loses else "no difference found"
-        mean, gain = _mean(honest), interval.mean
-        numbers = mean, mean + gain, gain, interval.low, interval.high
-        findings.append(PastFinding(lie, provider, *numbers, verdict, interval.days, _mean(out)))
-    return tuple(findings[: len(lies)]), tuple(findings[len(lies) :])
+    for lie, provider, honest, gain, extra, out in columns:
+        interval = over_days(gain, false_alarm, negligible, extra)
+        verdict = "not significant"
+        if interval.days and not np.nan_to_num(gain).any():
+            verdict = "changes nothing"
+        elif interval.above <= level:
+            verdict = "GAINS"
+        elif interval.below <= level:
+            verdict = "loses"
+        mean = mean_of(honest)
+        numbers = mean, mean + interval.mean, interval.mean, interval.low, interval.high
+        days = int((~np.isnan(honest)).sum()) if interval.days else 0
+        findings.append(
+            PastFinding(lie, provider, *numbers, interval.detectable(level, negligible), verdict, days, mean_of(out))
+        )
+    return tuple(findings)
+
+
+def _shrunk(gains: Array, mean: Array) -> tuple[Array, Array]:
+    """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
+
+    With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
+    variance of true deviations, mean d_i² minus mean s_i², the estimate is the mean over providers plus w_i d_i, where
+    w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
+    what was drawn away.
+    """
+    apart = gains - mean[:, None]
+    intervals = [over_days(column, 0.05) for column in apart.T]
+    seen = np.array([interval.days > 2 for interval in intervals])
+    extra = np.zeros(gains.shape[1])
+    if seen.sum() < 3:
+        return gains, extra
+    chance = np.array([interval.error**2 if known else np.inf for interval, known in zip(intervals, seen, strict=True)])
+    away = np.array([interval.mean for interval in intervals])
+    between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
+    weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
+    weight = np.where(seen & (chance == 0), 1.0, weight)
+    days = (~np.isnan(mean)).sum()
+    present = (~np.isnan(gains)).sum(axis=0)
+    series = mean[:, None] + weight * np.nan_to_num(apart) * days / np.maximum(present, 1)
+    return np.where(present > 0, series, np.nan), np.where(seen, (1 - weight) ** 2 * between, 0.0)
 
 
 def _daily(numbers: Array) -> Array:
@@ -243,6 +396,7 @@ def _daily(numbers: Array) -> Array:
     return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
 
 
-def _mean(numbers: Array) -> float:
+def mean_of(numbers: Array) -> float:
+    """Mean of what was measured; NaN if nothing was."""
     measured = numbers[~np.isnan(numbers)]
     return float(measured.mean()) if len(measured) else float("nan")

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtr, stdtrit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from troth.core.contract import Array
+
+POWER = 0.8
+"""The probability with which a gain of the size that is called detectable is found."""
+
+_MOST_ALIKE = 0.97  # the largest correlation of neighbouring days that is reckoned with
+_DRAWS = 2000
 
 
 class Interval(NamedTuple):
@@ -22,14 +26,37 @@ class Interval(NamedTuple):
     above: float
     below: float
     days: int
+    error: float = np.inf
+    freedom: float = 1.0
+
+    def detectable(self, level: float, negligible: float = 0.0) -> float:
+        """Return the true mean that is found with probability `POWER` by a one-sided test at this level.
+
+        Examples
+        --------
+        >>> steady = over_days(np.tile([0.0, 0.2], 50), 0.05)
+        >>> round(steady.detectable(0.05), 3)
+        0.025
+        """
+        if not np.isfinite(self.error):
+            return float("inf")
+        needed = stdtrit(self.freedom, POWER) - stdtrit(self.freedom, level)
+        return negligible + float(needed) * self.error
 
 
-def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Interval:
-    """Mean of daily numbers with a Newey–West interval, wide enough for days that resemble their neighbours.
+def over_days(daily: Array, false_alarm: float, negligible: float = 0.0, extra: float = 0.0) -> Interval:
+    """Mean of daily numbers with an interval wide enough for days that resemble their neighbours.
 
-    The variance adds autocovariances up to lag L = ⌊4(T/100)^{2/9}⌋ with Bartlett's weights, and Student's t has
-    T/(1 + L) − 1 degrees of freedom, as many as there are separate stretches of days. Missing days are left out. The
-    p-value of a mean above 0 is that of a mean above ``negligible``.
+    The variance is Newey and West's after prewhitening: with ρ the correlation of neighbouring days, corrected for its
+    bias and not below 0, the residuals e_t = x_t − ρx_{t−1} have a long-run variance with Bartlett's weights up to lag
+    ⌊4(T/100)^{2/9}⌋, and the mean's is that over (1 − ρ)²T. Student's t has T(1 − ρ)/(1 + ρ) − 1 degrees of freedom,
+    as many as there are independent days' worth. Missing days are left out. The p-value of a mean above 0 is that of a
+    mean above ``negligible``.
+
+    Parameters
+    ----------
+    extra
+        A variance to add to that of the mean.
 
     Examples
     --------
@@ -40,35 +67,61 @@ def over_days(daily: Array, false_alarm: float, negligible: float = 0.0) -> Inte
     x = np.asarray(daily, dtype=np.float64)
     x = x[~np.isnan(x)]
     days = len(x)
-    if days < 2:
+    if days < 3:
         return Interval(float(x.mean()) if days else np.nan, -np.inf, np.inf, 1.0, 1.0, days)
     mean = float(x.mean())
-    lags = min(int(4 * (days / 100) ** (2 / 9)), days - 1)
     residual = x - mean
     squares = float(residual @ residual)
-    variance = squares
-    for lag in range(1, lags + 1):
-        variance += 2 * (1 - lag / (lags + 1)) * float(residual[lag:] @ residual[:-lag])
-    error = float(np.sqrt(max(variance, 0.5 * squares) / days / (days - 1)))
-    freedom = max(days / (1 + lags) - 1, 1.0)
-    if error <= 1e-15 * max(abs(mean), 1e-300) or error == 0:
-        return Interval(mean, mean, mean, float(mean <= negligible), float(mean >= 0), days)
-    margin = float(student.isf(false_alarm / 2, freedom)) * error
-    above = float(student.sf((mean - negligible) / error, freedom))
-    below = float(student.cdf(mean / error, freedom))
-    return Interval(mean, mean - margin, mean + margin, above, below, days)
+    if squares <= 1e-30 * days * max(mean**2, 1e-300) and not extra:
+        return Interval(mean, mean, mean, float(mean <= negligible), float(mean >= 0), days, 0.0, days - 1.0)
+    alike = _resemblance(residual, squares)
+    e = residual[1:] - alike * residual[:-1]
+    lags = min(int(4 * (days / 100) ** (2 / 9)), len(e) - 1)
+    variance = float(e @ e)
+    variance += 2 * sum((1 - lag / (lags + 1)) * float(e[lag:] @ e[:-lag]) for lag in range(1, lags + 1))
+    long_run = max(variance, float(e @ e)) / (len(e) - 1) / (1 - alike) ** 2
+    error = float(np.sqrt(max(long_run, squares / (days - 1)) / days + extra))
+    freedom = max(days * (1 - alike) / (1 + alike) - 1, 1.0)
+    margin = -float(stdtrit(freedom, false_alarm / 2)) * error
+    above = float(stdtr(freedom, (negligible - mean) / error))
+    below = float(stdtr(freedom, mean / error))
+    return Interval(mean, mean - margin, mean + margin, above, below, days, error, freedom)
 
 
-def holm(p: Array, false_alarm: float) -> NDArray[np.bool_]:
-    """Return which hypotheses Holm's method rejects: any true one with probability ``false_alarm`` at most.
+def _resemblance(residual: Array, squares: float) -> float:
+    """Return the correlation of neighbouring days, with Kendall's correction of its bias where it is not chance."""
+    days, alike = len(residual), 0.0
+    if squares > 0:
+        alike = float(residual[1:] @ residual[:-1]) / squares
+    if alike > days**-0.5:
+        alike += (1 + 3 * alike) / days
+    return min(max(alike, 0.0), _MOST_ALIKE)
+
+
+def joint_level(columns: Array, false_alarm: float) -> float:
+    """Return the level of each of many one-sided tests at which any true hypothesis falls with ``false_alarm``.
+
+    Columns that move together count as few: the largest of their standardised means is simulated by weighting days with
+    normal numbers (the multiplier bootstrap). It is Bonferroni's level where columns are unrelated, and never below it.
+
+    Parameters
+    ----------
+    columns
+        Daily numbers ``(day, comparison)``, NaN where there is none.
 
     Examples
     --------
-    >>> holm(np.array([0.001, 0.04, 0.6]), 0.05).tolist()
-    [True, False, False]
+    >>> one = np.random.default_rng(1).normal(size=(80, 1))
+    >>> bool(0.04 < joint_level(np.tile(one, 30), 0.05) < 0.06)  # thirty copies are one comparison
+    True
     """
-    order = np.argsort(p, kind="stable")
-    passed = p[order] <= false_alarm / np.arange(len(p), 0, -1)
-    rejected = np.empty(len(p), dtype=bool)
-    rejected[order] = np.logical_and.accumulate(passed)
-    return rejected
+    away = columns - np.nanmean(np.where(np.isnan(columns).all(axis=0), 0.0, columns), axis=0)
+    away = np.nan_to_num(away)
+    size = np.sqrt((away**2).sum(axis=0))
+    used = size > 1e-15 * max(float(size.max(initial=0.0)), 1e-300)
+    bonferroni = false_alarm / max(int(columns.shape[1]), 1)
+    if not used.any():
+        return bonferroni
+    weights = np.random.default_rng(len(columns)).standard_normal((_DRAWS, len(columns)))
+    largest = (weights @ (away[:, used] / size[used])).max(axis=1)
+    return max(bonferroni, float(ndtr(-np.quantile(largest, 1 - false_alarm))))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from troth.models import Family
     from troth.models.fitting.fitted import Fitted
 
+AHEAD = 30
+"""For how many next days a model that drifts is learnt, if nothing else is said."""
+
 _HARMLESS = ("seed", "watch")
 """Options that are ignored by a fit that draws nothing, or is quick."""
 
@@ -63,24 +66,54 @@ def default_family(reduction: Reduction) -> type[Family] | None:
     return next((family for family in suitable if family.provider_effects), None)
 
 
-def candidates_for(reduction: Reduction, **options: Any) -> dict[str, Callable[[History], Fitted]]:
+@dataclasses.dataclass(frozen=True)
+class Recent:
+    """A fit to the last days of a history alone: what providers and days were like long ago is forgotten.
+
+    Examples
+    --------
+    >>> from troth.core.reductions import Counts
+    >>> from troth.history.arrange import from_summaries
+    >>> past = from_summaries(Counts(2), [[[k, 9 - k]] for k in range(9)])
+    >>> Recent(lambda days: days.summaries[:, 0, 0].tolist(), days=3)(past)
+    [6.0, 7.0, 8.0]
+    """
+
+    fit: Callable[[History], Any]
+    days: int
+
+    def __call__(self, history: History) -> Any:
+        """Fit to the last days."""
+        return self.fit(history.select(days=history.days[-self.days :]))
+
+
+def candidates_for(
+    reduction: Reduction, recent: int | None = None, **options: Any
+) -> dict[str, Callable[[History], Fitted]]:
     """Return ways to learn a model from a history of these summaries: the textbook's, and by provider.
 
     Parameters
     ----------
+    recent
+        Fit the models that learn each provider also to so many last days alone.
     options
-        Of fits; each family takes those that it has.
+        Of fits; each family takes those that it has. A family whose fit has ``ahead`` is tried with and without drift.
 
     Examples
     --------
     >>> from troth.core.reductions import Counts, Moments
     >>> list(candidates_for(Counts(2))), list(candidates_for(Moments()))
-    (['textbook Bernoulli', 'day types'], ['textbook Normal', 'day types', 'offsets'])
+    (['textbook Bernoulli', 'day types'], ['textbook Normal', 'day types', 'offsets', 'drifting offsets'])
     """
     candidates: dict[str, Callable[[History], Fitted]] = {}
     for name, family in FAMILIES.items():
         if family.suits_reduction(reduction):
             known = family.fit_options(reduction)
-            given = {key: value for key, value in options.items() if key in known}
-            candidates[family.provider_effects or f"textbook {name}"] = partial(fit, family=family, **given)
+            given = {key: value for key, value in options.items() if key in known and key != "ahead"}
+            learn = partial(fit, family=family, **given)
+            candidates[family.provider_effects or f"textbook {name}"] = learn
+            if recent is not None and family.provider_effects:
+                candidates[f"{family.provider_effects}, last {recent} days"] = Recent(learn, recent)
+            if "ahead" in known:
+                candidates[f"drifting {family.provider_effects}"] = partial(learn, ahead=options.get("ahead") or AHEAD)
     return candidates

@@ -141,11 +141,11 @@ class ProviderNormal(NormalMean):
     @classmethod
     def fit_options(cls, _: Reduction, /) -> tuple[str, ...]:
         """Name the options of `fit`."""
-        return ("spread", "watch")
+        return ("spread", "ahead", "watch")
 
     @classmethod
     def fit(  # type: ignore[override]
-        cls, history: History, *, spread: float | None = None, watch: Watch | None = None
+        cls, history: History, *, spread: float | None = None, ahead: int | None = None, watch: Watch | None = None
     ) -> FittedOffsets:
         """Learn the prior of a day's mean, and each provider's offset and dispersion.
 
@@ -155,6 +155,9 @@ class ProviderNormal(NormalMean):
             Past days, as for `Family.fit`.
         spread
             Standard deviation of values within a day, where the history has no sums of squares.
+        ahead
+            Let offsets and the level of days walk at random, and learn the model of so many next days: offsets and the
+            prior mean are those after the last day, and variances include how far they may go. By default they stay.
         watch
             Called with the share of the work that is done and what is being done.
 
@@ -172,4 +175,4 @@ class ProviderNormal(NormalMean):
         >>> 1.7 < learned.models["b"].offset - learned.models["a"].offset < 2.3
         True
         """
-        return fit_offsets(cls, history, spread=spread, watch=watch)
+        return fit_offsets(cls, history, spread=spread, ahead=ahead, watch=watch)

@@ -9,6 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST
+from troth.history.stretches import SPLITS
 from troth.results.explanation import data_in_words, steps
 from troth.results.findings import find
 from troth.results.pictures import draw_line, draw_payments
@@ -72,6 +73,7 @@ def render(
         head=result.ledger.of("round")[-1] if result.rounds else None,
         seed=next((paid.seed for paid in reversed(result.rounds) if paid.seed is not None), None),
         assumed=(*ASSUMED, *((ASSUMED_OF_PUBLIC,) if result.campaign.public else ())),
+        split_meaning=SPLITS["rolling"],
         assumed_of_past=(HONEST_PAST, INDEPENDENT_PAST),
         style=Markup(page_style + style_sheet()),  # noqa: S704 (our own files)
         script=Markup(script),  # noqa: S704

@@ -11,8 +11,9 @@ from troth.audits.strategies.fabrications import (
     FabricateFromPast,
     FabricateFromPosterior,
     FabricateFromPrior,
-    SendYesterday,
+    SendStale,
 )
+from troth.audits.strategies.searched import Distort, Searched
 from troth.audits.strategies.strategy import Knowledge, Lie, Play, RowLie, Strategy, SummaryLie, Truthful, as_strategy
 from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
 from troth.core.contract import Model
@@ -22,6 +23,7 @@ __all__ = [
     "KNOWN_LIES",
     "Collude",
     "Copy",
+    "Distort",
     "FabricateFromPast",
     "FabricateFromPosterior",
     "FabricateFromPrior",
@@ -35,7 +37,8 @@ __all__ = [
     "Replicate",
     "RowLie",
     "ScaleAnswers",
-    "SendYesterday",
+    "Searched",
+    "SendStale",
     "Shift",
     "ShrinkToMean",
     "ShuffleLabels",
@@ -58,7 +61,8 @@ KNOWN_LIES: tuple[Strategy, ...] = (
     ShrinkToMean(-0.5),
     FabricateFromPast(),
     FabricateFromPast(anybody=True),
-    SendYesterday(),
+    SendStale(1),
+    SendStale(7),
     FabricateFromPrior(),
     Pander(),
     FabricateFromPosterior(),
@@ -67,6 +71,10 @@ KNOWN_LIES: tuple[Strategy, ...] = (
     Shift(),
     ShuffleLabels(),
     ScaleAnswers(),
+    *(Distort(shift=by) for by in (-1.0, -0.25, 0.25)),
+    *(Distort(scale=by) for by in (0.9, 1.1, -1.0)),
+    Searched(),
+    Searched(days=30),
 )
 """The known lies of a single provider."""
 

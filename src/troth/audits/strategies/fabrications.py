@@ -10,7 +10,7 @@ import numpy as np
 from troth.audits.strategies.row_shapes import count_rows, explains_target, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, SamplesPosterior
-from troth.core.errors import MissingCapabilityError
+from troth.core.errors import MissingCapabilityError, ParameterError
 
 if TYPE_CHECKING:
     from troth.core.contract import Generator
@@ -65,11 +65,18 @@ class FabricateFromPast(SummaryLie):
 
 
 @dataclass(frozen=True)
-class SendYesterday(SummaryLie):
-    """Send the liar's previous report once more."""
+class SendStale(SummaryLie):
+    """Send the liar's report of some days before once more."""
 
-    label = "send yesterday's report"
+    age: int = 1
+
+    def __post_init__(self) -> None:
+        if self.age < 1 or self.age != int(self.age):
+            raise ParameterError(f"SendStale: age must be a whole number of days of at least 1, not {self.age!r}")
+
+    def __str__(self) -> str:
+        return "send yesterday's report" if self.age == 1 else f"send the report of {self.age} days before"
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Repeat the report before."""
-        return knowledge.yesterday
+        """Repeat the old report."""
+        return knowledge.stale(self.age)

@@ -89,22 +89,25 @@ class Knowledge:
         How rows became the summaries.
     own
         Its true summaries of the days that are replayed, ``(day, sum)``.
-    yesterday
-        Its own report before each of them, ``(day, sum)``; zeros if there was none.
+    stale
+        Its latest report that is at least so many days older than each of them, ``(day, sum)``; zeros if there is none.
     past
         Its own reports of the other days, ``(day, sum)``.
     population
         Everybody's reports of the other days, ``(report, sum)``.
     rng
         For lies that draw.
+    rehearse
+        What a lie would have earned it on each public day under the model that will pay, NaN where it did not report.
     """
 
     reduction: Reduction
     own: Array
-    yesterday: Array
+    stale: Callable[[int], Array]
     past: Array
     population: Array
     rng: Generator
+    rehearse: Callable[[SummaryLie], Array]
 
     @property
     def rows(self) -> Array:

@@ -72,3 +72,19 @@ def draw_rows(rng: Generator, counts: Array, wanted: Array) -> Array:
         drawn[:, code] = rng.hypergeometric(left[:, code], later_codes, missing)
         missing, remaining = missing - drawn[:, code], later_codes
     return drawn.astype(np.float64)
+
+
+def move_to_last(rng: Generator, counts: Array, share: float) -> Array:
+    """Give a share of all rows of each day the last label instead of another, or, below 0, another instead of it.
+
+    Whole rows move: where the share is no whole number of them, one more moves by lot.
+    """
+    n, last = counts.sum(axis=-1), counts[:, -1]
+    wanted = np.floor(abs(share) * n + rng.random(len(n)))
+    others = counts[:, :-1]
+    if share >= 0:
+        moved = np.minimum(wanted, n - last)
+        return np.column_stack([others - draw_rows(rng, others, moved), last + moved])
+    moved = np.minimum(wanted, last)
+    weights = np.where(others.sum(axis=-1, keepdims=True) > 0, others, 1.0)
+    return np.column_stack([others + whole_counts(weights, moved), last - moved])

@@ -19,7 +19,7 @@ from troth.audits.strategies.row_shapes import (
     with_values,
 )
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
-from troth.audits.strategies.summaries import draw_rows, rates, with_rates
+from troth.audits.strategies.summaries import draw_rows, move_to_last, rates, with_rates
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments
 
@@ -91,13 +91,16 @@ class Perturb(RowLie):
 
 @dataclass(frozen=True)
 class Shift(RowLie, SummaryLie):
-    """Move all values, or answers, by a number of standard deviations: of the rows, or of the liar's daily means."""
+    """Move all values, or answers, by a number of standard deviations: of the rows, or of the liar's daily means.
+
+    Of labels that were counted, the share of the last one moves, by standard deviations of the liar's daily shares.
+    """
 
     by: float = 1.0
 
     label = "shift by {by:g} sd"
     suits_model = staticmethod(lambda model: not has_labels(model))
-    suits_reduction = staticmethod(has_sums)
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add a constant."""
@@ -108,7 +111,9 @@ class Shift(RowLie, SummaryLie):
         return with_values(model, data, admissible(model, moved))
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Add a constant to every value."""
+        """Add a constant to every value; of labels, change the share of the last one."""
+        if isinstance(knowledge.reduction, Counts):
+            return move_to_last(knowledge.rng, knowledge.own, self.by * knowledge.spread[-1])
         mean = rates(knowledge.own, knowledge.reduction)
         return with_rates(knowledge.own, mean + self.by * knowledge.spread, knowledge.reduction)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.models.fitting.day_types.fit import FEWEST_DAYS, Watch, usable_providers
 from troth.models.fitting.day_types.outcomes import root_error, spreads
 from troth.models.fitting.day_types.standard_errors import inverse
 from troth.models.fitting.fitted import BLUE, GREY, MOST_PROVIDERS, FittedProviders, name_rows
+from troth.models.fitting.walking_offsets import walk_of
 from troth.models.numerics.dispersed import real_weight
 
 if TYPE_CHECKING:
@@ -103,14 +104,22 @@ class _Days:
 
 
 def fit_offsets(
-    family: type[ProviderNormal], history: History, *, spread: float | None = None, watch: Watch | None = None
+    family: type[ProviderNormal],
+    history: History,
+    *,
+    spread: float | None = None,
+    ahead: int | None = None,
+    watch: Watch | None = None,
 ) -> FittedOffsets:
     """Fit θ ~ N(mean, scale²) of a day, and providers' offsets and dispersions, by penalised marginal likelihood.
 
     The mean of n rows is N(θ + b, τ² + σ²/n). θ is integrated out by expectation and maximisation; offsets have a
     normal prior around 0 whose variance is that of the offsets beyond chance, and logarithms of τ² are shrunk towards
-    their mean. σ comes from sums of squares within days, or is given as ``spread``.
+    their mean. σ comes from sums of squares within days, or is given as ``spread``. With ``ahead``, offsets
+    and the level of days walk at random around that fit (`walk_of`).
     """
+    if ahead is not None and ahead < 1:
+        raise ParameterError(f"ahead must be at least 1 day, not {ahead}")
     reduction = history.reduction
     if not isinstance(reduction, Moments) or reduction.columns != 1 or not reduction.linear:
         raise DataError(f"a normal fit needs the number of rows and the sum of one column, not {reduction!r}")
@@ -134,7 +143,7 @@ def fit_offsets(
     report(1.0, "normal")
     if len(trace) > _LONGEST:
         notes.append(f"the climb had not ended after {_LONGEST} steps")
-    return _result(family, history, part, data, state, between, trace, notes)
+    return _result(family, history, part, data, state, between, trace, notes, ahead)
 
 
 def _posterior(data: _Days, state: _State) -> tuple[Array, Array, Array]:
@@ -212,6 +221,7 @@ def _result(
     between: float,
     trace: list[float],
     notes: list[str],
+    ahead: int | None,
 ) -> FittedOffsets:
     mean, spare, evidence = _posterior(data, state)
     w = data.weight(state.variance)
@@ -229,9 +239,20 @@ def _result(
     fitted = _expected(data, state, state.variance, away**2 + spare[:, None])
     alike = 0.5 * ((np.log(data.low) - state.centre) / _ALIKE) ** 2
     gain = fitted - without - alike + 0.5 * ((np.log(state.variance) - state.centre) / _ALIKE) ** 2
-    dispersion = np.where(gain > 0, np.sqrt(state.variance), 0.0)
+    offset, dispersion = state.offset, np.where(gain > 0, np.sqrt(state.variance), 0.0)
+    if ahead is not None:
+        residual = np.where(data.rows > 0, data.average - mean[:, None], np.nan)
+        walk = walk_of(residual, dispersion**2, data.spread**2 / np.maximum(data.rows, 1) + spare[:, None], ahead)
+        offset, dispersion = walk.offset, np.sqrt(walk.part * dispersion**2 + walk.variance)
+        of_days = walk_of(mean[:, None], np.array([state.scale**2]), spare[:, None], ahead)
+        scale = float(np.sqrt(of_days.part * state.scale**2 + of_days.variance[0]))
+        state = replace(state, mean=float(of_days.offset[0]), scale=scale)
+        notes.append(
+            f"offsets walk by {np.sqrt(walk.step):.2g} a day, days by {np.sqrt(of_days.step):.2g}; dispersions and the "
+            f"prior are those of the next {ahead} days"
+        )
     own = {
-        name: family(state.mean, state.scale, float(data.spread[i]), float(state.offset[i]), float(dispersion[i]))
+        name: family(state.mean, state.scale, float(data.spread[i]), float(offset[i]), float(dispersion[i]))
         for i, name in enumerate(part.providers)
     }
     typical = float(np.sqrt(np.exp(state.centre) + between))

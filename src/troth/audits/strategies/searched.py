@@ -1,0 +1,131 @@
+"""Lies that combine several changes of a summary, and a liar who tries them on the public history first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
+from troth.audits.strategies.strategy import Knowledge, SummaryLie
+from troth.audits.strategies.values import ScaleAnswers, Shift, ShrinkToMean
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.core.reductions import Reduction
+
+
+@dataclass(frozen=True)
+class Distort(SummaryLie):
+    """Scale around the liar's usual mean, shift, withhold a share of the rows and replicate the rest.
+
+    Parameters
+    ----------
+    shift
+        In standard deviations of the liar's daily means.
+    scale
+        Factor of the distance from its usual mean, or of answers; below 0 they are mirrored.
+    share
+        Of the rows that are withheld.
+    times
+        How often each row is sent.
+
+    Examples
+    --------
+    >>> Distort(shift=-0.25, times=2).name
+    'shift by -0.25 sd, replicate 2 times'
+    """
+
+    shift: float = 0.0
+    scale: float = 1.0
+    share: float = 0.0
+    times: int = 1
+
+    def __str__(self) -> str:
+        words = [
+            f"scale by {self.scale:g}" * (self.scale != 1),
+            f"shift by {self.shift:g} sd" * (self.shift != 0),
+            f"withhold {self.share:.0%}" * (self.share > 0),
+            f"replicate {self.times} times" * (self.times > 1),
+        ]
+        return ", ".join(filter(None, words)) or "tell the truth"
+
+    def suits_reduction(self, reduction: Reduction) -> bool:  # type: ignore[override]
+        """Whether each change that it makes suits the summaries."""
+        return len(self._parts(reduction)) == sum((self.scale != 1, self.shift != 0, self.share > 0, self.times > 1))
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Make one change after the other."""
+        return reduce(
+            lambda own, part: part.change_summary(replace(knowledge, own=own)),
+            self._parts(knowledge.reduction),
+            knowledge.own,
+        )
+
+    def _parts(self, reduction: Reduction) -> list[SummaryLie]:
+        scaled: SummaryLie = ShrinkToMean(1 - self.scale)
+        if not scaled.suits_reduction(reduction):
+            scaled = ScaleAnswers(self.scale)
+        parts: list[tuple[bool, SummaryLie]] = [
+            (self.scale != 1, scaled),
+            (self.shift != 0, Shift(self.shift)),
+            (self.share > 0, Withhold(self.share) if self.share < 1 else Nothing()),
+            (self.times > 1, Replicate(self.times)),
+        ]
+        return [part for used, part in parts if used and part.suits_reduction(reduction)]
+
+
+_CHANGES: tuple[tuple[dict[str, float], ...], ...] = (
+    tuple({"shift": by} for by in (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)),
+    tuple({"scale": by} for by in (0.5, 0.9, 1.1, 1.5)),
+    tuple({"share": by} for by in (0.25, 0.5, 1.0)),
+    tuple({"times": by} for by in (2, 3)),
+)
+
+
+@dataclass(frozen=True)
+class Searched(SummaryLie):
+    """Tell the `Distort` that would have earned most on the public history, under the model that will pay.
+
+    Shift, scale, omission and replication are tried one by one. The best of each are then combined, the one that gains
+    most first, as long as that adds.
+
+    Parameters
+    ----------
+    days
+        How many of the last public days the liar looks at; all that it can see by default. Few show drift sooner.
+    """
+
+    days: int | None = None
+
+    def __str__(self) -> str:
+        return "searched on the past" if self.days is None else f"searched on the last {self.days} days"
+
+    def change_summary(self, knowledge: Knowledge) -> Array:
+        """Search, and tell the lie that was found."""
+        return self.search(knowledge).change_summary(knowledge)
+
+    def search(self, knowledge: Knowledge) -> Distort:
+        """Return the best lie on the public history; the truth if no lie gains."""
+
+        def earned(lie: Distort) -> float:
+            shares = knowledge.rehearse(lie)[-self.days if self.days else None :]
+            shares = shares[~np.isnan(shares)]
+            return float(shares.mean()) if len(shares) else -np.inf
+
+        best = Distort()
+        most = earned(best)
+        singles = []
+        for changes in _CHANGES:
+            lies = [Distort(**change) for change in changes]  # type: ignore[arg-type]
+            tried = [(earned(lie), place) for place, lie in enumerate(lies) if lie.suits_reduction(knowledge.reduction)]
+            if tried and max(tried)[0] > most:
+                share, place = max(tried)
+                singles.append((share, changes[place]))
+        for _, change in sorted(singles, key=lambda single: -single[0]):
+            lie = replace(best, **change)  # type: ignore[arg-type]
+            if earned(lie) > most:
+                best, most = lie, earned(lie)
+        return best

@@ -1,0 +1,139 @@
+"""A stretch of days, paid under a model that was fitted to others: honest reports, and lies of one provider each."""
+
+from __future__ import annotations
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.strategies import Knowledge
+from troth.core.contract import Array, Model, shared_evidence
+from troth.core.errors import DataError
+from troth.core.past import statistics_of
+from troth.mechanisms import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.audits.strategies import SummaryLie
+    from troth.core.past import History
+    from troth.history.stretches import Split
+    from troth.mechanisms import Rule
+
+_REHEARSED_DRAWS = 16  # of a rule that draws
+_REHEARSED = 120  # the last public days, on which a liar tries what it will send
+
+
+class Replay:
+    """The paid days of a split, under the model that was fitted to the others."""
+
+    def __init__(
+        self,
+        history: History,
+        model: Any,
+        rule: Rule,
+        split: Split,
+        seed: tuple[int, int],
+        groups: Sequence[Any] | None = None,
+    ) -> None:
+        self.history, self.rule, self.split, self.seed = history, rule, split, seed
+        self.model, self.groups = model, groups
+        self.evidence = shared_evidence(model)
+        self.summaries = np.asarray(history.summaries, dtype=np.float64)
+        self.present = np.asarray(history.present, dtype=bool)[split.paid]
+        self.reported = self._statistics(self.summaries[split.paid])
+        self.rows = history.reduction.rows(self.summaries[split.paid])
+        self._earned: dict[SummaryLie, Array] = {}
+
+    @property
+    def payable(self) -> NDArray[np.bool_]:
+        """Where anything is to be earned: of a rule that waits for the next day, not on the last one."""
+        paid = self.present.copy()
+        if self.rule.days > 1:
+            paid[-1] = False
+        return paid
+
+    def honest(self) -> Array:
+        """Return what was earned by what was reported, NaN where nothing was to be earned."""
+        share, paid = self._shares(self.reported), self.payable
+        if np.isnan(share[paid]).any():
+            day, provider = (int(i) for i in np.argwhere(np.isnan(share) & paid)[0])
+            raise DataError(
+                f"day {self.history.days[self.split.paid[day]]}, provider {self.history.providers[provider]}: the "
+                "report itself falls outside the rule's range, so the round could not have been paid; declare a wider "
+                "range"
+            )
+        return np.where(paid, share, np.nan)
+
+    def lying(self, lie: SummaryLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
+        """Return what everybody would have earned by a lie, and where it would have been refused."""
+        reported = self.summaries[self.split.paid].copy()
+        unknown = np.zeros(reported.shape[1], dtype=bool)
+        for provider in range(reported.shape[1]):
+            knowledge = self._knowledge(provider, number)
+            unknown[provider] = knowledge is None
+            if knowledge is not None:
+                reported[:, provider] = lie.change_summary(knowledge)
+        own = self._statistics(reported, np.ones_like(self.present))
+        excluding = np.isneginf(own).any()
+        impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
+        share = self._shares(np.where(impossible[..., None], 0.0, own))
+        refused = impossible | np.isnan(share)
+        return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
+
+    def _knowledge(self, provider: int, number: int) -> Knowledge | None:
+        """Return what a provider knows when it lies, or None if it reported nothing on the fitted days."""
+        reduction, summaries = self.history.reduction, self.summaries
+        own = summaries[:, provider]
+        reported = reduction.rows(own) > 0
+        past = own[self.split.fitted][reported[self.split.fitted]]
+        everyone = summaries[self.split.fitted].reshape(-1, summaries.shape[-1])
+        if not len(past):
+            return None
+        latest = np.maximum.accumulate(np.where(reported, np.arange(len(own)), -1))
+
+        def stale(age: int) -> Array:
+            day = self.split.paid - age
+            place = np.where(day >= 0, latest[day], -1)
+            return np.where(place[:, None] >= 0, own[place], 0.0)
+
+        return Knowledge(
+            reduction,
+            own[self.split.paid],
+            stale,
+            past,
+            everyone[reduction.rows(everyone) > 0],
+            np.random.default_rng([*self.seed, provider, number]),
+            partial(self._rehearse, provider),
+        )
+
+    def _rehearse(self, provider: int, lie: SummaryLie) -> Array:
+        """Return what a provider would have earned by a lie on each of the last public days."""
+        if lie not in self._earned:
+            earned, _ = self._rehearsal.lying(lie, 0)
+            self._earned[lie] = np.where(self._rehearsal.payable, earned, np.nan)
+        return self._earned[lie][:, provider]
+
+    @cached_property
+    def _rehearsal(self) -> Replay:
+        """The last fitted days, replayed under the model that will pay."""
+        public = self.split._replace(paid=self.split.fitted[-_REHEARSED:])
+        rule = self.rule.drawing(_REHEARSED_DRAWS)
+        return Replay(self.history, self.model, rule, public, (*self.seed[:1], self.seed[1] + 1), self.groups)
+
+    def _statistics(self, summaries: Array, present: NDArray[np.bool_] | None = None) -> Array:
+        """Statistics ``(day, provider, statistic)``; zeros for providers who did not report."""
+        reduction = self.history.reduction
+        if isinstance(self.model, Model):
+            t = statistics_of(self.model, summaries, reduction)  # type: ignore[arg-type]
+        else:
+            t = np.stack([statistics_of(m, summaries[:, i], reduction) for i, m in enumerate(self.model)], axis=1)
+        return np.where((self.present if present is None else present)[..., None], t, 0.0)
+
+    def _shares(self, own: Array) -> Array:
+        key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
+        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
+        return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share

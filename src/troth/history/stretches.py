@@ -1,0 +1,77 @@
+"""Which days a model is fitted to and which it pays: the next stretch of a rolling origin, or a block between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from troth.core.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SPLITS = {
+    "rolling": "each stretch is paid under a model fitted to the days before it, as a campaign would be",
+    "blocks": (
+        "each block is paid under a model fitted to the days before and after it: this interpolates, shows how well "
+        "the model describes these days, and says nothing about a future that drifts away from them"
+    ),
+}
+"""How days are split, and what that means."""
+
+_FEWEST_FIRST = 30  # days of the first fit, where half of the history has as many
+
+
+class Split(NamedTuple):
+    """Days that are paid, and the days that the model is fitted to."""
+
+    paid: NDArray[np.intp]
+    fitted: NDArray[np.intp]
+
+
+def first_days(days: int) -> int:
+    """Return how many days the first fit of a rolling origin has: a quarter, but 30 if that is at most half of them.
+
+    Examples
+    --------
+    >>> [first_days(days) for days in (24, 60, 120, 400)]
+    [12, 30, 30, 100]
+    """
+    return max(days // 4, min(_FEWEST_FIRST, days // 2))
+
+
+def split_days(days: int, split: str, folds: int, gap: int, first: int | None) -> list[Split]:
+    """Cut days into stretches; with each come the days to fit on.
+
+    Parameters
+    ----------
+    split
+        One of `SPLITS`.
+    folds
+        Number of stretches.
+    gap
+        Days next to a stretch that are not used for fitting.
+    first
+        Days before the first stretch of a rolling origin; `first_days` by default.
+    """
+    if split not in SPLITS:
+        raise ParameterError(f"there is no split {split!r}; there are {', '.join(SPLITS)}")
+    rolling = split == "rolling"
+    start = (first_days(days) if first is None else first) if rolling else 0
+    least = 1 if rolling else 2
+    if start < rolling or not least <= folds <= (days - start) // 3 or gap < 0:
+        after = f" after the first {start}" if rolling else ""
+        raise DataError(
+            f"{days} days cannot be cut into {folds} stretches{after} with a gap of {gap}: a backtest needs at least "
+            f"{least} of 3 days, so ask for fewer or give it a longer history"
+        )
+    every = np.arange(days)
+    splits = []
+    for paid in np.array_split(every[start:], folds):
+        before, later = every < paid[0] - gap, every > paid[-1] + gap
+        fitted = every[before if rolling else before | later]
+        if not len(fitted):
+            raise DataError(f"a gap of {gap} days leaves nothing to fit on")
+        splits.append(Split(paid, fitted))
+    return splits

@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, incoming, pages, settlement
+from troth.service import accounts, api, incoming, pages, settlement
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
-from troth.service.request_limits import SizeLimit
+from troth.service.request_limits import SizeLimit, TimeLimit
 from troth.service.store import Store
 from troth.service.uploads import SANDBOX, Limits
 from troth.service.web import ResponseGuard, answer_errors, log_to_stderr, logger
@@ -76,7 +76,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         SANDBOX.close()
         stopped.set()
         if settings.tick:
-            clock.join()
+            clock.join(5.0)  # what it does is done again after the next start
         store.close()
 
     app = FastAPI(
@@ -96,6 +96,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     answer_errors(app)
     check_table(app, app.state.access)
     app.add_middleware(SizeLimit, largest=settings.limits.bytes)
+    app.add_middleware(TimeLimit)
     host = urlsplit(settings.url).hostname or "localhost"
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
     app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))
@@ -113,5 +114,6 @@ def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> 
     while not stopped.wait(seconds):
         try:
             settlement.close_due(store)
+            accounts.write_uses(store)
         except Exception:
             logger.exception("closing rounds at their deadlines failed; it is tried again")

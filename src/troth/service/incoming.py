@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from troth.service import campaigns, rounds
+from troth.service.idempotency import replied
 from troth.service.uploads import UploadError, read_upload
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ def sweep() -> None:
                 shutil.rmtree(leftover)
             else:
                 leftover.unlink()
+
+
+def check_welcome(store: Store, user: User, campaign: str, number: int, key: str | None = None) -> None:
+    """Refuse an upload before any of it is read, unless it is sent again under a key that was answered before."""
+    with store.read() as tx:
+        if key is None or not replied(tx, user.account, key):
+            _, member = campaigns.joined(tx, user, campaign)
+            rounds.check_open(rounds.find_round(tx, campaign, number), member)
 
 
 @asynccontextmanager

@@ -72,6 +72,8 @@ class Limits:
         Of the file.
     cells
         Rows times columns that are read.
+    expanded
+        Of text, once it is decompressed.
     seconds
         Of processor time; the clock allows half as much again, and a second.
     memory
@@ -80,6 +82,7 @@ class Limits:
 
     bytes: int = 64 << 20
     cells: int = 50_000_000
+    expanded: int = 512 << 20
     seconds: float = 20.0
     memory: int = 2 << 30
 
@@ -186,9 +189,8 @@ def _read_rows(
         os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
         status = 422
         try:
-            answer = SANDBOX.run(
-                parse, campaign.request, folder, shown, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
-            )
+            most = limits.cells, limits.expanded, campaign.rows
+            answer = SANDBOX.run(parse, campaign.request, folder, shown, kind, provider, day, *most, bounds=bounds)
         except OutOfMemoryError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except OutOfTimeError:

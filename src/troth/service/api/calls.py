@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
-from starlette.concurrency import run_in_threadpool
 
 from troth.operations import Content, Operation
-from troth.service import incoming, requests, responses
+from troth.service import incoming, lanes, requests, responses
 from troth.service.access import Visitor
 from troth.service.accounts import User
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
@@ -115,11 +114,16 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
             reply = answer if isinstance(answer, Reply) else call.reply(answer)
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
-    async def receive(request: Request, **values: Any) -> Response:
-        async with incoming.stored(request.stream(), request.app.state.settings.limits) as path:
-            return await run_in_threadpool(respond, request, body=path, **values)
+    async def answer(request: Request, **values: Any) -> Response:
+        return await lanes.run(operation.lane, respond, request, **values)
 
-    endpoint: Any = receive if isinstance(operation.input, Content) else respond
+    async def receive(request: Request, visitor: User, key: str | None = None, **values: Any) -> Response:
+        place = values["campaign"], values["number"]
+        await lanes.run("reads", incoming.check_welcome, request.app.state.store, visitor, *place, key)
+        async with incoming.stored(request.stream(), request.app.state.settings.limits) as path:
+            return await answer(request, visitor=visitor, key=key, body=path, **values)
+
+    endpoint: Any = receive if isinstance(operation.input, Content) else answer
     endpoint.__signature__ = _signature(operation)
     return endpoint  # type: ignore[no-any-return]
 

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.data.request import Day, Report, day_order, parse_day
@@ -215,6 +215,12 @@ def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -
         .order_by(rounds.c.number, members.c.name)
     )
     return [report_of(row.provider, row.day, row) for row in tx.execute(query)]
+
+
+def withdraw_revoked(tx: Connection, round_id: str) -> None:
+    """Withdraw what providers have reported who were revoked: they cannot replace it."""
+    gone = select(members.c.id).where(members.c.revoked.is_not(None))
+    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(gone)))
 
 
 def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:

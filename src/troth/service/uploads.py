@@ -22,6 +22,7 @@ from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.settling import check_bounded
 from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def read_upload(
             report = replace(report, data_digest=f"sha256:{digest}")
         check_limits(campaign, [report])
         check_possible(campaign, report)
+        check_bounded(campaign, report)
     except UploadError:
         raise
     except DataError as error:

@@ -83,6 +83,7 @@ PAGES: tuple[Page, ...] = (
     Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close, "work"),
     Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish),
     Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen),
+    Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work"),
     Page("GET", _ROUND + "/payments/{member}", _ANALYST, explanation.for_analyst),
     Page("GET", f"{_ROUND}/payment", _PROVIDER, explanation.for_provider),
     Page("POST", f"{_ROUND}/submissions", _PROVIDER, provider.submit),

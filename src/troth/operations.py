@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 PREFIX = "/api/v1"
 Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
-Lane = Literal["health", "reads", "writes", "passwords", "work"]
+Lane = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
 """Kinds of work that never wait for each other."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
-from hashlib import sha256
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,7 +101,7 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
             child = os.fork()
             if child == 0:
                 store.engine.dispose(close=False)
-                settlement.pay_rounds = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment]
+                settlement.__dict__["pay_rounds"] = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
                 settlement.close_round(store, world.analyst, world.campaign, 1)
                 os._exit(0)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -112,9 +112,13 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
         assert "whoever tried was killed; no single report is the cause" in world.round().problem
 
 
+def _has(rows: int, tried: list[Report]) -> bool:
+    return any(report.rows == rows for report in tried)
+
+
 def test_the_one_report_is_found_among_many() -> None:
     reports = [Report(f"P{i}", None, 10 + i, np.array([float(i)])) for i in range(37)]
     for bad in (reports[1], reports[17], reports[-1]):
-        assert suspect_of(reports, lambda tried, bad=bad: any(r.rows == bad.rows for r in tried)) is bad
+        assert suspect_of(reports, partial(_has, bad.rows)) is bad
     assert suspect_of(reports, lambda _: True) is None
     assert suspect_of(reports, lambda _: False) is None

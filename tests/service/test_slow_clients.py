@@ -20,6 +20,7 @@ from service.world import make_world
 from troth.service import accounts, app, connections, request_limits, serve
 from troth.service.errors import SignInNeededError, TooManyError
 from troth.service.schema import tokens
+from troth.service.store import after
 
 PASSWORD = "a long password of words"
 
@@ -95,7 +96,7 @@ def test_headers_that_never_end_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_body_that_drips_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "IDLE_SECONDS", 0.2)
-    guarded = app.TimeLimit(_hello)
+    guarded = request_limits.TimeLimit(_hello)
 
     async def refused(scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -205,7 +206,7 @@ def test_waits_grow_and_have_an_end(database: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(accounts, "FIRST_WAIT", 1.0)
     monkeypatch.setattr(accounts, "LONGEST_WAIT", 4.0)
     moment = 0.0
-    real = accounts.after
+    real = after
     monkeypatch.setattr(accounts, "now", lambda: real(seconds=moment))
     monkeypatch.setattr(accounts, "after", lambda **span: real(**{**span, "seconds": span.get("seconds", 0) + moment}))
     waits = []

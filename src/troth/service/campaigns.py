@@ -116,13 +116,18 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
     return row
 
 
+def find_campaign(tx: Connection, campaign: str) -> Row[Any]:
+    """Return a campaign, for the service itself."""
+    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+
+
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
     """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
     query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
     member = tx.execute(query).first()
     if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
-    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one(), member
+    return find_campaign(tx, campaign), member
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
-
-if TYPE_CHECKING:
-    _Base = Any
-else:
-    _Base = AutoHTTPProtocol
 
 HEADER_SECONDS = 10.0
 MOST_WAITING = 256
 _waiting: dict[Connection, asyncio.TimerHandle] = {}  # whose headers are not complete, the oldest first
 
 
-class Connection(_Base):
+class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """A connection whose headers arrive in time, each request's anew.
 
     Of those whose headers are not complete there are at most `MOST_WAITING` in a process. One more ends the oldest:

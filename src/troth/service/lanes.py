@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
     from troth.operations import Lane
 
 T = TypeVar("T")
-SIZES: dict[Lane, int] = {"health": 2, "reads": 24, "writes": 16, "passwords": 2, "work": 4}
+SIZES: dict[Lane, int] = {
+    "health": 2,
+    "reads": 24,
+    "writes": 16,
+    "passwords": 2,
+    "work": 4,
+    "parsing": max(2, os.cpu_count() or 1),
+}
 """How many threads each kind of work may have."""
 _limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("troth_lanes")
 

@@ -158,7 +158,6 @@ queued = _table(
     Column("bytes", BigInteger, nullable=False),
     "received",
     Column("state", Text, nullable=False, index=True),
-    Column("confirm", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
     *("claimed?", "done?"),
     Column("milliseconds", BigInteger, nullable=False),

@@ -179,6 +179,8 @@ def _settled(store: Store, campaign: str) -> bool:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             if _marks(_waiting(tx, campaign)) != _marks(waiting):
                 return False  # one was reopened or closed meanwhile
+            if upload_queue.pending(tx, [row.id for row in waiting]):
+                return True  # one more has arrived in time
             if problem is None:
                 ledgers.add_lines(tx, campaign, ledger, known_lines)
             elif ledgers.height(tx, campaign) != known_lines:
@@ -207,7 +209,7 @@ def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
             return None
         mark = f"{now()} {_myself()}"
         tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=mark))
-        return max(row.attempts for row in rows) + 1
+        return 1 + max(int(row.attempts) for row in rows)
 
 
 def _myself() -> str:

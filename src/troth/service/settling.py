@@ -95,10 +95,12 @@ def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool])
 
     def failing(kept: Sequence[Report]) -> bool:
         keys = {report.key for report in kept}
-        return fails([
-            report if report.key in keys else replace(smallest, provider=report.provider, day=report.day)
-            for report in reports
-        ])
+        return fails(
+            [
+                report if report.key in keys else replace(smallest, provider=report.provider, day=report.day)
+                for report in reports
+            ]
+        )
 
     if failing(()):
         return None
@@ -122,15 +124,19 @@ class _Tried:
 _tried: dict[str, _Tried] = {}
 
 
+def was_tried(campaign: Campaign, report: Report) -> bool:
+    """Return whether a report with as many rows and as large sums was tried out before."""
+    tried = _tried.get(campaign.digest, _Tried())
+    return report.rows <= tried.rows and _size(report) <= tried.size
+
+
 def check_bounded(campaign: Campaign, report: Report) -> None:
     """Refuse a report with which payments could take more memory or time than a round may.
 
     The work grows with rows and sums. So a report is tried out, with peers who report the same, only if it is larger
     than all that were tried before.
     """
-    digest = campaign.digest
-    tried = _tried.setdefault(digest, _Tried())
-    if report.rows <= tried.rows and _size(report) <= tried.size:
+    if was_tried(campaign, report):
         return
     try:
         SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
@@ -140,6 +146,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too
+    tried = _tried.setdefault(campaign.digest, _Tried())
     tried.rows, tried.size = max(tried.rows, report.rows), max(tried.size, _size(report))
     while len(_tried) > _MOST_CAMPAIGNS:
         _tried.pop(next(iter(_tried)), None)
@@ -158,5 +165,3 @@ def plain_text(problem: UnboundedError, attempts: int) -> str:
     """Return what the analyst is told about a round that is set aside."""
     remedy = "reopen the round" if problem.suspect is None else "revoke that provider and reopen the round"
     return f"{problem}. After {attempts} attempts nothing more is tried; {remedy}, or set the round aside"
-
-

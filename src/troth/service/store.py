@@ -6,6 +6,7 @@ Times are text in UTC that sorts as time does.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -41,6 +42,7 @@ class Store:
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
+        self.spool = self._spool()
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
         self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
@@ -54,6 +56,13 @@ class Store:
         for engine in (self.engine, self.probe) if self.file is not None else ():
             sql.event.listen(engine, "connect", _prepare_sqlite)
             sql.event.listen(engine, "begin", _begin_sqlite)
+
+    def _spool(self) -> Path:
+        """Return the folder for uploads that wait to be read: beside the SQLite file, or in the user's state."""
+        if self.file is not None:
+            return self.file.with_name(f"{self.file.name}.uploads")
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return Path(state) / "troth" / f"uploads-{sha256(str(self.url).encode()).hexdigest()[:16]}"
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

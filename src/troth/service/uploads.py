@@ -15,14 +15,14 @@ import numpy as np
 
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
-from troth.core.errors import DataError
+from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.read import canonical_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
-from troth.service.settling import check_bounded
+from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 SANDBOX = Sandbox(["troth.service.parse"])
 """Where all uploads of this process are read."""
+
+
+class UntriedError(TrothError):
+    """A report with which nobody knows how long payments take."""
 
 
 class UploadError(DataError):
@@ -102,12 +106,15 @@ class Upload:
         The names of the columns that are read and the first rows, as short text.
     columns
         What is in the columns of the model; none for statistics.
+    expanded
+        How many bytes were decoded.
     """
 
     report: Report
     sha256: str
     preview: tuple[tuple[str, ...], ...]
     columns: tuple[ColumnSummary, ...]
+    expanded: int = 0
 
 
 def read_upload(
@@ -117,6 +124,8 @@ def read_upload(
     provider: str,
     day: Day,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
+    *,
+    trial: bool = True,
 ) -> Upload:
     """Read a file that a provider sent, and refuse what cannot be data of the campaign.
 
@@ -128,11 +137,15 @@ def read_upload(
         The name that the provider gave it, which says its format.
     day
         The day that is reported on, in a daily campaign.
+    trial
+        Try out how long payments take with a report that is larger than all before it.
 
     Raises
     ------
     UploadError
         With a status and a message for the provider.
+    UntriedError
+        If a trial is needed, and not wanted.
     """
     shown = printable_name(name)
     size = path.stat().st_size
@@ -146,7 +159,7 @@ def read_upload(
         raise UploadError(415, str(error)) from None
     _refuse_disguise(path, shown, kind)
     digest = digest_of(path)
-    provider = canonical_name(provider)
+    provider, expanded = canonical_name(provider), size
     try:
         if kind == "statistics":
             report = _read_statistics(campaign, path, shown, provider, day)
@@ -155,15 +168,27 @@ def read_upload(
         else:
             answer = _read_rows(campaign, path, shown, kind, provider, day, limits)
             report, preview, columns = _checked(campaign, answer, shown, provider, day)
+            decoded = answer.get("bytes")
+            expanded = min(decoded, 1 << 62) if type(decoded) is int and decoded > 0 else size
             report = replace(report, data_digest=f"sha256:{digest}")
         check_limits(campaign, [report])
         check_possible(campaign, report)
+        if not trial and not was_tried(campaign, report):
+            raise UntriedError("payments with this report were not tried out")
         check_bounded(campaign, report)
     except UploadError:
         raise
     except DataError as error:
         raise UploadError(422, _placed(shown, str(error))) from None
-    return Upload(report, digest, preview, columns)
+    return Upload(report, digest, preview, columns, expanded)
+
+
+def holds_statistics(campaign: Campaign, name: str) -> bool:
+    """Return whether a file of this name holds statistics instead of rows."""
+    try:
+        return (campaign.format or format_of(Path(printable_name(name)))) == "statistics"
+    except DataError:
+        return True  # it is refused at once
 
 
 def printable_name(name: str) -> str:

@@ -166,7 +166,6 @@ CREATE TABLE queued (
 	bytes BIGINT NOT NULL,
 	received TEXT NOT NULL,
 	state TEXT NOT NULL,
-	confirm BOOLEAN NOT NULL,
 	attempts INTEGER NOT NULL,
 	claimed TEXT,
 	done TEXT,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
 from troth.results.pictures import Bar, Picture, draw_bars
-from troth.service import campaigns, incoming, lanes, rounds, views
+from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
@@ -82,8 +82,11 @@ async def submit(
     file = form.file("file")
     name = incoming.STATISTICS if file is None else file.filename or ""
     try:
-        async with incoming.stored(_blocks(form), request.app.state.settings.limits) as path:
-            submission = await lanes.run("writes", _add, request, user, campaign, number, path, name)
+        store, limits = store_of(request), request.app.state.settings.limits
+        async with incoming.stored(_blocks(form), limits, store.spool) as path:
+            submission, waits = await lanes.run("writes", _add, request, user, campaign, number, path, name)
+        if waits:
+            await incoming.read_soon(store, limits, submission)
     except TrothError as error:
         return await lanes.run("reads", round_for_provider, request, user, campaign, number, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
@@ -101,11 +104,14 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
         yield block
 
 
-def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> str:
-    store, limits = store_of(request), request.app.state.settings.limits
-    upload = incoming.read_submission(store, user, campaign, number, path, name, limits)
+def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
+    """Store what was sent; return its identifier, and whether it waits to be read."""
+    store, limits, received = store_of(request), request.app.state.settings.limits, incoming.arrival(path)
+    upload = incoming.read_statistics(store, user, campaign, number, path, name, limits)
     with store.write() as tx:
-        return rounds.add_upload(tx, user, campaign, number, upload)
+        if upload is None:
+            return upload_queue.enqueue(tx, user, campaign, number, path, name, received, None), True
+        return rounds.add_upload(tx, user, campaign, number, upload, received), False
 
 
 def submission_page(

@@ -12,6 +12,8 @@ from typing import Literal, NamedTuple
 PREFIX = "/api/v1"
 Scope = Literal["read", "submit", "manage"]
 SCOPES: tuple[Scope, ...] = ("read", "submit", "manage")
+Lane = Literal["health", "reads", "writes", "passwords", "work", "parsing"]
+"""Kinds of work that never wait for each other."""
 
 
 class Access(NamedTuple):
@@ -48,6 +50,8 @@ class Operation:
     keyed
         Whether it takes an idempotency key: sent again under its key, it is done once and answered alike. An operation
         that hands out a secret takes none, because replies under keys are stored.
+    slow
+        The kind of work, where it takes longer than a look at the database or a change to it.
     """
 
     name: str
@@ -61,6 +65,12 @@ class Operation:
     status: int = 200
     refusals: tuple[int, ...] = ()
     keyed: bool = False
+    slow: Lane | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The kind of work that it is."""
+        return self.slow or ("reads" if self.method == "GET" else "writes")
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
@@ -84,20 +94,21 @@ _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health"),
+    Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health",
+        slow="health"),
     Operation("me", "GET", "/me", _READ, "Show who the token belongs to.", output="Me"),
     Operation("create_token", "POST", "/tokens", ANYONE,
         "Exchange a name and password for a token that expires; it is shown this once.",
-        input="SignIn", output="NewToken", status=201, refusals=(401, 429)),
+        input="SignIn", output="NewToken", status=201, refusals=(401, 429), slow="passwords"),
     Operation("list_tokens", "GET", "/tokens", _READ, "List your tokens, without their secrets.", output="Tokens"),
     Operation("revoke_token", "DELETE", "/tokens/{token}", Access(_BOTH, "manage"), "Revoke one of your tokens.",
         status=204),
     Operation("accept_invitation", "POST", "/invitations", ANYONE,
         "Accept an invitation: the account of the token that is sent, or else a new one, becomes the provider.",
-        input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409)),
+        input="Acceptance", output="Joined", status=201, refusals=(403, 404, 409), slow="passwords"),
     Operation("choose_password", "POST", "/passwords", ANYONE,
         "Choose a password with a one-time sign-in link; the account's sessions and tokens end.",
-        input="NewPassword", output="Joined", status=201, refusals=(404,)),
+        input="NewPassword", output="Joined", status=201, refusals=(404,), slow="passwords"),
     Operation("list_campaigns", "GET", "/campaigns", _READ, "List the campaigns that you own or provide data to.",
         output="Campaigns"),
     Operation("create_campaign", "POST", "/campaigns", _MANAGE,
@@ -125,19 +136,22 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("list_rounds", "GET", f"{_CAMPAIGN}/rounds", _READ, "List the rounds.", output="Rounds"),
     Operation("open_round", "POST", f"{_CAMPAIGN}/rounds", _MANAGE,
         "Open the next round; the first one fixes providers and terms.",
-        input="NewRound", output="OwnRound", status=201, refusals=(409,), keyed=True),
+        input="NewRound", output="OwnRound", status=201, refusals=(409,), keyed=True, slow="work"),
     Operation("show_round", "GET", _ROUND, _READ, "Show a round.", output="Round"),
     Operation("close_round", "POST", f"{_ROUND}/close", _MANAGE,
         "Close a round and pay what has become payable; closing a closed round changes nothing.",
-        input="Closing", output="OwnRound", refusals=(409,), keyed=True),
+        input="Closing", output="OwnRound", refusals=(409,), keyed=True, slow="work"),
     Operation("reopen_round", "POST", f"{_ROUND}/reopen", _MANAGE,
         "Reopen a round that was closed and could not be paid.",
         input="Deadline", output="OwnRound", refusals=(409,), keyed=True),
+    Operation("set_round_aside", "POST", f"{_ROUND}/set-aside", _MANAGE,
+        "End a round that was closed and could not be paid: nobody is paid, and later days go on.",
+        output="OwnRound", refusals=(409,), keyed=True, slow="work"),
     Operation("publish_round", "POST", f"{_ROUND}/publish", _MANAGE, "Show providers what they were paid, and why.",
         output="OwnRound", refusals=(409,), keyed=True),
     Operation("finish_campaign", "POST", f"{_CAMPAIGN}/finish", _MANAGE,
         "End a daily campaign: its last day is paid by its rule.",
-        output="OwnCampaign", refusals=(409,), keyed=True),
+        output="OwnCampaign", refusals=(409,), keyed=True, slow="work"),
     Operation("list_reports", "GET", f"{_ROUND}/reports", _ANALYST_READS, "List who has reported.", output="Reports"),
     Operation("list_submissions", "GET", f"{_ROUND}/submissions", _PROVIDER_READS,
         "List your submissions to a round, the latest first.", output="Submissions"),
@@ -165,7 +179,7 @@ OPERATIONS: tuple[Operation, ...] = (
         output=Content("text/csv", "payments.csv"), refusals=(409,)),
     Operation("report_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
         "Return what was paid and why as one HTML page that needs no network.",
-        output=Content("text/html", "report.html"), refusals=(409,)),
+        output=Content("text/html", "report.html"), refusals=(409,), slow="work"),
     Operation("verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
-        "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,)),
+        "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,), slow="work"),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,8 @@ from service.databases import KINDS, Databases
 
 
 @pytest.fixture(scope="session")
-def databases() -> Iterator[Databases]:
+def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))  # where uploads wait to be read
     made = Databases()
     yield made
     made.close()

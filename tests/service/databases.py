@@ -124,7 +124,7 @@ class Databases:
             self._server().run(f"DROP DATABASE IF EXISTS {make_url(url).database} WITH (FORCE)")
             return
         for path in Path(url).parent.glob(Path(url).name + "*"):
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop the server and remove everything."""

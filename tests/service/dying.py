@@ -112,8 +112,11 @@ def _warm(app: Any, order: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    from troth.campaigns.rounds import pay_rounds
+    from troth.service import settlement
     from troth.service.app import Settings, create_app
 
+    settlement.__dict__["pay_rounds"] = pay_rounds  # here: another process would take long to start for each death
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
         app.state.store.close()

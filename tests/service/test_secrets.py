@@ -295,7 +295,7 @@ def test_health_asks_the_database(database: str) -> None:
         answer = world.client().get("/api/v1/health")
         assert (answer.status_code, answer.json()["status"]) == (200, "ok")
         touched: list[Any] = []
-        event.listen(store.engine, "before_cursor_execute", lambda *arguments: touched.append(arguments[2]))
+        event.listen(store.probe, "before_cursor_execute", lambda *arguments: touched.append(arguments[2]))
         world.client().get("/api/v1/health")
         assert any("SELECT 1" in statement for statement in touched)
         assert json.loads(answer.content)["version"]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 SAME = 1e-9  # how far sums of the same data may differ between engines
+MOST_ROWS = 10**12
+"""The most rows of a report: log evidence of more has no digits left that payments could be computed from."""
 
 
 def pay_rounds(
@@ -256,6 +258,8 @@ def check_possible(campaign: Campaign, report: Report) -> None:
     model = campaign.model_of(report.provider)
     if isinstance(report.rows, bool) or not isinstance(report.rows, int):
         raise DataError(f"rows must be a whole number, not {report.rows!r}")
+    if report.rows > MOST_ROWS:
+        raise DataError(f"{report.rows:,} rows, but a report has at most {MOST_ROWS:,}")
     if not isinstance(model, HasReduction):
         return
     model.reduction.check(

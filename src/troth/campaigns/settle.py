@@ -144,13 +144,14 @@ def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> lis
     return sorted({report.provider for report in (*reports, *(following or ()))})
 
 
-def rehearse(campaign: Campaign, providers: Sequence[str]) -> None:
-    """Pay empty reports, drawing once: a rule that cannot pay the model fails now, not when reports are in."""
+def rehearse(campaign: Campaign, providers: Sequence[str], report: Report | None = None) -> None:
+    """Pay empty reports, or everybody for the same report, drawing once: what cannot be paid fails now, not later."""
     from troth.data import Report
 
     model: Any = campaign.model
     seed = "sha256:" + "0" * 64 if campaign.draws else None
-    today = [Report(name, None, 0, np.zeros(model.reduction.width)) for name in providers]
+    same = Report("", None, 0, np.zeros(model.reduction.width)) if report is None else report
+    today = [replace(same, provider=name) for name in providers]
     for following in (today, None) if campaign.waits else (None,):
         stage = scene(campaign, today, following)
         stage.rule.drawing(1).evaluate(stage.fresh(seed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -218,6 +219,11 @@ def submit(
         submission = client.submit_file(
             chosen["id"], number, package.content, name=package.name, watch=watch_as(watch, "sending")
         )
+    while submission["state"] == "waiting":
+        time.sleep(1.0)
+        submission = client.show_submission(chosen["id"], number, submission["id"])
+    if submission["state"] == "refused":
+        raise DataError(submission["problem"])
     check_receipt(package, submission)
     for line in _as_read(submission):
         typer.echo(_printable(line), err=True)

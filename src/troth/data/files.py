@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 1 << 17  # that stay in a processor's cache
 _BATCH_VALUES = 1 << 24  # that are multiplied together
 _BLOCK_BYTES = 1 << 23  # of text read at a time
+_HEAD_BYTES = 1 << 16
+_LINE_END = re.compile(rb"(?<=[^\r\n])[\r\n]+")  # after a line that is not empty
 
 FORMATS = {
     ".csv": "csv",
@@ -89,9 +92,9 @@ class Fragment:
         reason = str(error).strip().split("\n")[0]
         return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
 
-    def refuse_missing(self, request: Request, schema: Any) -> None:
+    def refuse_missing(self, request: Request, names: Sequence[str]) -> None:
         """Raise if the file and its path do not have the requested columns."""
-        request.refuse_missing([*schema.names, *dict(self.constants)], file_name(self.path))
+        request.refuse_missing([*names, *dict(self.constants)], file_name(self.path))
 
     def batches(self, request: Request, *, text: bool = False) -> Iterator[Any]:
         """Read the fragment batch by batch; with ``text`` nothing is converted."""
@@ -109,9 +112,12 @@ class Fragment:
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
         try:
-            return [*self.schema().names, *dict(self.constants)]
+            names = _csv_names(self) if self.format == "csv" else self.schema().names
         except UnicodeError:
             raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise self.unreadable(error) from None
+        return [*names, *dict(self.constants)]
 
     def schema(self) -> Any:
         """Return the names and types of the columns that are stored in the file."""
@@ -128,7 +134,7 @@ class Fragment:
         if self.format == "arrow":
             with pa.memory_map(self.path) as source:
                 return _open_arrow(source).schema
-        with _open_csv(self, None, {}) if self.format == "csv" else _open_jsonl(self) as reader:
+        with _open_jsonl(self) as reader:
             return reader.schema
 
     def _with_constants(self, batch: Any) -> Any:
@@ -219,7 +225,7 @@ def _row_groups(fragment: Fragment, request: Request) -> list[Fragment]:
 
     try:
         with pq.ParquetFile(fragment.path) as file:
-            fragment.refuse_missing(request, file.schema_arrow)
+            fragment.refuse_missing(request, file.schema_arrow.names)
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             text = [f.name for f in file.schema_arrow if f.name in request.labels and is_text(f.type)]
     except (pa.ArrowException, OSError) as error:
@@ -253,9 +259,9 @@ def _read_parquet(fragment: Fragment, request: Request, wanted: list[str]) -> It
 
 
 def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    fragment.refuse_missing(request, _csv_names(fragment))
     types: dict[str, Any] = {name: pa.string() for name in wanted if name in request.labels}
-    with _open_csv(fragment, None, types) as reader:
-        fragment.refuse_missing(request, reader.schema)
+    with _open_csv(fragment, wanted, types) as reader:  # the types of other columns are never inferred
         for name in wanted:
             if name not in types:
                 kind = reader.schema.field(name).type
@@ -265,13 +271,31 @@ def _read_csv(fragment: Fragment, request: Request, wanted: list[str]) -> Iterat
         yield from reader
 
 
-def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any]) -> Any:
+def _csv_names(fragment: Fragment) -> list[str]:
+    """Return the names of all columns: the first line alone is decoded."""
+    head, quotes, last = b"", 0, 0
+    with pa.input_stream(fragment.path) as file:
+        while len(head) < _BLOCK_BYTES and (block := file.read(_HEAD_BYTES)):
+            head += block
+            for end in _LINE_END.finditer(head, last):
+                quotes, last = quotes + head.count(b'"', last, end.start()), end.start()
+                if quotes % 2 == 0:  # not inside a quoted name
+                    return _csv_header(fragment, head[: end.end()])
+    return _csv_header(fragment, head)
+
+
+def _csv_header(fragment: Fragment, line: bytes) -> list[str]:
+    with _open_csv(fragment, None, {}, pa.BufferReader(line)) as reader:
+        return list(reader.schema.names)
+
+
+def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, Any], source: Any = None) -> Any:
     from pyarrow import csv
 
     path = Path(fragment.path)
     try:
         return csv.open_csv(
-            fragment.path,
+            fragment.path if source is None else source,
             read_options=csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
             parse_options=csv.ParseOptions(delimiter=_delimiter(path), newlines_in_values=True),
             convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
@@ -286,7 +310,7 @@ def _delimiter(path: Path) -> str:
     if _suffix(path) == ".tsv":
         return "\t"
     with pa.input_stream(str(path)) as file:
-        head = file.read(65536).split(b"\n", 1)[0]
+        head = file.read(_HEAD_BYTES).split(b"\n", 1)[0]
     return max([b",", b";", b"\t"], key=head.count).decode()
 
 
@@ -294,7 +318,7 @@ def _read_jsonl(fragment: Fragment, request: Request, wanted: list[str]) -> Iter
     from pyarrow import json
 
     with _open_jsonl(fragment) as reader:
-        fragment.refuse_missing(request, reader.schema)
+        fragment.refuse_missing(request, reader.schema.names)
         fields = [reader.schema.field(name) for name in wanted]
     schema = pa.schema([field.with_type(_jsonl_type(field, request)) for field in fields])
     options = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
@@ -322,7 +346,7 @@ def _open_jsonl(fragment: Fragment, options: Any = None) -> Any:
 def _read_arrow(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
     with pa.memory_map(fragment.path) as source:
         opened = _open_arrow(source)
-        fragment.refuse_missing(request, opened.schema)
+        fragment.refuse_missing(request, opened.schema.names)
         is_file = hasattr(opened, "get_batch")
         batches = (opened.get_batch(i) for i in range(opened.num_record_batches)) if is_file else iter(opened)
         for batch in batches:

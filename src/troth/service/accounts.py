@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Role = Literal["analyst", "provider"]
 SESSION_DAYS, LINK_DAYS, MOST_TOKEN_DAYS = 14, 14, 366
 MOST_FAILURES, FAILURE_MINUTES = 10, 15
+FIRST_WAIT, LONGEST_WAIT = 15.0, 300.0  # seconds
+DEVICE_DAYS = 400
 SHORTEST_PASSWORD = 12
 _PREFIX = "troth_"
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's argon2id floor
@@ -106,29 +108,35 @@ def set_password(tx: Connection, account: str, password: str) -> None:
     end_all_sessions(tx, account)
 
 
-def check_password(store: Store, name: str, password: str, source: str) -> str:
-    """Return the account that a name and password belong to; after too many failures everybody waits.
+def check_password(store: Store, name: str, password: str, source: str, device: str = "") -> str:
+    """Return the account that a name and password belong to.
+
+    After `MOST_FAILURES` the next attempt waits, longer each time, up to `LONGEST_WAIT`. Only attempts on the same
+    name from the same source wait, and after five times as many all attempts from that source: nobody can lock
+    another person out from elsewhere. A browser in which the account has signed in before is a source of its own.
 
     Parameters
     ----------
     source
         Where the attempt comes from, an address.
+    device
+        The secret of a browser that has signed in before, if it has one.
     """
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
-    subjects = [f"name:{name.casefold()}", f"from:{source}"]
-    with store.write() as tx:
-        for subject in sorted(subjects):
-            queue(tx, subject)
-        since = after(minutes=-FAILURE_MINUTES)
-        tx.execute(delete(attempts).where(attempts.c.at < since))
-        for subject, most in zip(subjects, (MOST_FAILURES, 5 * MOST_FAILURES), strict=True):
-            count = tx.scalar(select(func.count()).select_from(attempts).where(attempts.c.subject == subject)) or 0
-            if count >= most:
-                raise TooManyError(f"too many failed attempts to sign in; wait {FAILURE_MINUTES} minutes")
-        # counted before the check, so that attempts at the same moment cannot all slip through
-        marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in subjects]
-        tx.execute(insert(attempts), marks)
+    with store.read() as tx:
         account = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
+        known = account is not None and _is_device_of(tx, account.id, device)
+    source = f"device {digest(device)}" if known else source
+    allowed = {f"name:{name.casefold()} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
+    with store.write() as tx:
+        for subject in sorted(allowed):
+            queue(tx, subject)
+        tx.execute(delete(attempts).where(attempts.c.at < after(minutes=-FAILURE_MINUTES)))
+        for subject, most in allowed.items():
+            _refuse_haste(tx, subject, most)
+        # counted before the check, so that attempts at the same moment cannot all slip through
+        marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in allowed]
+        tx.execute(insert(attempts), marks)
     wrong = SignInNeededError("the name or the password is wrong")
     hashed = None if account is None else account.password
     try:
@@ -138,9 +146,29 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
     if account is None or hashed is None or account.revoked is not None:
         raise wrong
     with store.write() as tx:
-        tx.execute(delete(attempts).where(attempts.c.subject == subjects[0]))
+        tx.execute(delete(attempts).where(attempts.c.subject == marks[0]["subject"]))
         tx.execute(delete(attempts).where(attempts.c.id.in_([mark["id"] for mark in marks])))
     return str(account.id)
+
+
+def _refuse_haste(tx: Connection, subject: str, most: int) -> None:
+    """Refuse an attempt that comes too soon after the last of many failed ones; it is not counted itself."""
+    query = select(func.count(), func.max(attempts.c.at)).where(attempts.c.subject == subject)
+    count, last = tx.execute(query).one()
+    if count >= most:
+        wait = min(FIRST_WAIT * 2.0 ** min(count - most, 10), LONGEST_WAIT)
+        if last > after(seconds=-wait):
+            raise TooManyError(f"too many failed attempts to sign in from here; wait {wait:g} s and try again")
+
+
+def remember_device(tx: Connection, account: str, device: str = "") -> str:
+    """Return a secret for the browser that an account has signed in with: the one that it has, or a new one."""
+    return device if _is_device_of(tx, account, device) else _new_link(tx, DEVICE_DAYS, kind="device", account=account)
+
+
+def _is_device_of(tx: Connection, account: str, secret: str) -> bool:
+    query = select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
+    return _with_hash(tx, query.where(links.c.kind == "device", links.c.account == account), secret) is not None
 
 
 def start_session(tx: Connection, account: str) -> str:
@@ -224,9 +252,16 @@ def user_of_token(store: Store, secret: str) -> User | None:
     if row is None:
         return None
     if row.used is None or row.used < after(hours=-1):  # the hour is precise enough, and not every request writes
-        with store.write() as tx:
-            tx.execute(update(tokens).where(tokens.c.id == row.token).values(used=now()))
+        store.uses[row.token] = now()
     return User(row.id, row.name, row.role, frozenset(row.scopes.split()))
+
+
+def write_uses(store: Store) -> None:
+    """Store when tokens were used, off the path of the requests that they came with."""
+    while store.uses:
+        token, used = store.uses.popitem()
+        with store.write() as tx:
+            tx.execute(update(tokens).where(tokens.c.id == token).values(used=used))
 
 
 def sign_in_link(tx: Connection, account: str) -> str:
@@ -250,7 +285,7 @@ def end_invitations(tx: Connection, member: str) -> None:
 def find_link(tx: Connection, secret: str) -> Row[Any]:
     """Return an unused link, or refuse it."""
     query = select(links).where(links.c.hash == digest(secret), links.c.used.is_(None), links.c.expires > now())
-    link = _with_hash(tx, query, secret)
+    link = _with_hash(tx, query.where(links.c.kind != "device"), secret)
     if link is None:
         raise NotFoundError(_DEAD_LINK)
     return link
@@ -297,9 +332,9 @@ def accept_invitation(
     return account
 
 
-def _new_link(tx: Connection, **values: Any) -> str:
+def _new_link(tx: Connection, days: int = LINK_DAYS, **values: Any) -> str:
     secret = secrets.token_urlsafe(32)
-    tx.execute(insert(links).values(hash=digest(secret), created=now(), expires=after(days=LINK_DAYS), **values))
+    tx.execute(insert(links).values(hash=digest(secret), created=now(), expires=after(days=days), **values))
     return secret
 
 

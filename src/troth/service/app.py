@@ -14,11 +14,11 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, incoming, pages, settlement
+from troth.service import accounts, api, incoming, pages, settlement, settling, upload_queue
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
-from troth.service.request_limits import SizeLimit
+from troth.service.request_limits import SizeLimit, TimeLimit
 from troth.service.store import Store
 from troth.service.uploads import SANDBOX, Limits
 from troth.service.web import ResponseGuard, answer_errors, log_to_stderr, logger
@@ -70,13 +70,18 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, stopped), daemon=True)
         if settings.tick:
             clock.start()
-        incoming.sweep()
-        SANDBOX.start()  # so that the first upload need not wait for it
-        yield
-        SANDBOX.close()
-        stopped.set()
+        reader = threading.Thread(target=_read_uploads, args=(store, settings, stopped), daemon=True)
+        incoming.sweep(store.spool)
+        for sandbox in (SANDBOX, settling.SANDBOX):
+            sandbox.start()  # so that the first upload need not wait for it
         if settings.tick:
-            clock.join()
+            reader.start()
+        yield
+        stopped.set()
+        for sandbox in (SANDBOX, settling.SANDBOX):
+            sandbox.close()
+        for thread in (clock, reader) if settings.tick else ():
+            thread.join(5.0)  # what they do is done again after the next start
         store.close()
 
     app = FastAPI(
@@ -96,6 +101,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     answer_errors(app)
     check_table(app, app.state.access)
     app.add_middleware(SizeLimit, largest=settings.limits.bytes)
+    app.add_middleware(TimeLimit)
     host = urlsplit(settings.url).hostname or "localhost"
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
     app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))
@@ -113,5 +119,15 @@ def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> 
     while not stopped.wait(seconds):
         try:
             settlement.close_due(store)
+            accounts.write_uses(store)
         except Exception:
             logger.exception("closing rounds at their deadlines failed; it is tried again")
+
+
+def _read_uploads(store: Store, settings: Settings, stopped: threading.Event) -> None:
+    """Read uploads that wait though nobody waits for them: a killed process left them, or their time had not come."""
+    while not stopped.wait(settings.tick):
+        try:
+            upload_queue.read_all(store, settings.limits)
+        except Exception:
+            logger.exception("reading uploads failed; it is tried again")

@@ -28,7 +28,7 @@ from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -59,8 +59,7 @@ def create_campaign(
     options = {"publish_at_once": publish_at_once, "share_ledger": share_ledger}
     values = {"id": key, "owner": user.account, "state": "draft", "created": now(), **options}
     tx.execute(insert(campaigns).values(**values, **_committed(terms)))
-    for name in names:
-        add_member(tx, user, key, name, "named in the campaign file", groups.get(name))
+    _add_named(tx, key, names, groups)
     return key
 
 
@@ -89,12 +88,24 @@ def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
     terms, names, groups = _own_terms(plain)
     tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(terms)))
     members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
+    _add_named(tx, campaign, [name for name in names if clean_name(name) not in members_by_name], groups)
+    for name, label in groups.items():
+        if clean_name(name) in members_by_name:
+            change_group(tx, user, campaign, members_by_name[clean_name(name)], label)
+
+
+def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapping[str, str]) -> None:
+    """Add the providers that terms name, all in one statement."""
+    rows: dict[str, dict[str, Any]] = {}
     for name in names:
-        member = members_by_name.get(clean_name(name))
-        if member is None:
-            add_member(tx, user, campaign, name, "named in the campaign file", groups.get(name))
-        elif name in groups:
-            change_group(tx, user, campaign, member, groups[name])
+        clean = clean_name(name)
+        if clean in rows:
+            raise ConflictError(f"name: there is a provider {clean!r} in this campaign already")
+        related = _label(groups.get(name))
+        rows[clean] = {"id": new_id(), "name": clean, "related": related}
+    if rows:
+        fixed = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
+        tx.execute(insert(members), [row | fixed for row in rows.values()])
 
 
 def change_public(tx: Connection, user: User, campaign: str, known: Report) -> None:
@@ -113,13 +124,18 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
     return row
 
 
+def find_campaign(tx: Connection, campaign: str) -> Row[Any]:
+    """Return a campaign, for the service itself."""
+    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+
+
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
     """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
     query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
     member = tx.execute(query).first()
     if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
-    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one(), member
+    return find_campaign(tx, campaign), member
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:

@@ -63,6 +63,11 @@ def _stored(tx: Connection, request: KeyedRequest) -> Reply | None:
     return Reply(reply.status, bytes(reply.body))
 
 
+def replied(tx: Connection, account: str, key: str) -> bool:
+    """Return whether any request was answered under a key."""
+    return tx.scalar(select(replies.c.status).where(replies.c.account == account, replies.c.key == key)) is not None
+
+
 def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Connection], Reply]) -> Reply:
     """Do something and store the reply, in one transaction; if it was done before, only repeat the reply."""
     with store.write() as tx:

@@ -1,21 +1,26 @@
-"""Uploads on their way in: streamed to a temporary file, no larger than allowed, and read in a sandbox."""
+"""Uploads on their way in: streamed to a file, no larger than allowed, and queued to be read."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 import time
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from troth.service import campaigns, rounds
-from troth.service.uploads import UploadError, read_upload
+from troth.service import campaigns, lanes, rounds, upload_queue
+from troth.service.idempotency import replied
+from troth.service.store import timestamp
+from troth.service.uploads import UntriedError, UploadError, holds_statistics, read_upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
 
+    from sqlalchemy import Row
     from starlette.datastructures import UploadFile
 
     from troth.service.accounts import User
@@ -25,12 +30,15 @@ if TYPE_CHECKING:
 STATISTICS = "statistics.json"
 """The file name of statistics that were sent without one."""
 _PREFIX = "troth-upload-"
+PATIENCE = 20.0
+"""Seconds that a request waits for its upload to be read; then it is told that the upload was received."""
 _LONGEST_READ = 3600.0  # seconds; reading an upload never takes this long
 
 
-def sweep() -> None:
-    """Remove uploads that a killed service has left behind; those that are being read are younger."""
-    for leftover in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def sweep(*folders: Path) -> None:
+    """Remove uploads that a killed service has left behind; those that are on their way are younger."""
+    places = (Path(tempfile.gettempdir()), *folders)
+    for leftover in [path for place in places for path in place.glob(f"{_PREFIX}*")]:
         with suppress(OSError):
             about = leftover.lstat()
             if about.st_uid != os.getuid() or time.time() - about.st_mtime < _LONGEST_READ:
@@ -41,10 +49,19 @@ def sweep() -> None:
                 leftover.unlink()
 
 
+def check_welcome(store: Store, user: User, campaign: str, number: int, key: str | None = None) -> None:
+    """Refuse an upload before any of it is read, unless it is sent again under a key that was answered before."""
+    with store.read() as tx:
+        if key is None or not replied(tx, user.account, key):
+            _, member = campaigns.joined(tx, user, campaign)
+            rounds.check_open(rounds.find_round(tx, campaign, number), member)
+
+
 @asynccontextmanager
-async def stored(stream: AsyncIterable[bytes], limits: Limits) -> AsyncIterator[Path]:
+async def stored(stream: AsyncIterable[bytes], limits: Limits, folder: Path) -> AsyncIterator[Path]:
     """Store a stream of bytes in a file for as long as it is needed."""
-    handle, name = tempfile.mkstemp(prefix=_PREFIX)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     path, size = Path(name), 0
     try:
         with os.fdopen(handle, "wb") as file:
@@ -64,12 +81,50 @@ async def blocks_of(file: UploadFile) -> AsyncIterator[bytes]:
         yield block
 
 
-def read_submission(
+def arrival(path: Path) -> str:
+    """Return when the last bytes of an upload arrived."""
+    return timestamp(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+
+
+def read_statistics(
     store: Store, user: User, campaign: str, number: int, path: Path, name: str, limits: Limits
-) -> Upload:
-    """Read a provider's file for a round, outside any transaction."""
+) -> Upload | None:
+    """Read an upload at once if that takes no time: statistics that are no larger than others before them."""
     with store.read() as tx:
         row, member = campaigns.joined(tx, user, campaign)
         round_row = rounds.find_round(tx, campaign, number)
-        rounds.check_open(round_row, member)
-    return read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(round_row.day), limits)
+        rounds.check_open(round_row, member, arrival(path))
+    terms = campaigns.terms_of(row)
+    if not holds_statistics(terms, name):
+        return None
+    try:
+        return read_upload(terms, path, name, member.name, rounds.read_day(round_row.day), limits, trial=False)
+    except UntriedError:
+        return None
+
+
+async def read_soon(store: Store, limits: Limits, identifier: str) -> Row[Any]:
+    """Have uploads read, fairly, and return this one's row once it is read or refused, or when patience ends."""
+    task = asyncio.create_task(lanes.run("parsing", upload_queue.read_all, store, limits))
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    end, pause = time.monotonic() + PATIENCE, 0.01
+    while True:
+        row = await lanes.run("reads", _queued, store, identifier)
+        if row.state in ("read", "refused") or time.monotonic() > end:
+            break
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.5)
+    if row.state == "refused":
+        raise UploadError(row.status, row.problem)
+    return row
+
+
+def _queued(store: Store, identifier: str) -> Row[Any]:
+    with store.read() as tx:
+        row = upload_queue.find(tx, identifier)
+    assert row is not None  # noqa: S101 (it was stored before)
+    return row
+
+
+_tasks: set[asyncio.Task[None]] = set()

@@ -31,7 +31,15 @@ class TooLargeError(Exception):
 
 
 def parse(
-    request: Request, folder: str, name: str, kind: str, provider: str, day: Day, cells: int, rows: int | None
+    request: Request,
+    folder: str,
+    name: str,
+    kind: str,
+    provider: str,
+    day: Day,
+    cells: int,
+    expanded: int,
+    rows: int | None,
 ) -> Any:
     """Read a file and return plain data for the server: sums and previews, or what is wrong.
 
@@ -41,11 +49,13 @@ def parse(
         Where the file is; messages have the name alone.
     cells
         The most values that may be read, rows times columns.
+    expanded
+        The most bytes that the file may hold once it is decompressed.
     rows
         The most rows that the campaign allows.
     """
     os.chdir(folder)
-    view, declared = View(request, cells, rows), None
+    view, declared, size = View(request, cells, rows), None, 0
     try:
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(name, kind).schema(), request)
@@ -54,6 +64,8 @@ def parse(
             view.expect(declared)
         if kind == "csv":
             _refuse_wide(name)
+        if kind in ("csv", "jsonl"):
+            size = _expanded_size(name, expanded)
         (report,) = read_own(name, request, provider, day, format=kind, look=view)
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
@@ -63,7 +75,8 @@ def parse(
         if _of_memory(error):
             raise MemoryError from None
         return {"status": 422, "error": _message(error, kind)[:_MESSAGE_LENGTH]}
-    return {"summary": [float(value) for value in report.summary], "preview": view.preview, "columns": view.summary()}
+    summary = [float(value) for value in report.summary]
+    return {"summary": summary, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
 
 
 class View:
@@ -71,7 +84,7 @@ class View:
 
     def __init__(self, request: Request, cells: int, rows: int | None) -> None:
         self.request, self.cells, self.most_rows = request, cells, rows
-        self.rows = 0
+        self.rows = self.bytes = 0
         self.preview: list[list[str]] = []
         numbers = request.columns if request.categories is None else ()
         self._values = {name: [np.inf, -np.inf, 0.0] for name in numbers if name is not None}
@@ -88,6 +101,7 @@ class View:
         """Look at a batch that is about to be added up."""
         self.expect(self.rows + batch.num_rows)
         self.rows += batch.num_rows
+        self.bytes += batch.nbytes
         if len(self.preview) <= SHOWN_ROWS:
             self._show(batch)
         if self.request.provider in batch.schema.names:
@@ -160,6 +174,17 @@ def _refuse_wide(path: str) -> None:
         raise DataError(f"has more than {MOST_COLUMNS:,} columns; send only those that are read")
     if len(line) == _HEAD_BYTES:
         raise DataError(f"the line of column names is longer than {_HEAD_BYTES:,} bytes")
+
+
+def _expanded_size(path: str, most: int) -> int:
+    """Return how many bytes of text a file holds once it is decompressed, or refuse it before anything is decoded."""
+    size = 0
+    with pa.input_stream(path) as file:
+        while block := file.read(_HEAD_BYTES):
+            size += len(block)
+            if size > most:
+                raise TooLargeError(f"more than {most:,} bytes once it is decompressed")
+    return size
 
 
 def _short(value: Any) -> str:

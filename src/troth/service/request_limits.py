@@ -1,7 +1,8 @@
-"""How large a request may be: no more of it is read into memory than its route needs, whoever sends it."""
+"""How large a request may be and how long it may take to arrive, whoever sends it."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
@@ -12,6 +13,39 @@ if TYPE_CHECKING:
 
 LARGEST_JSON = 4 << 20
 _FORM = 1 << 20  # what a form has around a file
+IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
+"""Between two parts of a body; for a body of any size; and bytes a second of a large one."""
+
+
+class TimeLimit:
+    """Refuse bodies that stop arriving, or drip."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and wait no longer for its body than a slow line needs."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        loop = asyncio.get_running_loop()
+        began, count, complete = loop.time(), 0, False
+
+        async def timed() -> Message:
+            nonlocal count, complete
+            if complete:
+                return await receive()
+            left = began + FIRST_SECONDS + count / SLOWEST - loop.time()
+            try:
+                part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, left)))
+            except TimeoutError:
+                headers = {"connection": "close"}
+                raise HTTPException(408, "the request arrives too slowly; send it again", headers) from None
+            count += len(part.get("body", b""))
+            complete = not part.get("more_body", False)
+            return part
+
+        await self.app(scope, timed, send)
 
 
 class SizeLimit:

@@ -225,10 +225,14 @@ class Submission(Shown):
     day: Day
     provider: str
     file: str = Field(examples=["may.csv"])
+    state: Literal["waiting", "read", "refused"] = Field(
+        default="read", description="A file is read soon after it is received. Only what was read can be confirmed."
+    )
+    problem: str | None = Field(default=None, description="Why the file was refused.")
     sha256: Hash
     data_digest: Commitment | None = Field(description="The digest of the rows, also where only statistics were sent.")
-    rows: int
-    summary: list[float]
+    rows: int | None = Field(description="Null until the file is read.")
+    summary: list[float] | None = Field(description="Null until the file is read.")
     received: Time
     confirmed: Time | None
     commitment: Commitment | None

@@ -11,14 +11,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
-from troth.service.schema import members, new_id, reports, rounds, uploads
-from troth.service.store import now, queue
+from troth.service.schema import members, new_id, queued, reports, rounds, uploads
+from troth.service.store import after, now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _LAST_NUMBER = 10**9
 MOST_UPLOADS = 50
+GRACE_MINUTES = 10.0
+"""How long an upload that came in time and was read after the round closed can be confirmed."""
 
 
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
@@ -115,15 +117,35 @@ def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None =
     return row
 
 
-def add_upload(tx: Connection, user: User, campaign: str, number: int, upload: Upload) -> str:
-    """Store what a provider sent, to be confirmed, and return its identifier."""
-    row, member = _open_to(tx, user, campaign, number)
-    sent = select(func.count()).select_from(uploads).where(uploads.c.round == row.id, uploads.c.member == member.id)
+def add_upload(
+    tx: Connection, user: User, campaign: str, number: int, upload: Upload, received: str | None = None
+) -> str:
+    """Store what a provider sent, to be confirmed, and return its identifier.
+
+    Parameters
+    ----------
+    received
+        When it arrived, by default now: the deadline counts this.
+    """
+    received = received or now()
+    row, member = open_to(tx, user, campaign, number, received)
+    refuse_many(tx, row.id, member.id)
+    key = new_id()
+    store_upload(tx, key, row.id, member.id, upload, received)
+    return key
+
+
+def refuse_many(tx: Connection, round_id: str, member: str) -> None:
+    """Refuse one more upload of a provider who has sent many to a round."""
+    sent = select(func.count()).select_from(uploads).where(uploads.c.round == round_id, uploads.c.member == member)
     if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
+
+
+def store_upload(tx: Connection, key: str, round_id: str, member: str, upload: Upload, received: str) -> None:
+    """Store what was read of an upload."""
     report = upload.report
     shown = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
-    key = new_id()
     values = {
         "name": report.source,
         "sha256": upload.sha256,
@@ -132,8 +154,7 @@ def add_upload(tx: Connection, user: User, campaign: str, number: int, upload: U
         "summary": json.dumps([float(value) for value in report.summary]),
         "shown": json.dumps(shown),
     }
-    tx.execute(insert(uploads).values(id=key, round=row.id, member=member.id, created=now(), **values))
-    return key
+    tx.execute(insert(uploads).values(id=key, round=round_id, member=member, created=received, **values))
 
 
 def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str, replaces: str | None = None) -> None:
@@ -144,7 +165,9 @@ def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str,
     replaces
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
     """
-    row, member = _open_to(tx, user, campaign, number)
+    row, member = _locked(tx, user, campaign, number)
+    if not _read_late(tx, row, upload):
+        check_open(row, member)
     my_upload(tx, member.id, row.id, upload)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
@@ -165,21 +188,45 @@ def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str,
     tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now()))
 
 
-def _open_to(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
-    """Return a round that is open, locked so that it cannot close before this transaction ends, and the membership."""
-    campaigns.joined(tx, user, campaign)
-    row = find_round(tx, campaign, number, lock="shared")
-    _, member = campaigns.joined(tx, user, campaign)  # as it is now: it may have been revoked while this waited
-    check_open(row, member)
+def open_to(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
+    """Return a round that was open when something arrived, locked until this transaction ends, and the membership."""
+    row, member = _locked(tx, user, campaign, number)
+    check_open(row, member, received)
     return row, member
 
 
-def check_open(row: Row[Any], member: Row[Any]) -> None:
-    """Refuse data to a round that is closed, or from a provider who was revoked."""
+def _locked(tx: Connection, user: User, campaign: str, number: int) -> tuple[Row[Any], Row[Any]]:
+    """Return a round, which cannot close before this transaction ends, and the membership."""
+    campaigns.joined(tx, user, campaign)
+    row = find_round(tx, campaign, number, lock="shared")
+    _, member = campaigns.joined(tx, user, campaign)  # as it is now: it may have been revoked while this waited
     if member.revoked is not None:
         raise ForbiddenError("the analyst has revoked your access to this campaign")
-    if row.state != "open" or (row.deadline is not None and row.deadline <= now()):
+    return row, member
+
+
+def check_open(row: Row[Any], member: Row[Any], at: str | None = None) -> None:
+    """Refuse data to a round that was closed when they arrived, by default now, or from a provider who was revoked."""
+    if member.revoked is not None:
+        raise ForbiddenError("the analyst has revoked your access to this campaign")
+    unsettled = row.state == "closed" and row.settled is None and row.problem is None
+    late = [end for end in (row.deadline, row.closed) if end is not None and end <= (at or now())]
+    if late or not (row.state == "open" or (unsettled and at is not None)):
         raise ConflictError("the round is closed")
+
+
+def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
+    """Return whether an upload that was read after its round closed can still be confirmed."""
+    if row.state == "open":
+        until = row.deadline
+    elif row.state == "closed" and row.settled is None:
+        until = row.closed
+    else:
+        return False
+    if until is None:
+        return False
+    late = (queued.c.done > until) & (queued.c.done > after(minutes=-GRACE_MINUTES))
+    return bool(tx.scalar(select(exists().where(queued.c.id == upload, queued.c.state == "read", late))))
 
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
@@ -215,6 +262,12 @@ def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -
         .order_by(rounds.c.number, members.c.name)
     )
     return [report_of(row.provider, row.day, row) for row in tx.execute(query)]
+
+
+def withdraw_revoked(tx: Connection, round_id: str) -> None:
+    """Withdraw what providers have reported who were revoked: they cannot replace it."""
+    gone = select(members.c.id).where(members.c.revoked.is_not(None))
+    tx.execute(delete(reports).where(reports.c.round == round_id, reports.c.member.in_(gone)))
 
 
 def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:

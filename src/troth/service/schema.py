@@ -134,6 +134,8 @@ rounds = _table(
     *("opened", "closed?", "settled?", "paid?", "published?", "problem?"),
     Column("amount", BigInteger),
     "head?",
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    "attempted?",
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
 )
@@ -145,6 +147,23 @@ uploads = _table(
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
     *("summary", "shown", "created"),
+)
+queued = _table(
+    "queued",
+    _id(),
+    _of("round", "rounds"),
+    _of("member", "members"),
+    _of("account", "accounts"),
+    *("name", "sha256", "spool"),
+    Column("bytes", BigInteger, nullable=False),
+    "received",
+    Column("state", Text, nullable=False, index=True),
+    Column("attempts", Integer, nullable=False),
+    *("claimed?", "done?"),
+    Column("milliseconds", BigInteger, nullable=False),
+    Column("expanded", BigInteger, nullable=False),
+    Column("status", Integer),
+    "problem?",
 )
 reports = _table(
     "reports",

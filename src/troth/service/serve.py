@@ -13,12 +13,16 @@ from sqlalchemy import func, select
 from troth.core.errors import DataError
 from troth.service import accounts
 from troth.service.app import SETTINGS, Settings
+from troth.service.connections import allow_many_files
 from troth.service.migrate import back_up, copy_sqlite, migrate
 from troth.service.schema import accounts as account_table
 from troth.service.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+SHUTDOWN_SECONDS = 10
+"""How long requests may take to end once the service is told to stop."""
 
 
 def serve(
@@ -49,9 +53,12 @@ def serve(
     if link is not None:
         say(f"sign in, once, at {link}")
     os.environ[SETTINGS] = settings.to_text()
+    allow_many_files()
     uvicorn.run(
         "troth.service.app:from_environment",
         factory=True,
+        http="troth.service.connections:Connection",
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         host=host,
         port=port,
         workers=workers,

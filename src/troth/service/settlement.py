@@ -8,20 +8,27 @@ if nobody else has meanwhile. A process that dies between the two leaves a close
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
-from troth.campaigns.rounds import pay_rounds, refuse_lonely
+from troth.campaigns.rounds import refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
-from troth.service import ledgers
+from troth.service import ledgers, upload_queue
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
-from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day
-from troth.service.schema import campaigns, rounds
+from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, withdraw_revoked
+from troth.service.sandbox import UnavailableError
+from troth.service.schema import campaigns, reports, rounds
+from troth.service.settling import BOUNDS, UnboundedError, find_suspect, pay_rounds, plain_text
 from troth.service.store import after, now
 
 if TYPE_CHECKING:
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+MOST_ATTEMPTS, _AT_ONCE = 3, 4
+LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
+"""Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
 
 
 def close_round(store: Store, user: User | None, campaign: str, number: int, *, final: bool = False) -> bool:
@@ -54,7 +64,7 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
             campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
             last = final or terms_of(campaign_row).days == number
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
-            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values, attempts=0))
     settle(store, campaign)
     return closing
 
@@ -82,17 +92,46 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
         raise ConflictError("only a round that was closed and could not be paid can be reopened")
     if deadline is not None and deadline <= now():
         raise InvalidError("deadline: must lie in the future")
-    day = read_day(row.day)
-    if any(entry["day"] == day for entry in ledgers.load_ledger(tx, campaign).of("report")):
+    if _used(tx, campaign, row):
         raise ConflictError("its reports were used to pay the day before and cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
-    tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, **values))
+    tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, attempts=0, **values))
+    withdraw_revoked(tx, row.id)
+
+
+def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
+    """End a round that could not be paid without paying anybody: its reports no longer count.
+
+    A last day whose reports were used to pay the day before ends the campaign.
+    """
+    with store.write() as tx:
+        owned(tx, user, campaign, lock=True)
+        row = find_round(tx, campaign, number, lock="alone")
+        if row.state != "closed" or row.problem is None:
+            raise ConflictError("only a round that was closed and could not be paid can be set aside")
+        used = _used(tx, campaign, row)
+        if used and (not row.final or any(other.number > number for other in list_rounds(tx, campaign))):
+            raise ConflictError("its reports were used to pay the day before; set the day after it aside instead")
+        tx.execute(delete(reports).where(reports.c.round == row.id))
+        values: dict[str, Any] = {"problem": None, "settled": None, "attempts": 0}
+        if used:
+            values = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
+            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
+        tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+    settle(store, campaign)
+
+
+def _used(tx: Connection, campaign: str, row: Row[Any]) -> bool:
+    """Return whether a round's reports are in the ledger."""
+    day = read_day(row.day)
+    return any(entry["day"] == day for entry in ledgers.load_ledger(tx, campaign).of("report"))
 
 
 def settle(store: Store, campaign: str) -> None:
     """Pay what has become payable; two calls at once pay once."""
     with _turns[campaign]:
-        while not _settled(store, campaign):
+        patience = time.monotonic() + _PATIENCE
+        while not _settled(store, campaign) and time.monotonic() < patience:
             pass
 
 
@@ -100,19 +139,35 @@ def _settled(store: Store, campaign: str) -> bool:
     with store.read() as tx:
         campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
-        if not waiting:
-            return True
-        reports = confirmed_reports(tx, campaign, [row.id for row in waiting])
+        if not waiting or upload_queue.pending(tx, [row.id for row in waiting]):
+            return True  # nothing to pay, or reports that came in time are still to be read or confirmed
+        received = confirmed_reports(tx, campaign, [row.id for row in waiting])
         ledger = ledgers.load_ledger(tx, campaign)
     terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
-    reported_days = {report.day for report in reports}
+    reported_days = {report.day for report in received}
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
+    options = {"final": final, "secret": secret_of(campaign_row)}
+    attempts = _count_attempt(store, waiting) if received else 0
+    if attempts is None:
+        time.sleep(0.05)
+        return False
     try:
-        refuse_lonely(reports)
-        if reports:
-            paid_days = pay_rounds(terms, reports, ledger, final=final, secret=secret_of(campaign_row))
+        refuse_lonely(received)
+        if attempts > MOST_ATTEMPTS:
+            raise UnboundedError("whoever tried was killed")
+        if received:
+            paid_days = pay_rounds(terms, received, ledger, **options)
+    except UnavailableError:
+        logger.warning("payments cannot be computed now; it is tried again")
+        return True
+    except UnboundedError as error:
+        if attempts < MOST_ATTEMPTS:
+            logger.warning("payments exceeded their limits; it is tried again")
+            return True
+        suspect = find_suspect(terms, received, ledger, options)
+        problem = plain_text(UnboundedError(error.why, suspect), MOST_ATTEMPTS)
     except TrothError as error:
         problem = str(error)
     except Exception:
@@ -124,12 +179,14 @@ def _settled(store: Store, campaign: str) -> bool:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             if _marks(_waiting(tx, campaign)) != _marks(waiting):
                 return False  # one was reopened or closed meanwhile
+            if upload_queue.pending(tx, [row.id for row in waiting]):
+                return True  # one more has arrived in time
             if problem is None:
                 ledgers.add_lines(tx, campaign, ledger, known_lines)
             elif ledgers.height(tx, campaign) != known_lines:
                 return False
             for row in waiting:
-                values: dict[str, Any] = {"settled": now(), "problem": problem}
+                values: dict[str, Any] = {"settled": now(), "problem": problem, "attempts": 0}
                 if problem is None and (row in empty or read_day(row.day) in paid_days):
                     values |= {"state": "paid", "paid": now(), "amount": amounts.get(read_day(row.day), 0)}
                     values |= {"head": None if row in empty else ledger.head}
@@ -141,6 +198,38 @@ def _settled(store: Store, campaign: str) -> bool:
     except ConflictError:
         return False
     return True
+
+
+def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:
+    """Count an attempt before it is made, and return how many there were; None while another process makes one."""
+    mine = rounds.c.id.in_([row.id for row in waiting])
+    with store.write() as tx:
+        rows = tx.execute(select(rounds).where(mine).with_for_update()).all()
+        if any(row.attempts and _runs_elsewhere(row.attempted) for row in rows):
+            return None
+        mark = f"{now()} {_myself()}"
+        tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts + 1, attempted=mark))
+        return 1 + max(int(row.attempts) for row in rows)
+
+
+def _myself() -> str:
+    return f"{os.getpid()} {_started(os.getpid())} {socket.gethostname()}"
+
+
+def _runs_elsewhere(mark: str | None) -> bool:
+    """Return whether whoever made an attempt may still be at it: another process, which lives."""
+    began, pid, started, host = (mark or "- 0 0 ").split(" ", 3)
+    if host != socket.gethostname():
+        return began > after(seconds=-LEASE)
+    return int(pid) != os.getpid() and started == _started(int(pid)) != ""
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, as the system counts; nothing for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
@@ -161,12 +250,16 @@ def close_due(store: Store) -> int:
         late = (rounds.c.state == "open") & (rounds.c.deadline <= now())
         unsettled = (rounds.c.state == "closed") & rounds.c.settled.is_(None) & (rounds.c.closed < after(seconds=-5))
         due = tx.execute(select(rounds).where(late | unsettled)).all()
-    for row in due:
-        try:
-            if row.state == "open":
-                close_round(store, None, row.campaign, row.number)
-            else:
-                settle(store, row.campaign)
-        except Exception:  # one campaign's failure does not keep others waiting
-            logger.exception("a round could not be closed at its deadline; it is tried again")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # those that failed before come last
+        list(pool.map(lambda row: _close_or_settle(store, row), sorted(due, key=lambda row: row.attempts)))
     return len(due)
+
+
+def _close_or_settle(store: Store, row: Row[Any]) -> None:
+    try:
+        if row.state == "open":
+            close_round(store, None, row.campaign, row.number)
+        else:
+            settle(store, row.campaign)
+    except Exception:  # one campaign's failure does not keep others waiting
+        logger.exception("a round could not be closed at its deadline; it is tried again")

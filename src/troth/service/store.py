@@ -6,6 +6,7 @@ Times are text in UTC that sorts as time does.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -41,14 +42,27 @@ class Store:
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
+        self.spool = self._spool()
+        self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
         self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
             self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
-            self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)
-            sql.event.listen(self.engine, "connect", _prepare_sqlite)
-            sql.event.listen(self.engine, "begin", _begin_sqlite)
+            options["connect_args"] = {"timeout": BUSY_SECONDS}
         else:
-            self.engine = sql.create_engine(self.url, pool_pre_ping=True, **options)
+            options["pool_pre_ping"] = True
+        self.engine = sql.create_engine(self.url, **options)
+        # health checks share no connection with anybody who may hold one for long
+        self.probe = sql.create_engine(self.url, **options | {"pool_size": 2, "max_overflow": 0})
+        for engine in (self.engine, self.probe) if self.file is not None else ():
+            sql.event.listen(engine, "connect", _prepare_sqlite)
+            sql.event.listen(engine, "begin", _begin_sqlite)
+
+    def _spool(self) -> Path:
+        """Return the folder for uploads that wait to be read: beside the SQLite file, or in the user's state."""
+        if self.file is not None:
+            return self.file.with_name(f"{self.file.name}.uploads")
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return Path(state) / "troth" / f"uploads-{sha256(str(self.url).encode()).hexdigest()[:16]}"
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -57,17 +71,19 @@ class Store:
             yield connection
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """Look at things as they are at one moment."""
+    def read(self, *, probe: bool = False) -> Iterator[Connection]:
+        """Look at things as they are at one moment; a probe of the database's health has connections of its own."""
         options: dict[str, Any] = {"troth_reads": True}
         if self.file is None:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with self.engine.connect().execution_options(**options) as connection, connection.begin():
+        engine = self.probe if probe else self.engine
+        with engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+        self.probe.dispose()
 
 
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:

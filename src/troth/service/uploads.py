@@ -15,7 +15,7 @@ import numpy as np
 
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
-from troth.core.errors import DataError
+from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name
@@ -23,6 +23,7 @@ from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
 SANDBOX = Sandbox(["troth.service.parse"])
 """Where all uploads of this process are read."""
+
+
+class UntriedError(TrothError):
+    """A report with which nobody knows how long payments take."""
 
 
 class UploadError(DataError):
@@ -73,6 +78,8 @@ class Limits:
         Of the file.
     cells
         Rows times columns that are read.
+    expanded
+        Of text, once it is decompressed.
     seconds
         Of processor time; the clock allows half as much again, and a second.
     memory
@@ -81,6 +88,7 @@ class Limits:
 
     bytes: int = 64 << 20
     cells: int = 50_000_000
+    expanded: int = 512 << 20
     seconds: float = 20.0
     memory: int = 2 << 30
 
@@ -99,12 +107,15 @@ class Upload:
         The names of the columns that are read and the first rows, as short text.
     columns
         What is in the columns of the model; none for statistics.
+    expanded
+        How many bytes were decoded.
     """
 
     report: Report
     sha256: str
     preview: tuple[tuple[str, ...], ...]
     columns: tuple[ColumnSummary, ...]
+    expanded: int = 0
 
 
 def read_upload(
@@ -114,6 +125,8 @@ def read_upload(
     provider: str,
     day: Day,
     limits: Limits = Limits(),  # noqa: B008 (frozen)
+    *,
+    trial: bool = True,
 ) -> Upload:
     """Read a file that a provider sent, and refuse what cannot be data of the campaign.
 
@@ -125,11 +138,15 @@ def read_upload(
         The name that the provider gave it, which says its format.
     day
         The day that is reported on, in a daily campaign.
+    trial
+        Try out how long payments take with a report that is larger than all before it.
 
     Raises
     ------
     UploadError
         With a status and a message for the provider.
+    UntriedError
+        If a trial is needed, and not wanted.
     """
     shown = printable_name(name)
     size = path.stat().st_size
@@ -143,7 +160,7 @@ def read_upload(
         raise UploadError(415, str(error)) from None
     _refuse_disguise(path, shown, kind)
     digest = digest_of(path)
-    provider = canonical_name(provider)
+    provider, expanded = canonical_name(provider), size
     try:
         if kind == "statistics":
             report = _read_statistics(campaign, path, shown, provider, day)
@@ -152,14 +169,27 @@ def read_upload(
         else:
             answer = _read_rows(campaign, path, shown, kind, provider, day, limits)
             report, preview, columns = _checked(campaign, answer, shown, provider, day)
+            decoded = answer.get("bytes")
+            expanded = min(decoded, 1 << 62) if type(decoded) is int and decoded > 0 else size
             report = replace(report, data_digest=f"sha256:{digest}")
         check_limits(campaign, [report])
         check_possible(campaign, report)
+        if not trial and not was_tried(campaign, report):
+            raise UntriedError("payments with this report were not tried out")
+        check_bounded(campaign, report)
     except UploadError:
         raise
     except DataError as error:
         raise UploadError(422, _placed(shown, str(error))) from None
-    return Upload(report, digest, preview, columns)
+    return Upload(report, digest, preview, columns, expanded)
+
+
+def holds_statistics(campaign: Campaign, name: str) -> bool:
+    """Return whether a file of this name holds statistics instead of rows."""
+    try:
+        return (campaign.format or format_of(Path(printable_name(name)))) == "statistics"
+    except DataError:
+        return True  # it is refused at once
 
 
 def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> Report:  # noqa: B008
@@ -193,9 +223,8 @@ def _read_rows(
         os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
         status = 422
         try:
-            answer = SANDBOX.run(
-                parse, campaign.request, folder, shown, kind, provider, day, limits.cells, campaign.rows, bounds=bounds
-            )
+            most = limits.cells, limits.expanded, campaign.rows
+            answer = SANDBOX.run(parse, campaign.request, folder, shown, kind, provider, day, *most, bounds=bounds)
         except OutOfMemoryError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except OutOfTimeError:

@@ -17,7 +17,7 @@ from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
 from troth.results.explanation import steps
 from troth.results.pay import verify
-from troth.service import campaigns, ledgers, responses, rounds
+from troth.service import campaigns, ledgers, responses, rounds, upload_queue
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
 from troth.service.responses import Amount
 from troth.service.store import now
@@ -209,15 +209,38 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
     round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
-    return [_submission(terms, member, round_row, upload) for upload in rounds.my_uploads(tx, member.id, round_row.id)]
+    waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
+    uploads = rounds.my_uploads(tx, member.id, round_row.id)
+    return [*waiting, *(_submission(terms, member, round_row, upload) for upload in uploads)]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
     row, member = campaigns.joined(tx, user, campaign)
     round_row = rounds.find_round(tx, campaign, number)
+    waiting = upload_queue.find(tx, submission)
+    if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
+        return _unread(campaigns.terms_of(row), member, round_row, waiting)
     upload = rounds.my_upload(tx, member.id, round_row.id, submission)
     return _submission(campaigns.terms_of(row), member, round_row, upload)
+
+
+def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
+    """Return a submission that was received, and is not read yet or was refused."""
+    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "confirmed"))
+    return responses.Submission(
+        **_attributes(waiting, "id", "sha256", "received", "problem"),
+        **unknown,
+        state="refused" if waiting.state == "refused" else "waiting",
+        campaign=row.campaign,
+        round=row.number,
+        day=rounds.read_day(row.day),
+        provider=member.name,
+        file=waiting.name,
+        commitment=terms.commitment,
+        preview=[],
+        columns=[],
+    )
 
 
 def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:

@@ -61,6 +61,14 @@ class ResponseGuard:
             await self.app(scope, receive, send)
             return
         began, status = time.perf_counter(), 0
+        names = {name for name, value in scope["headers"] if value != b"0"}
+        unread = not names.isdisjoint((b"content-length", b"transfer-encoding"))
+
+        async def receiving() -> Message:
+            nonlocal unread
+            message = await receive()
+            unread = unread and bool(message.get("more_body", False))
+            return message
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -68,11 +76,13 @@ class ResponseGuard:
                 status = message["status"]
                 present = {name.lower() for name, _ in message["headers"]}
                 extra = [(k.encode(), v.encode()) for k, v in self.headers.items() if k.encode() not in present]
+                if unread and b"connection" not in present:  # nobody reads the rest of the body
+                    extra.append((b"connection", b"close"))
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
         try:
-            await self.app(scope, receive, sending)
+            await self.app(scope, receiving, sending)
         finally:
             line = {
                 "event": "request",

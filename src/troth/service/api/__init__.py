@@ -57,4 +57,8 @@ def _response(operation: Operation) -> dict[str, Any]:
     if isinstance(operation.output, Content):
         body = {"content": {operation.output.media_type: {"schema": {"type": "string"}}}}
         return {"response_class": Response, "responses": {operation.status: body}}
-    return {"response_model": None if operation.output is None else getattr(responses, operation.output)}
+    model = None if operation.output is None else getattr(responses, operation.output)
+    if isinstance(operation.input, Content):
+        received = {"model": model, "description": "Received in time and safe; it is read later. Ask again."}
+        return {"response_model": model, "responses": {202: received}}
+    return {"response_model": model}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def health(call: Call) -> Health:
-    with call.store.read() as tx:
+    with call.store.read(probe=True) as tx:
         return views.health_view(tx)
 
 

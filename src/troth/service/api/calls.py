@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, TypeAdapter
-from starlette.concurrency import run_in_threadpool
 
 from troth.operations import Content, Operation
-from troth.service import incoming, requests, responses
+from troth.service import incoming, lanes, requests, responses, views
 from troth.service.access import Visitor
 from troth.service.accounts import User
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
@@ -23,7 +22,7 @@ from troth.service.uploads import digest_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from troth.service.app import Settings
     from troth.service.store import Store
@@ -102,26 +101,45 @@ def _writer(name: str) -> TypeAdapter[Any]:
 def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return what FastAPI calls for an operation, with the parameters that the operation declares."""
 
-    def respond(
+    def called(
         request: Request, visitor: User | None, key: str | None = None, body: Any = None, **values: Any
-    ) -> Response:
+    ) -> tuple[Call, Any]:
         keyed = None if visitor is None else _keyed(request, visitor, key, body)
         call = Call(operation, request, visitor, keyed)
         reply = earlier_reply(call.store, keyed)
-        if reply is None:
-            answer = function(call, **values, **({} if body is None else {"body": body}))
-            if isinstance(operation.output, Content):
-                return _download(answer, operation.output)
-            reply = answer if isinstance(answer, Reply) else call.reply(answer)
+        return call, reply or function(call, **values, **({} if body is None else {"body": body}))
+
+    def response(call: Call, answer: Any) -> Response:
+        if isinstance(operation.output, Content):
+            return _download(answer, operation.output)
+        reply = answer if isinstance(answer, Reply) else call.reply(answer)
         return Response(reply.body, reply.status, media_type="application/json" if reply.body else None)
 
-    async def receive(request: Request, **values: Any) -> Response:
-        async with incoming.stored(request.stream(), request.app.state.settings.limits) as path:
-            return await run_in_threadpool(respond, request, body=path, **values)
+    async def answer(request: Request, **values: Any) -> Response:
+        return await lanes.run(operation.lane, lambda: response(*called(request, **values)))
 
-    endpoint: Any = receive if isinstance(operation.input, Content) else respond
+    async def receive(request: Request, visitor: User, key: str | None = None, **values: Any) -> Response:
+        store, limits = request.app.state.store, request.app.state.settings.limits
+        place = visitor, values["campaign"], values["number"]
+        await lanes.run("reads", incoming.check_welcome, store, *place, key)
+        async with incoming.stored(request.stream(), limits, store.spool) as path:
+            call, reply = await lanes.run("writes", called, request, visitor=visitor, key=key, body=path, **values)
+        if isinstance(reply, str):  # it waits to be read
+            row = await incoming.read_soon(store, limits, reply)
+            reply = await lanes.run("writes", _receipt, call, row, *place)
+        return response(call, reply)
+
+    endpoint: Any = receive if isinstance(operation.input, Content) else answer
     endpoint.__signature__ = _signature(operation)
     return endpoint  # type: ignore[no-any-return]
+
+
+def _receipt(call: Call, row: Row[Any], user: User, campaign: str, number: int) -> Reply:
+    """Show an upload as it was read; one that still waits is shown as it is, and asked about again."""
+    if row.state == "read":
+        return call.once(lambda tx: views.submission_view(tx, user, campaign, number, row.id))
+    with call.store.read() as tx:
+        return call.reply(views.submission_view(tx, user, campaign, number, row.id))._replace(status=202)
 
 
 def _signature(operation: Operation) -> Signature:

@@ -42,6 +42,11 @@ def reopen_round(tx: Connection, call: Call, campaign: str, number: int, body: D
     return views.round_view(tx, call.user, campaign, number)
 
 
+def set_round_aside(call: Call, campaign: str, number: int) -> Reply:
+    settlement.set_aside(call.store, call.user, campaign, number)
+    return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
+
+
 @writes
 def publish_round(tx: Connection, call: Call, campaign: str, number: int) -> Round:
     rounds.publish(tx, call.user, campaign, number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.service import incoming, rounds, views
+from troth.service import incoming, rounds, upload_queue, views
 from troth.service.api.calls import reads, writes
 
 if TYPE_CHECKING:
@@ -22,17 +22,21 @@ list_submissions = reads(views.list_submissions)
 show_submission = reads(views.submission_view)
 
 
-def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -> Reply:
-    upload = incoming.read_submission(call.store, call.user, campaign, number, body, name, call.settings.limits)
+def submit_file(call: Call, campaign: str, number: int, name: str, body: Path) -> Reply | str:
+    place, received = (call.user, campaign, number), incoming.arrival(body)
+    upload = incoming.read_statistics(call.store, *place, body, name, call.settings.limits)
+    if upload is None:
+        key = None if call.keyed is None else call.keyed.key
+        with call.store.write() as tx:
+            return upload_queue.enqueue(tx, *place, body, name, received, key)
 
     def add(tx: Connection) -> Submission:
-        submission = rounds.add_upload(tx, call.user, campaign, number, upload)
-        return views.submission_view(tx, call.user, campaign, number, submission)
+        return views.submission_view(tx, *place, rounds.add_upload(tx, *place, upload, received))
 
     return call.once(add)
 
 
-def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Reply:
+def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Reply | str:
     return submit_file(call, campaign, number, incoming.STATISTICS, body)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastapi import APIRouter, Depends
 from starlette.staticfiles import StaticFiles
 
-from troth.operations import ANYONE, Access
+from troth.operations import ANYONE, Access, Lane
 from troth.service.access import identify
 from troth.service.api import ENDPOINTS
+from troth.service.lanes import in_lane
 from troth.service.pages import account, analyst, explanation, home, ledger, new_campaign, provider, rounds
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ class Page(NamedTuple):
     path: str
     access: Access
     function: Callable[..., Any]
+    slow: Lane | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The kind of work that it is."""
+        return self.slow or ("reads" if self.method == "GET" else "writes")
 
 
 _ANALYST, _PROVIDER, _BOTH = Access(("analyst",)), Access(("provider",)), Access(("analyst", "provider"))
@@ -35,34 +42,34 @@ _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
 PAGES: tuple[Page, ...] = (
-    Page("GET", "/health", ANYONE, home.health),
+    Page("GET", "/health", ANYONE, home.health, "health"),
     Page("GET", "/docs", ANYONE, home.docs),
     Page("GET", "/assumed", ANYONE, home.assumed),
     Page("GET", "/sign-in", ANYONE, account.sign_in_page),
-    Page("POST", "/sign-in", ANYONE, account.sign_in),
+    Page("POST", "/sign-in", ANYONE, account.sign_in, "passwords"),
     Page("POST", "/sign-out", ANYONE, account.sign_out),
     Page("GET", "/enter/{secret}", ANYONE, account.enter_page),
-    Page("POST", "/enter/{secret}", ANYONE, account.enter),
+    Page("POST", "/enter/{secret}", ANYONE, account.enter, "passwords"),
     Page("GET", "/join/{secret}", ANYONE, account.join_page),
-    Page("POST", "/join/{secret}", ANYONE, account.join),
+    Page("POST", "/join/{secret}", ANYONE, account.join, "passwords"),
     Page("GET", "/", _BOTH, home.home),
     Page("GET", "/settings", _BOTH, account.settings_page),
-    Page("POST", "/settings/password", _BOTH, account.change_password),
+    Page("POST", "/settings/password", _BOTH, account.change_password, "passwords"),
     Page("POST", "/settings/tokens", _BOTH, account.create_token),
     Page("POST", "/settings/tokens/{token}/revoke", _BOTH, account.revoke_token),
     Page("GET", "/campaigns/new", _ANALYST, new_campaign.new_page),
-    Page("POST", "/campaigns/new", _ANALYST, new_campaign.create),
-    Page("POST", "/campaigns/new/fields", _ANALYST, new_campaign.fields),
-    Page("POST", "/campaigns/new/preview", _ANALYST, new_campaign.preview),
+    Page("POST", "/campaigns/new", _ANALYST, new_campaign.create, "work"),
+    Page("POST", "/campaigns/new/fields", _ANALYST, new_campaign.fields, "work"),
+    Page("POST", "/campaigns/new/preview", _ANALYST, new_campaign.preview, "work"),
     Page("GET", _CAMPAIGN, _BOTH, analyst.campaign_page),
     Page("GET", f"{_CAMPAIGN}/campaign.toml", _BOTH, ENDPOINTS["campaign_file"]),
     Page("GET", f"{_CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
-    Page("POST", f"{_CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify),
+    Page("POST", f"{_CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify, "work"),
     Page("GET", f"{_CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
     Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
-    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.report_page),
-    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round),
-    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish),
+    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.report_page, "work"),
+    Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work"),
+    Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish, "work"),
     Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, analyst.terms_page),
     Page("POST", f"{_CAMPAIGN}/terms", _ANALYST, analyst.change_terms),
     Page("POST", f"{_CAMPAIGN}/public", _ANALYST, analyst.change_public),
@@ -74,9 +81,10 @@ PAGES: tuple[Page, ...] = (
     Page("POST", f"{_MEMBER}/revoke", _ANALYST, analyst.revoke),
     Page("GET", _ROUND, _BOTH, rounds.round_page),
     Page("GET", f"{_ROUND}/close", _ANALYST, rounds.close_page),
-    Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close),
+    Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close, "work"),
     Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish),
     Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen),
+    Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work"),
     Page("GET", _ROUND + "/payments/{member}", _ANALYST, explanation.for_analyst),
     Page("GET", f"{_ROUND}/payment", _PROVIDER, explanation.for_provider),
     Page("POST", f"{_ROUND}/submissions", _PROVIDER, provider.submit),
@@ -101,7 +109,7 @@ def add_to(app: FastAPI) -> None:
     """Add the pages to the application."""
     router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
     for page in PAGES:
-        router.add_api_route(page.path, page.function, methods=[page.method], response_model=None)
+        router.add_api_route(page.path, in_lane(page.lane, page.function), methods=[page.method], response_model=None)
     app.include_router(router)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

@@ -32,12 +32,15 @@ def sign_in(request: Request, form: Sent) -> Response:
     """Start a session."""
     store, after = store_of(request), safe_next(form.text("next", "/"))
     try:
-        account = accounts.check_password(store, form.text("name"), form.secret("password"), _source(request))
+        name, password, device = form.text("name"), form.secret("password"), request.cookies.get(forms.DEVICE, "")
+        account = accounts.check_password(store, name, password, _source(request), device)
     except TrothError as error:
         return page(request, None, "sign_in.html", error=error, next=after, name=form.text("name"))
     with store.write() as tx:
-        session = accounts.start_session(tx, account)
-    return forms.sign_in(request, goto(after), session)
+        session, device = accounts.start_session(tx, account), accounts.remember_device(tx, account, device)
+    response = forms.sign_in(request, goto(after), session)
+    forms.set_cookie(request, response, forms.DEVICE, device, accounts.DEVICE_DAYS)
+    return response
 
 
 def _source(request: Request) -> str:
@@ -132,7 +135,8 @@ def change_password(request: Request, user: SignedIn, form: Sent) -> Response:
     """Change the password; all sessions and tokens end, and a new session starts."""
     store = store_of(request)
     try:
-        accounts.check_password(store, user.name, form.secret("current"), _source(request))
+        device = request.cookies.get(forms.DEVICE, "")
+        accounts.check_password(store, user.name, form.secret("current"), _source(request), device)
         password = _chosen_password(form)
         if password is None:
             raise InvalidError("password: choose one")

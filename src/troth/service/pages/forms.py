@@ -27,7 +27,7 @@ from troth.service.uploads import UploadError
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-VISIT = "troth_visit"
+VISIT, DEVICE = "troth_visit", "troth_device"
 _MOST_BYTES = 2 << 20
 _AROUND = 1 << 16  # what a form has beside its file
 

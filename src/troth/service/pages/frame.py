@@ -28,6 +28,7 @@ NOTICES = {
     "opened": "The round is open.",
     "closed": "The round is closed.",
     "reopened": "The round is open again.",
+    "aside": "The round was set aside: nobody is paid for it.",
     "published": "The round is published: providers can see their payments, and why.",
     "finished": "The campaign has ended.",
     "revoked": "The provider was revoked.",

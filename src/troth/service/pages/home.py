@@ -59,7 +59,7 @@ def docs(request: Request, user: Visitor) -> Response:
 
 def health(request: Request, user: Visitor) -> Response:
     """Report that the service and its database respond."""
-    with store_of(request).read() as tx:
+    with store_of(request).read(probe=True) as tx:
         view = views.health_view(tx)
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse(view.model_dump())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from starlette.concurrency import run_in_threadpool
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from troth.campaigns.toml import to_toml
 from troth.core.errors import TrothError
 from troth.results.pictures import Bar, Picture, draw_bars
-from troth.service import campaigns, incoming, rounds, views
+from troth.service import campaigns, incoming, lanes, rounds, upload_queue, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import InvalidError
@@ -65,17 +65,30 @@ def round_for_provider(
     return page(request, user, "submit.html", error=error, **context)
 
 
+async def _welcome(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> None:
+    await lanes.run("reads", incoming.check_welcome, store_of(request), user, campaign, number)
+
+
 async def submit(
-    request: Request, campaign: Identifier, number: Number, user: SignedIn, form: SentWithFile
+    request: Request,
+    campaign: Identifier,
+    number: Number,
+    user: SignedIn,
+    welcome: Annotated[None, Depends(_welcome)],
+    form: SentWithFile,
 ) -> Response:
     """Take a file of rows or statistics; it counts once it is confirmed."""
+    del welcome  # checked before any of the form is read
     file = form.file("file")
     name = incoming.STATISTICS if file is None else file.filename or ""
     try:
-        async with incoming.stored(_blocks(form), request.app.state.settings.limits) as path:
-            submission = await run_in_threadpool(_add, request, user, campaign, number, path, name)
+        store, limits = store_of(request), request.app.state.settings.limits
+        async with incoming.stored(_blocks(form), limits, store.spool) as path:
+            submission, waits = await lanes.run("writes", _add, request, user, campaign, number, path, name)
+        if waits:
+            await incoming.read_soon(store, limits, submission)
     except TrothError as error:
-        return await run_in_threadpool(round_for_provider, request, user, campaign, number, error)
+        return await lanes.run("reads", round_for_provider, request, user, campaign, number, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}")
 
 
@@ -91,11 +104,14 @@ async def _blocks(form: Fields) -> AsyncIterator[bytes]:
         yield block
 
 
-def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> str:
-    store, limits = store_of(request), request.app.state.settings.limits
-    upload = incoming.read_submission(store, user, campaign, number, path, name, limits)
+def _add(request: Request, user: User, campaign: str, number: int, path: Path, name: str) -> tuple[str, bool]:
+    """Store what was sent; return its identifier, and whether it waits to be read."""
+    store, limits, received = store_of(request), request.app.state.settings.limits, incoming.arrival(path)
+    upload = incoming.read_statistics(store, user, campaign, number, path, name, limits)
     with store.write() as tx:
-        return rounds.add_upload(tx, user, campaign, number, upload)
+        if upload is None:
+            return upload_queue.enqueue(tx, user, campaign, number, path, name, received, None), True
+        return rounds.add_upload(tx, user, campaign, number, upload, received), False
 
 
 def submission_page(

@@ -105,6 +105,16 @@ def publish(request: Request, campaign: Identifier, number: Number, user: Signed
     return goto(f"/campaigns/{campaign}/rounds/{number}", "published")
 
 
+def set_aside(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+    """End a round that could not be paid, without paying anybody."""
+    del form
+    try:
+        settlement.set_aside(store_of(request), user, campaign, number)
+    except TrothError as error:
+        return _round(request, user, campaign, number, error)
+    return goto(f"/campaigns/{campaign}/rounds/{number}", "aside")
+
+
 def reopen(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
     """Reopen a round that could not be paid."""
     try:

@@ -1,0 +1,50 @@
+"""Pools of threads, so that one kind of work never waits for another: a slow disk holds up writers, and nobody else."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from inspect import iscoroutinefunction, signature
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from troth.operations import Lane
+
+T = TypeVar("T")
+SIZES: dict[Lane, int] = {
+    "health": 2,
+    "reads": 24,
+    "writes": 16,
+    "passwords": 2,
+    "work": 4,
+    "parsing": max(2, os.cpu_count() or 1),
+}
+"""How many threads each kind of work may have."""
+_limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("troth_lanes")
+
+
+async def run(lane: Lane, function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a function in a thread of a lane; others of the lane may have to finish first."""
+    limiters = _limiters.get(None)
+    if limiters is None:
+        limiters = {name: CapacityLimiter(size) for name, size in SIZES.items()}
+        _limiters.set(limiters)
+    return await to_thread.run_sync(partial(function, *arguments, **options), limiter=limiters[lane])
+
+
+def in_lane(lane: Lane, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an endpoint that runs in a lane, with the parameters of the function; a coroutine stays as it is."""
+    if iscoroutinefunction(function):
+        return function
+
+    async def endpoint(**values: Any) -> Any:
+        return await run(lane, function, **values)
+
+    endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
+    endpoint.__signature__ = signature(function, eval_str=True)  # type: ignore[attr-defined]
+    return endpoint

@@ -1,0 +1,167 @@
+"""Payments are computed in a child with limits of memory and time, so that no report can take the service down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns import rounds
+from troth.campaigns.ledger import Ledger
+from troth.campaigns.settle import rehearse
+from troth.campaigns.terms import Campaign
+from troth.core.errors import DataError, TrothError
+from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.worker_processes import Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from troth.data.request import Day, Report
+
+BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
+TRIAL = Bounds(memory=1 << 30, seconds=5.0)
+_MOST_CAMPAIGNS = 256
+SANDBOX = Sandbox(["troth.service.settling"], patience=600.0)
+"""Where all payments of this process are computed."""
+
+
+class UnboundedError(TrothError):
+    """Payments that take more memory or time than there is.
+
+    Attributes
+    ----------
+    why : str
+        What they take too much of.
+    suspect : Report or None
+        The report without which they would not, if there is exactly one.
+    """
+
+    def __init__(self, why: str, suspect: Report | None = None) -> None:
+        self.why, self.suspect = why, suspect
+        whose = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
+        rows = "" if suspect is None else f", with {suspect.rows:,} rows"
+        super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
+
+
+def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> list[Day]:
+    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child.
+
+    Raises
+    ------
+    UnboundedError
+        If the child exceeds its limits.
+    """
+    lines = list(ledger.lines)
+    try:
+        answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
+    except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
+        raise UnboundedError(str(error)) from None
+    if "problem" in answer:
+        raise DataError(answer["problem"])
+    for entry in answer["entries"]:
+        ledger.append(entry)
+    return list(answer["days"])
+
+
+def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        ledger = Ledger.from_lines(lines)
+        days = rounds.pay_rounds(Campaign.from_dict(plain), reports, ledger, **options)
+    except TrothError as error:
+        return {"problem": str(error)}
+    return {"entries": ledger.entries[len(lines) :], "days": days}
+
+
+def find_suspect(
+    campaign: Campaign, reports: Sequence[Report], ledger: Ledger, options: dict[str, Any]
+) -> Report | None:
+    """Return the report without which payments could be computed, if there is one; each trial has a few seconds."""
+
+    def fails(tried: list[Report]) -> bool:
+        try:
+            SANDBOX.run(_pay, campaign.plain, tried, list(ledger.lines), options, bounds=TRIAL)
+        except (OutOfMemoryError, OutOfTimeError, BrokenOffError):
+            return True
+        return False
+
+    return suspect_of(reports, fails)
+
+
+def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool]) -> Report | None:
+    """Search for the one report that makes a computation fail, by halves; the others report what the smallest did."""
+    smallest = min(reports, key=lambda report: (report.rows, _size(report)))
+
+    def failing(kept: Sequence[Report]) -> bool:
+        keys = {report.key for report in kept}
+        return fails(
+            [
+                report if report.key in keys else replace(smallest, provider=report.provider, day=report.day)
+                for report in reports
+            ]
+        )
+
+    if failing(()):
+        return None
+    left = list(reports)
+    while len(left) > 1:
+        half = left[: len(left) // 2]
+        left = half if failing(half) else left[len(half) :]
+    return left[0] if failing(left) else None
+
+
+def _size(report: Report) -> float:
+    return float(np.abs(report.summary).max(initial=0.0))
+
+
+@dataclass
+class _Tried:
+    rows: int = 0
+    size: float = 0.0
+
+
+_tried: dict[str, _Tried] = {}
+
+
+def was_tried(campaign: Campaign, report: Report) -> bool:
+    """Return whether a report with as many rows and as large sums was tried out before."""
+    tried = _tried.get(campaign.digest, _Tried())
+    return report.rows <= tried.rows and _size(report) <= tried.size
+
+
+def check_bounded(campaign: Campaign, report: Report) -> None:
+    """Refuse a report with which payments could take more memory or time than a round may.
+
+    The work grows with rows and sums. So a report is tried out, with peers who report the same, only if it is larger
+    than all that were tried before.
+    """
+    if was_tried(campaign, report):
+        return
+    try:
+        SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
+    except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
+        raise DataError(
+            f"a round with this report of {report.rows:,} rows could not be paid: {error}; send fewer rows"
+        ) from None
+    except UnavailableError:
+        return  # the round itself is computed within limits, too
+    tried = _tried.setdefault(campaign.digest, _Tried())
+    tried.rows, tried.size = max(tried.rows, report.rows), max(tried.size, _size(report))
+    while len(_tried) > _MOST_CAMPAIGNS:
+        _tried.pop(next(iter(_tried)), None)
+
+
+def _rehearse(plain: dict[str, Any], report: Report) -> None:
+    try:
+        campaign = Campaign.from_dict(plain)
+        others = [name for name in campaign.providers if name != report.provider]
+        rehearse(campaign, [report.provider, *(others or ["somebody else"])[:2]], report)
+    except (TrothError, ArithmeticError):
+        return  # what is wrong is said where it counts: when the report is checked, or its round is paid
+
+
+def plain_text(problem: UnboundedError, attempts: int) -> str:
+    """Return what the analyst is told about a round that is set aside."""
+    remedy = "reopen the round" if problem.suspect is None else "revoke that provider and reopen the round"
+    return f"{problem}. After {attempts} attempts nothing more is tried; {remedy}, or set the round aside"

@@ -1,0 +1,190 @@
+"""Uploads that wait to be read: acknowledged once their bytes are safe, and read in a fair order.
+
+The bytes are in the spool, a folder beside the service. A row says whose they are and when they arrived, and that time
+counts for the deadline. Whoever has used least is read first. One account has one upload read at a time, and one
+campaign never all places.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections import Counter
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, exists, func, insert, select, update
+
+from troth.service import campaigns, lanes, rounds
+from troth.service.errors import ConflictError, TooManyError
+from troth.service.schema import new_id, queued, reports, uploads
+from troth.service.schema import rounds as round_table
+from troth.service.store import after, now, queue
+from troth.service.uploads import UploadError, digest_of, printable_name, read_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sqlalchemy import Connection, Row
+
+    from troth.service.accounts import User
+    from troth.service.store import Store
+    from troth.service.uploads import Limits, Upload
+
+MOST_WAITING, MOST_ATTEMPTS = 8, 3
+HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
+"""What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
+_LEASE_MINUTES, _OLDEST_HOURS, _RECENT_MINUTES, _MARGIN = 5.0, 1.0, 10.0, 0.5
+
+
+def enqueue(
+    tx: Connection, user: User, campaign: str, number: int, path: Path, name: str, received: str, key: str | None
+) -> str:
+    """Make an upload wait to be read, and return its identifier; one that was sent before under its key waits once."""
+    row, member = rounds.open_to(tx, user, campaign, number, received)
+    digest, size = digest_of(path), path.stat().st_size
+    place = new_id() if key is None else sha256(f"{user.account} {key}".encode()).hexdigest()[:16]
+    values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}
+    earlier = tx.execute(select(queued).where(queued.c.id == place)).first()
+    if earlier is not None:
+        if any(getattr(earlier, part) != value for part, value in values.items()):
+            raise ConflictError("Idempotency-Key: it was used for another request; use a new key")
+        return place
+    rounds.refuse_many(tx, row.id, member.id)
+    _refuse_greed(tx, campaign, user.account)
+    final = path.with_name(place)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    path.rename(final)
+    folder = os.open(final.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
+    tx.execute(insert(queued).values(id=place, name=printable_name(name), received=received, **values, **fresh))
+    return place
+
+
+def _spool(folder: Path) -> str:
+    return f"{socket.gethostname()} {folder}"
+
+
+def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
+    """Refuse an upload of an account or a campaign that has used up its hour, or has many waiting."""
+    unread = queued.c.state.in_(("waiting", "reading"))
+    of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
+    if (tx.scalar(select(func.count()).where(unread, queued.c.account == account)) or 0) >= MOST_WAITING:
+        raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again when they are")
+    totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
+    for whose, times, who in ((queued.c.account == account, 1, "your"), (of_campaign, CAMPAIGNS, "the campaign's")):
+        milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(whose)).one())
+        if milliseconds > times * HOURLY_SECONDS * 1000 or expanded > times * HOURLY_BYTES:
+            raise TooManyError(f"reading {who} files has taken all that it may in an hour; try again later")
+
+
+def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | None:
+    """Choose what is read next, fairly, and count the attempt before it is made."""
+    with store.write() as tx:
+        queue(tx, "uploads to be read")
+        stale = (queued.c.state == "reading") & (queued.c.claimed < after(minutes=-_LEASE_MINUTES))
+        often = stale & (queued.c.attempts >= MOST_ATTEMPTS)
+        problem = f"{MOST_ATTEMPTS} attempts to read the file were cut off; send another one"
+        lost = (queued.c.state == "waiting") & (queued.c.received < after(hours=-_OLDEST_HOURS))
+        refused = {"state": "refused", "done": now(), "status": 422}
+        tx.execute(update(queued).where(often).values(problem=problem, **refused))
+        tx.execute(update(queued).where(lost).values(problem="it could not be read in time; send it again", **refused))
+        tx.execute(update(queued).where(stale).values(state="waiting"))
+        rows = tx.execute(
+            select(queued, round_table.c.campaign, round_table.c.number, round_table.c.day)
+            .join(round_table, round_table.c.id == queued.c.round)
+            .where(queued.c.state.in_(("waiting", "reading")))
+            .order_by(queued.c.received)
+        ).all()
+        reading = [row for row in rows if row.state == "reading"]
+        accounts, busy = {row.account for row in reading}, Counter(row.campaign for row in reading)
+        waiting = [
+            row
+            for row in rows
+            if row.state == "waiting"
+            and row.account not in accounts
+            and busy[row.campaign] < max(1, places - 1)
+            and row.spool == _spool(store.spool)
+        ]
+        if not waiting:
+            return None
+        recent = select(queued.c.account, func.sum(queued.c.milliseconds)).where(
+            queued.c.done > after(minutes=-_RECENT_MINUTES)
+        )
+        used = {account: int(total) for account, total in tx.execute(recent.group_by(queued.c.account))}
+        chosen = min(waiting, key=lambda row: (used.get(row.account, 0), busy[row.campaign], row.received))
+        mine = queued.c.id == chosen.id
+        tx.execute(update(queued).where(mine).values(state="reading", claimed=now(), attempts=queued.c.attempts + 1))
+        return chosen
+
+
+def read_all(store: Store, limits: Limits) -> None:
+    """Read what waits, until nothing does that may be read now."""
+    while (row := claim(store)) is not None:
+        _read(store, limits, row)
+
+
+def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
+    path, began = store.spool / row.id, time.monotonic()
+    outcome: Upload | UploadError
+    with store.read() as tx:
+        terms = campaigns.terms_of(campaigns.find_campaign(tx, row.campaign))
+        member = campaigns.find_member(tx, row.campaign, row.member)
+    try:
+        outcome = read_upload(terms, path, row.name, member.name, rounds.read_day(row.day), limits)
+    except FileNotFoundError:
+        outcome = UploadError(422, f"{row.name}: its bytes are lost; send it again")
+    except UploadError as error:
+        outcome = error
+    values: dict[str, Any] = {"done": now(), "milliseconds": int(1000 * (time.monotonic() - began))}
+    with store.write() as tx:
+        if isinstance(outcome, UploadError):
+            again = outcome.status == 503
+            values |= {"state": "waiting"} if again else {"state": "refused"}
+            values |= {"status": outcome.status, "problem": str(outcome)}
+        else:
+            values |= {"state": "read", "expanded": outcome.expanded}
+            if tx.scalar(select(uploads.c.id).where(uploads.c.id == row.id)) is None:
+                rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received)
+        tx.execute(update(queued).where(queued.c.id == row.id).values(**values))
+    if values["state"] == "waiting":
+        time.sleep(1.0)  # all places to read in were taken
+    else:
+        path.unlink(missing_ok=True)
+
+
+def find(tx: Connection, identifier: str) -> Row[Any] | None:
+    """Return an upload that waits or has waited."""
+    return tx.execute(select(queued).where(queued.c.id == identifier)).first()
+
+
+def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
+    """Return a provider's uploads to a round that wait to be read, the latest first."""
+    waits = queued.c.state.in_(("waiting", "reading"))
+    mine = (queued.c.member == member) & (queued.c.round == round_id)
+    return tx.execute(select(queued).where(waits, mine).order_by(queued.c.received.desc())).all()
+
+
+def pending(tx: Connection, round_ids: Sequence[str]) -> bool:
+    """Return whether something that came in time is still to be read, or to be confirmed by a provider who can."""
+    here = queued.c.round.in_(round_ids)
+    unread = queued.c.state.in_(("waiting", "reading")) & (queued.c.received > after(hours=-_OLDEST_HOURS))
+    later = (
+        exists()
+        .where(reports.c.round == queued.c.round, reports.c.member == queued.c.member)
+        .where(reports.c.confirmed > queued.c.done)
+    )
+    closed = select(round_table.c.closed).where(round_table.c.id == queued.c.round).scalar_subquery()
+    late = (queued.c.state == "read") & (queued.c.done > closed) & ~later
+    late &= queued.c.done > after(minutes=-rounds.GRACE_MINUTES - _MARGIN)
+    return bool(tx.scalar(select(exists().where(here, unread | late))))
+
+
+def forget(tx: Connection) -> None:
+    """Delete rows that no quota and no answer needs any more."""
+    tx.execute(delete(queued).where(queued.c.done < after(days=-30)))

@@ -1,0 +1,208 @@
+"""Uploads are acknowledged once they are safe, count by when they arrived, and are read in a fair order."""
+
+from __future__ import annotations
+
+import bz2
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+from sqlalchemy import update
+
+from service.databases import opened
+from service.world import TERMS, World, make_world, payments_of
+from troth.campaigns.terms import Campaign
+from troth.service import incoming, rounds, settlement, upload_queue
+from troth.service.errors import ConflictError, TooManyError
+from troth.service.parse import parse
+from troth.service.schema import queued
+from troth.service.schema import rounds as round_table
+from troth.service.store import Store, after, now
+from troth.service.uploads import Limits
+
+CSV = b"improved\n1\n0\n1\n"
+
+
+def send(world: World, name: str, number: int = 1, content: bytes = CSV, key: str | None = None) -> str:
+    """Receive a file, as a request does, and leave it to be read."""
+    store = world.store
+    store.spool.mkdir(exist_ok=True, parents=True)
+    path = store.spool / f"troth-upload-{name}"
+    path.write_bytes(content)
+    with store.write() as tx:
+        return upload_queue.enqueue(tx, world.providers[name], world.campaign, number, path, "rows.csv", now(), key)
+
+
+def read(store: Store) -> list[str]:
+    """Read all that waits, and return it in the order in which it was chosen."""
+    chosen = []
+    while (row := upload_queue.claim(store)) is not None:
+        upload_queue._read(store, Limits(), row)
+        chosen.append(row.id)
+    return chosen
+
+
+def state(store: Store, identifier: str) -> str:
+    with store.read() as tx:
+        row = upload_queue.find(tx, identifier)
+    return "" if row is None else str(row.state)
+
+
+def post(world: World, name: str, content: bytes = CSV, file: str = "rows.csv", key: str | None = None) -> Any:
+    place = f"{world.base}/rounds/1/submissions/file?name={file}"
+    return world.client().post(place, content=content, headers=world.headers(name, key))
+
+
+def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(incoming, "PATIENCE", 0.0)
+    monkeypatch.setattr(upload_queue, "read_all", lambda *_: None)
+    with opened(database) as store:
+        world = make_world(store)
+        sent = post(world, "Ash", key="k")
+        assert sent.status_code == 202, sent.text
+        assert (sent.json()["state"], sent.json()["rows"]) == ("waiting", None)
+        assert post(world, "Ash", key="k").json() == sent.json()
+        assert post(world, "Ash", CSV + b"1\n", key="k").status_code == 409
+        place = f"{world.base}/rounds/1/submissions/{sent.json()['id']}"
+        assert world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash")).status_code == 404
+        assert world.client().get(place, headers=world.headers("Birch")).status_code == 404
+        assert read(store) == [sent.json()["id"]]
+        shown = world.client().get(place, headers=world.headers("Ash")).json()
+        assert (shown["state"], shown["rows"], shown["received"]) == ("read", 3, sent.json()["received"])
+        assert not list(store.spool.iterdir())
+
+
+def test_the_deadline_counts_receipt(database: str) -> None:
+    """Read after the deadline, a file that came before it can be confirmed, and the round is paid with it."""
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
+        waiting = send(world, "Ash")
+        assert world.close()
+        assert world.round().state == "closed"  # and not paid: something is to be read
+        with pytest.raises(ConflictError):
+            send(world, "Birch")  # this one comes late
+        read(store)
+        settlement.settle(store, world.campaign)
+        assert world.round().state == "closed"  # it can be confirmed
+        with store.write() as tx:
+            rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, waiting)
+        settlement.settle(store, world.campaign)
+        assert {name for _, name in payments_of(store, world.campaign)} == {"Ash", "Birch", "Elm"}
+
+
+def test_what_is_not_confirmed_holds_a_round_up_for_minutes_only(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
+        waiting = send(world, "Ash")
+        world.close()
+        read(store)
+        with store.write() as tx:
+            long_ago = {"done": after(minutes=-11), "received": after(minutes=-30)}
+            tx.execute(update(queued).values(**long_ago))
+            tx.execute(update(round_table).values(closed=after(minutes=-20)))
+        with pytest.raises(ConflictError), store.write() as tx:
+            rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, waiting)
+        settlement.settle(store, world.campaign)
+        assert {name for _, name in payments_of(store, world.campaign)} == {"Birch", "Elm"}
+
+
+def test_a_file_nobody_can_read_holds_a_round_up_for_an_hour_at_most(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
+        lost = send(world, "Ash")
+        world.close()
+        assert world.round().state == "closed"
+        with store.write() as tx:
+            tx.execute(update(queued).values(spool="another machine", received=after(hours=-2)))
+        settlement.settle(store, world.campaign)
+        assert world.round().state == "paid"
+        assert upload_queue.claim(store) is None
+        assert state(store, lost) == "refused"
+
+
+def test_whoever_used_least_is_read_first(database: str) -> None:
+    with opened(database) as store:
+        attacker = make_world(store, ("Oak", "Fir"), analyst="Bob")
+        world = make_world(store)
+        flood = [send(attacker, "Oak") for _ in range(upload_queue.MOST_WAITING)]
+        with pytest.raises(TooManyError):
+            send(attacker, "Oak")
+        honest = send(world, "Ash")
+        first = upload_queue.claim(store)
+        assert first is not None
+        assert first.id == flood[0]
+        second = upload_queue.claim(store, places=4)  # Oak's others wait while one of them is read
+        assert second is not None
+        assert second.id == honest
+        assert upload_queue.claim(store, places=4) is None
+        with store.write() as tx:
+            done = {"state": "refused", "done": now(), "milliseconds": 19_000}
+            tx.execute(update(queued).where(queued.c.id == first.id).values(**done))
+            tx.execute(update(queued).where(queued.c.id == honest).values(state="read", done=now(), milliseconds=5))
+        later = send(world, "Ash")
+        assert getattr(upload_queue.claim(store), "id", None) == later
+
+
+def test_one_campaign_never_has_all_places(database: str) -> None:
+    with opened(database) as store:
+        attacker = make_world(store, ("Oak", "Fir", "Yew"), analyst="Bob")
+        world = make_world(store)
+        for name in ("Oak", "Fir", "Yew"):
+            send(attacker, name)
+        honest = send(world, "Ash")
+        chosen = [upload_queue.claim(store, places=2) for _ in range(3)]
+        assert [None if row is None else row.id == honest for row in chosen] == [False, True, None]
+
+
+def test_an_hour_of_reading_is_all_an_account_gets(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        identifier = send(world, "Ash")
+        for column, most in (("milliseconds", upload_queue.HOURLY_SECONDS * 1000), ("expanded", 16 << 30)):
+            with store.write() as tx:
+                fresh = {"milliseconds": 0, "expanded": 0, "state": "refused", "done": now()}
+                tx.execute(update(queued).where(queued.c.id == identifier).values(**fresh | {column: most + 1}))
+            with pytest.raises(TooManyError, match="hour"):
+                send(world, "Ash")
+            send(world, "Birch" if column == "expanded" else "Elm")
+
+
+def test_a_file_that_ends_its_reader_is_given_up_after_three_attempts(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        identifier = send(world, "Ash")
+        for _ in range(upload_queue.MOST_ATTEMPTS):
+            assert upload_queue.claim(store) is not None
+            assert upload_queue.claim(store) is None
+            with store.write() as tx:
+                tx.execute(update(queued).values(claimed=after(minutes=-6)))
+        assert upload_queue.claim(store) is None
+        assert state(store, identifier) == "refused"
+
+
+def test_unused_columns_are_never_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    header = ",".join(["improved", *(f"c{i}" for i in range(9_000))])
+    row = ",".join(["1"] + ["0"] * 9_000)
+    (tmp_path / "wide.csv.bz2").write_bytes(bz2.compress("\n".join([header, *[row] * 30]).encode()))
+    decoded: list[int] = []
+    real = pyarrow.csv.open_csv
+
+    def opening(*given: Any, **options: Any) -> Any:
+        reader = real(*given, **options)
+        if isinstance(given[0], str):
+            decoded.append(len(reader.schema.names))
+        return reader
+
+    monkeypatch.setattr(pyarrow.csv, "open_csv", opening)
+    request = Campaign.from_dict(TERMS).request
+    monkeypatch.chdir(tmp_path)
+    answer = parse(request, str(tmp_path), "wide.csv.bz2", "csv", "Ash", None, 10**6, 10**7, None)
+    assert answer["summary"] == [0.0, 30.0]
+    assert decoded
+    assert set(decoded) == {1}
+    refused = parse(request, str(tmp_path), "wide.csv.bz2", "csv", "Ash", None, 10**6, 10**5, None)
+    assert refused["status"] == 413

@@ -1,0 +1,124 @@
+"""No report takes the service down: payments are computed within limits, counted, and given up with a name."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import update
+
+from service.databases import opened
+from service.world import NAMES, World, make_world, payments_of, statistics
+from troth.campaigns.terms import Campaign
+from troth.core.errors import DataError
+from troth.data.request import Report
+from troth.service import campaigns, settlement, settling
+from troth.service.schema import rounds
+from troth.service.settling import check_bounded, suspect_of
+from troth.service.worker_processes import Bounds
+
+FINITE: dict[str, Any] = {
+    "campaign": {"name": "symbols", "budget": "100.00"},
+    "model": {
+        "family": "Finite",
+        "columns": ["x"],
+        "prior": {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.2, 0.8]]},
+    },
+    "mechanism": {"rule": "Brier"},
+}
+LARGE = 10**12
+
+
+def post(world: World, name: str, rows: int) -> Any:
+    plain = {**statistics(name, rows, 0), "family": "Finite"}
+    place = f"{world.base}/rounds/1/submissions/statistics"
+    return world.client().post(place, json=plain, headers=world.headers(name))
+
+
+@pytest.mark.parametrize("rows", [10**15, 2**62, 2**63, 10**30])
+def test_a_report_that_no_round_could_be_paid_with_is_refused(kind: str, databases: Any, rows: int) -> None:
+    url = databases.new(kind)
+    with opened(url) as store:
+        world = make_world(store, terms=FINITE)
+        answer = post(world, "Ash", rows)
+        assert answer.status_code == 422
+        assert f"{rows:,} rows" in answer.json()["error"]
+    databases.give_back(url)
+
+
+def test_a_report_is_tried_out_with_peers_before_it_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "TRIAL", Bounds(memory=48 << 20, seconds=1.0))
+    campaign = Campaign.from_dict(FINITE)
+    report = Report("Ash", None, 40, np.array([30.0, 10.0]))
+    check_bounded(campaign, report)
+    with pytest.raises(DataError, match="1,000,000,000,000 rows could not be paid"):
+        check_bounded(campaign, Report("Ash", None, LARGE, np.array([LARGE / 2, LARGE / 2])))
+    monkeypatch.setattr(settling.SANDBOX, "run", lambda *_, **__: pytest.fail("smaller ones were tried"))
+    check_bounded(campaign, replace(report, rows=12, summary=np.array([12.0, 0.0])))
+
+
+def test_the_third_attempt_is_the_last_and_names_the_report(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.service.uploads.check_bounded", lambda *_: None)
+    for name in ("BOUNDS", "TRIAL"):
+        monkeypatch.setattr(settling, name, Bounds(memory=48 << 20, seconds=1.0))
+    with opened(database) as store:
+        world = make_world(store, terms=FINITE)
+        other = make_world(store, ("Oak", "Fir"), analyst="Bob")
+        other.report_all({"Oak": (3, 1), "Fir": (1, 3)})
+        for name, rows in zip(NAMES, (4, LARGE, 6), strict=True):
+            answer = post(world, name, rows)
+            assert answer.status_code == 201, answer.text
+            place = f"{world.base}/rounds/1/submissions/{answer.json()['id']}/confirm"
+            assert world.client().post(place, json={}, headers=world.headers(name)).status_code == 200
+        world.close()
+        for attempts in (1, 2):
+            found = world.round()
+            assert (found.state, found.settled, found.problem, found.attempts) == ("closed", None, None, attempts)
+            with store.write() as tx:
+                tx.execute(update(rounds).values(closed="2000-01-01"))
+            settlement.close_due(store)
+        assert "provider 'Birch' is the cause, with 1,000,000,000,000 rows" in world.round().problem
+        assert settlement.close_due(store) == 0  # nothing is tried any more
+        other.close()
+        assert other.round().state == "paid"
+        with store.write() as tx:  # and this is the way out
+            campaigns.revoke(tx, world.analyst, world.campaign, world.members["Birch"])
+        world.reopen(1)
+        world.close()
+        assert {name for _, name in payments_of(store, world.campaign)} == {"Ash", "Elm"}
+
+
+def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
+        for attempts in (1, 2, 3):
+            child = os.fork()
+            if child == 0:
+                store.engine.dispose(close=False)
+                settlement.__dict__["pay_rounds"] = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+                settlement.close_round(store, world.analyst, world.campaign, 1)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+            assert world.round().attempts == attempts
+        monkeypatch.setattr(settlement, "pay_rounds", lambda *_, **__: pytest.fail("it was tried again"))
+        monkeypatch.setattr(settlement, "find_suspect", lambda *_: None)
+        settlement.settle(store, world.campaign)
+        assert "whoever tried was killed; no single report is the cause" in world.round().problem
+
+
+def _has(rows: int, tried: list[Report]) -> bool:
+    return any(report.rows == rows for report in tried)
+
+
+def test_the_one_report_is_found_among_many() -> None:
+    reports = [Report(f"P{i}", None, 10 + i, np.array([float(i)])) for i in range(37)]
+    for bad in (reports[1], reports[17], reports[-1]):
+        assert suspect_of(reports, partial(_has, bad.rows)) is bad
+    assert suspect_of(reports, lambda _: True) is None
+    assert suspect_of(reports, lambda _: False) is None

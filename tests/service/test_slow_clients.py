@@ -1,0 +1,227 @@
+"""Nobody who is slow, or sends what nobody wants, keeps others waiting: headers, bodies, shutdown, writers."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from sqlalchemy import select, update
+
+from service.databases import opened
+from service.world import make_world
+from troth.service import accounts, app, connections, request_limits, serve
+from troth.service.errors import SignInNeededError, TooManyError
+from troth.service.schema import tokens
+from troth.service.store import after
+
+PASSWORD = "a long password of words"
+
+
+async def _hello(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@contextmanager
+def running(target: Any, **options: Any) -> Iterator[tuple[uvicorn.Server, int]]:
+    """Serve an application in this process as `troth serve` would, and yield its port."""
+    config = uvicorn.Config(target, port=0, log_config=None, access_log=False, lifespan="off", **options)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 20
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join(20)
+
+
+def answers(port: int, path: str = "/") -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def options_of_serve(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
+    """Return what `troth serve` tells its server."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **options: given.update(options))
+    monkeypatch.setenv(app.SETTINGS, "")
+    serve.serve(app.Settings(str(folder / "troth.db")), host="127.0.0.1", port=0, say=lambda _: None)
+    return given
+
+
+def test_a_thousand_half_sent_headers_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    protocol = options_of_serve(monkeypatch, tmp_path)["http"]
+    with running(_hello, http=protocol) as (server, port), ExitStack() as stack:
+        for _ in range(1000):
+            half = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        assert answers(port) == 200
+        assert len(server.server_state.connections) <= connections.MOST_WAITING + 1
+
+
+def test_headers_that_never_end_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    with (
+        running(_hello, http=connections.Connection) as (_, port),
+        socket.create_connection(("127.0.0.1", port), timeout=5) as half,
+    ):
+        half.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b""
+        while not answer.endswith(b"ok"):
+            answer += half.recv(4096)
+        half.sendall(b"GET / HTTP/1.1\r\nX-Long: ")  # on a connection that was kept, too
+        with pytest.raises(ConnectionResetError):
+            if not half.recv(1):
+                raise ConnectionResetError
+
+
+def test_a_body_that_drips_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_limits, "IDLE_SECONDS", 0.2)
+    guarded = request_limits.TimeLimit(_hello)
+
+    async def refused(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await guarded(scope, receive, send)
+        except Exception as error:
+            status = error.status_code  # type: ignore[attr-defined]
+            await send({"type": "http.response.start", "status": status, "headers": []})
+            await send({"type": "http.response.body"})
+
+    with running(refused) as (_, port), socket.create_connection(("127.0.0.1", port), timeout=5) as dripping:
+        dripping.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx")
+        assert b" 408 " in dripping.recv(4096)
+
+
+def test_a_dripping_upload_does_not_block_shutdown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert 0 < options_of_serve(monkeypatch, tmp_path)["timeout_graceful_shutdown"] <= 15
+    with (
+        running(_hello, timeout_graceful_shutdown=1) as (server, port),
+        socket.create_connection(("127.0.0.1", port), timeout=5) as dripping,
+    ):
+        dripping.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx")
+        time.sleep(0.1)
+        began, server.should_exit = time.monotonic(), True
+        while server.servers[0].is_serving() or server.server_state.tasks:
+            assert time.monotonic() < began + 10
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("campaign", "who", "status"), [("0" * 16, "Ash", 404), (None, "Oak", 404), (None, "Ash", 409)]
+)
+def test_an_upload_nobody_wants_is_refused_at_the_headers(
+    database: str, campaign: str | None, who: str, status: int
+) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        other = make_world(store, ("Oak", "Fir"), analyst="Bob")
+        world.tokens |= other.tokens
+        world.close()
+
+        def body() -> Iterator[bytes]:
+            pytest.fail("the body was read")
+            yield b""
+
+        place = f"/api/v1/campaigns/{campaign or world.campaign}/rounds/1/submissions/file?name=rows.csv"
+        answer = world.client().post(place, content=body(), headers=world.headers(who))
+        assert answer.status_code == status
+        assert answer.headers["connection"] == "close"
+
+
+def test_health_waits_for_no_writer_and_no_reader(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        release, busy = threading.Event(), threading.Barrier(41)
+
+        def hold(number: int) -> None:
+            with store.write() if number == 0 else store.read():
+                busy.wait(20)
+                release.wait(20)
+
+        holders = [threading.Thread(target=hold, args=(number,)) for number in range(40)]
+        for holder in holders:
+            holder.start()
+        busy.wait(20)  # every connection of the pool is taken, and the database's one writer writes
+        try:
+            began = time.monotonic()
+            assert world.client().get("/health").status_code == 200
+            assert time.monotonic() - began < 5
+        finally:
+            release.set()
+            for holder in holders:
+                holder.join()
+
+
+def test_a_request_with_a_token_does_not_write(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        with store.write() as tx:
+            tx.execute(update(tokens).values(used=None))
+        with store.write():  # somebody writes, for as long as they like
+            assert world.client().get("/api/v1/me", headers=world.headers("Ash")).status_code == 200
+        accounts.write_uses(store)
+        with store.read() as tx:
+            assert len(tx.scalars(select(tokens.c.used).where(tokens.c.used.is_not(None))).all()) == 1
+
+
+def test_wrong_passwords_lock_nobody_out_from_elsewhere(database: str) -> None:
+    with opened(database) as store:
+        with store.write() as tx:
+            bob = accounts.create_account(tx, "Bob", "analyst", PASSWORD)
+            device = accounts.remember_device(tx, bob)
+        waits = []
+        for _ in range(accounts.MOST_FAILURES + 2):
+            with pytest.raises((SignInNeededError, TooManyError)) as refused:
+                accounts.check_password(store, "Bob", "a wrong password", "10.0.0.1")
+            waits.append(refused.type is TooManyError)
+        assert waits == [False] * accounts.MOST_FAILURES + [True] * 2
+        assert accounts.check_password(store, "Bob", PASSWORD, "10.0.0.2") == bob
+        # from the same address too, in a browser that Bob has used before
+        assert accounts.check_password(store, "Bob", PASSWORD, "10.0.0.1", device) == bob
+        with pytest.raises(TooManyError):
+            accounts.check_password(store, "Bob", PASSWORD, "10.0.0.1", "another")
+
+
+def test_waits_grow_and_have_an_end(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "MOST_FAILURES", 1)
+    monkeypatch.setattr(accounts, "FIRST_WAIT", 1.0)
+    monkeypatch.setattr(accounts, "LONGEST_WAIT", 4.0)
+    moment = 0.0
+    real = after
+    monkeypatch.setattr(accounts, "now", lambda: real(seconds=moment))
+    monkeypatch.setattr(accounts, "after", lambda **span: real(**{**span, "seconds": span.get("seconds", 0) + moment}))
+    waits = []
+    with opened(database) as store:
+        for _ in range(5):
+            with pytest.raises(SignInNeededError):
+                accounts.check_password(store, "Bob", "a wrong password", "10.0.0.1")
+            began = moment
+            for _ in range(40):
+                moment += 0.5
+                with pytest.raises((SignInNeededError, TooManyError)) as refused:
+                    with store.write() as tx:
+                        accounts._refuse_haste(tx, "name:bob from:10.0.0.1", 1)
+                        raise SignInNeededError("it need not wait")
+                if refused.type is SignInNeededError:
+                    break
+            waits.append(moment - began)
+    assert waits == pytest.approx([1, 2, 4, 4, 4], abs=0.51)

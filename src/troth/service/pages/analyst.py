@@ -113,7 +113,8 @@ async def change_public(request: Request, campaign: Identifier, user: SignedIn, 
         file = form.file("file")
         if file is None:
             raise InvalidError("file: choose one")
-        async with incoming.stored(incoming.blocks_of(file), request.app.state.settings.limits) as path:
+        limits, spool = request.app.state.settings.limits, store_of(request).spool
+        async with incoming.stored(incoming.blocks_of(file), limits, spool) as path:
             await run_in_threadpool(_change_public, request, user, campaign, path, file.filename or "")
     except TrothError as error:
         return await run_in_threadpool(_terms, request, user, campaign, error)

@@ -42,6 +42,7 @@ def statistics(family: str, rows: int, summary: list[Any]) -> str:
         ),
         (NORMAL, statistics("Normal", 1, [1, 1e9]), None),
     ],
+    ids=["too many rows", "most rows", "too large a sum", "a large sum"],
 )
 def test_statistics_files(tmp_path: Path, text: str, elm: str, message: str | None) -> None:
     path = write_campaign(tmp_path, text, {"clinics.csv": ROWS, "elm.json": elm})

@@ -320,7 +320,7 @@ def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: fl
         scale = troth.exact_range(given, [4, 3, 5], values=values)
         for _ in range(100):
             rows = [int(rng.integers(0, limit + 1)) for limit in (4, 3, 5)]
-            high = {"binary": 1, "categorical": 2}.get(outcome, values[1])
+            high: Any = {"binary": 1, "categorical": 2}.get(outcome, values[1])
             low = values[0] if outcome == "real" else 0
             t = [
                 m.statistics(rng.choice([low, high, rng.integers(low, high + 1)], n))

@@ -172,7 +172,6 @@ class LineUp(Rule):
     purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
     constant_empty_share = True
     symmetric = True
-    needs_seed = True
     truthful_by = "rearrangement inequality, for every number of decoys"
     free_lies = (
         "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
@@ -194,6 +193,11 @@ class LineUp(Rule):
             raise ParameterError("LineUp: a strict score needs a number of decoys")
         if self.decoys == inf and self.source == "days":
             raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
+
+    @property
+    def needs_seed(self) -> bool:  # type: ignore[override]
+        """Whether decoys, panels or lots are drawn."""
+        return self.decoys < inf or self.ties == "lot" or self.panels > 1
 
     @property
     def days(self) -> int:  # type: ignore[override]
@@ -243,7 +247,7 @@ class LineUp(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Find everybody's place."""
-        if this_round.rng is None and not (self.decoys == inf and self.ties == "average" and self.panels == 1):
+        if this_round.rng is None and self.needs_seed:
             raise MissingCapabilityError("LineUp draws: pass rng=, such as numpy.random.default_rng(secret)")
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
         if self.source == "days":

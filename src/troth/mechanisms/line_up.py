@@ -183,7 +183,7 @@ class LineUp(Rule):
         "strict_score": "spherical score of the line",
     }
     log_pmi_first = False
-    score_formula = r"\text{share} = \binom{K - j}{r} \Big/ \binom{K}{r}"
+    score_formula = r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -339,7 +339,7 @@ class LineUp(Rule):
         if self.panels > 1:
             meaning += f" It is the mean over {self.panels} panels of your peers, with a line each."
         terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4%}", meaning=meaning)
+        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
 
     def _line_step(self, figures: Figures) -> Step | None:
         if "above" not in figures.terms:

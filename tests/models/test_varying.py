@@ -27,18 +27,18 @@ def gauss(low: float, high: float, count: int) -> tuple[Any, Any]:
 def over_location(log_likelihood: Callable[[Any], Any], low: float, high: float) -> float:
     """Ln ∫ exp f: a search for the peak, then Gauss and Legendre on panels where f is within 40 nats of it."""
     a, b = low, high
-    for _ in range(12):
-        x = np.linspace(a, b, 41)
+    for _ in range(9):
+        x = np.linspace(a, b, 31)
         f = log_likelihood(x)
         i = int(np.argmax(f))
-        a, b = x[max(i - 2, 0)], x[min(i + 2, 40)]
+        a, b = x[max(i - 2, 0)], x[min(i + 2, 30)]
     top, peak = float(f[i]), float(x[i])
     ends = []
     for sign in (-1, 1):
         steps = peak + sign * 1e-5 * 1.3 ** np.arange(65)
         inside = log_likelihood(steps) > top - 40
         ends.append(float(np.clip(steps[np.argmin(inside)] if not inside.all() else steps[-1], low, high)))
-    edges = np.linspace(ends[0], ends[1], 9)
+    edges = np.linspace(ends[0], ends[1], 6)
     nodes, weights = np.array([gauss(p, q, 20) for p, q in zip(edges[:-1], edges[1:], strict=True)]).transpose(1, 0, 2)
     return float(logsumexp(log_likelihood(nodes.ravel()), b=weights.ravel()))
 
@@ -47,11 +47,11 @@ def over_spread(given: Callable[[float], float], low: float, high: float, provid
     """Ln of (1 − 0.2) times the mean of exp(given) over a log-uniform spread: near its peak where providers are many."""
     a, b = 2 * np.log(low), 2 * np.log(high)
     if providers < 50:
-        v, w = gauss(a, b, 160)
+        v, w = gauss(a, b, 64)
         return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
-    coarse = np.linspace(a, b, 45)
+    coarse = np.linspace(a, b, 26)
     middle = coarse[int(np.argmax([given(np.exp(u / 2)) for u in coarse]))]
-    v, w = gauss(max(a, middle - 1), min(b, middle + 1), 120)
+    v, w = gauss(max(a, middle - 0.7), min(b, middle + 0.7), 50)
     return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
 
 
@@ -185,7 +185,11 @@ def test_regressions_are_the_continuous_integral() -> None:
 
 
 def test_labels_are_questions_of_yes_and_no() -> None:
-    model, one, two = models.VaryingCategorical([1, 2, 0.5]), models.VaryingBernoulli(2.5, 1), models.VaryingBernoulli(0.5, 2)
+    model, one, two = (
+        models.VaryingCategorical([1, 2, 0.5]),
+        models.VaryingBernoulli(2.5, 1),
+        models.VaryingBernoulli(0.5, 2),
+    )
     counts = np.array([[3.0, 4, 1], [0, 5, 2], [6, 1, 0]])
     t = model.from_summary(counts)
     first = one.from_summary(np.stack([counts[:, 0], counts[:, 1] + counts[:, 2]], axis=-1))
@@ -224,7 +228,9 @@ def test_every_report_is_within_the_range(model: Any) -> None:
     told = troth.peer_log_pmi(model, model.statistics(data))
     assert scale.low <= told.min()
     assert told.max() <= scale.high
-    share = troth.OneTime(troth.clipped_range(model, [6, 6, 6], values=(0, 9))).pay(model, model.statistics(data[0]), budget=1.0)
+    share = troth.OneTime(troth.clipped_range(model, [6, 6, 6], values=(0, 9))).pay(
+        model, model.statistics(data[0]), budget=1.0
+    )
     assert (share >= 0).all()
 
 
@@ -235,7 +241,9 @@ def test_rules_pay_them(model: Any) -> None:
     t[:, 3] = 0
     paid = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
     order = np.array([2, 0, 3, 1])
-    assert np.array_equal(troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), paid[:, order])
+    assert np.array_equal(
+        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), paid[:, order]
+    )
     assert np.allclose(paid[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import Extremes
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from troth.core.contract import Extremes
-from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.core.support import Support
 from troth.models.count_and_sum import count_and_sum, draw_poisson
@@ -119,7 +118,9 @@ class VaryingPoisson(VaryingProviders):
         low, high = self._declared(values)
         sizes = count_ladder(rows)[:: max(1, len(count_ladder(rows)) // 12)]
         sizes = np.unique(np.append(sizes, rows))
-        sums = np.concatenate([np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes])
+        sums = np.concatenate(
+            [np.stack([np.full(33, n), np.round(np.linspace(n * low, n * high, 33))], 1) for n in sizes]
+        )
         n, total = sums.T
         own = xlogy(total, total / np.maximum(n, 1)) - total - self.log_evidence(self.from_summary(sums))
         everyone = rows + sum(count for _, count in self._in_one_space(peers))
@@ -166,7 +167,9 @@ class VaryingPoisson(VaryingProviders):
         path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically from the upper half
         plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
         """
-        return one_row_suffices(peers, "the transform of a peer's rate has one singularity, at rows and sum of the report")
+        return one_row_suffices(
+            peers, "the transform of a peer's rate has one singularity, at rows and sum of the report"
+        )
 
     def base_measure(self, summaries: Array, _: Reduction, /) -> Array:
         """Return zeros: what Λ leaves out, see `score_measure`, depends on no parameter that is fitted."""

@@ -42,7 +42,7 @@ EXAMPLES: dict[str, models.Family] = {
     "varying categorical": models.VaryingCategorical([1, 0.5, 2]),
     "varying poisson": models.VaryingPoisson(3, 2),
     "varying normal": models.VaryingNormal(3, 2, 1.5),
-    "varying regression": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
+    "regression, varying": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
 }
 
 

@@ -249,11 +249,6 @@ class VaryingBernoulli(VaryingLabels):
         return self.from_summary(counts)
 
     @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Two codes."""
-        return Bernoulli.suits_reduction(reduction)
-
-    @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         return Bernoulli.initial_parameters(summaries, reduction, fixed)
@@ -343,11 +338,6 @@ class VaryingCategorical(VaryingLabels):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each θ and number of rows."""
         return self.from_summary(self._draw_counts(rng, *self._split(parameters), design[..., 0]))
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Codes, more or fewer than two of them."""
-        return Categorical.suits_reduction(reduction)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -170,8 +170,3 @@ class VaryingNormal(RandomEffects):
             "scale": Positive(days.scale[0]),
             "noise": Positive(days.noise[0]),
         }
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers, with squares."""
-        return Normal.suits_reduction(reduction) and isinstance(reduction, Moments) and reduction.squares

@@ -181,11 +181,6 @@ class VaryingPoisson(VaryingProviders):
         return "ln x!"
 
     @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of whole numbers."""
-        return Poisson.suits_reduction(reduction)
-
-    @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         days = day_moments(cls.__name__, summaries, reduction)

@@ -88,7 +88,7 @@ def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
     Examples
     --------
     >>> shelf_life([Age(30, 0.2, -0.1, 0.5), Age(60, 1.0, 0.4, 1.6)], stretch=30, providers=4)
-    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse, by 1 nats a day (it...'
+    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse...'
     """
     if not ages:
         return ""

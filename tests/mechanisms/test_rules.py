@@ -428,8 +428,9 @@ def test_providers_with_different_likelihoods_are_paid_by_every_rule() -> None:
         assert np.array_equal(again, pay[order])
     days = np.stack([t, t])
     assert troth.MultiDay().pay(given, days, budget=3.0).shape == (2, 3)
-    with pytest.raises(troth.UnequalSizesError, match="provider 1"):
-        troth.MultiDay().pay(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]), budget=3.0)
+    assert troth.MultiDay().pay(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]), budget=3.0).shape == (2, 3)
+    with pytest.raises(troth.UnequalSizesError, match="provider 0"):
+        troth.MultiDay().pay(given, np.stack([t, 2 * t]), budget=3.0)
 
 
 def test_brier_at_scale() -> None:
@@ -476,9 +477,28 @@ def test_the_log_pmi_rule_explains_itself_and_has_no_cap() -> None:
 
 def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
     t = np.full((2, 2, 3, 2), 5.0)
-    t[1, 1, 0] = [5, 9]
-    with pytest.raises(troth.UnequalSizesError, match="20 rows on day 0 but 24 on day 1"):
+    t[1, 1] = [5, 9]
+    with pytest.raises(troth.UnequalSizesError, match="10 rows on day 0 but 14 on day 1"):
         troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0)
+
+
+def test_whoever_is_absent_or_reports_another_number_of_rows_is_nobodys_peer() -> None:
+    """Payments of the others are those of a round in which that provider never was."""
+    rng = generator(3)
+    for model in (models.Bernoulli(1, 1), models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])):
+        days = np.stack([np.stack([model.statistics(rng.integers(0, 2, 10)) for _ in range(4)]) for _ in range(2)])
+        rows = np.full((2, 4), 10.0)
+        for odd in (0, 7):
+            other, sizes = days.copy(), rows.copy()
+            other[1, 3], sizes[1, 3] = model.statistics(rng.integers(0, 2, odd)) if odd else 0.0, odd
+            shares = troth.MultiDay().explain(model, other, rows=sizes).share
+            alone = troth.MultiDay().explain(model, days[:, :3], rows=rows[:, :3]).share
+            assert np.allclose(shares[0, :3], alone[0], rtol=1e-12)
+            assert np.isfinite(shares).all()
+    pair = days[:, :2].copy()
+    pair[1, 1] = 0.0
+    shares = troth.MultiDay().explain(model, pair, rows=np.array([[10.0, 10.0], [10.0, 0.0]])).share
+    assert shares[0, 0] == pytest.approx(troth.MultiDay().divergence.empty_share)  # nobody to compare with
 
 
 def test_plain_sums_of_payments_stay_within_the_budget() -> None:

@@ -282,7 +282,7 @@ def test_rows_are_asked_for() -> None:
     t = model.statistics(np.array([[1, 0, 1], [1, 0, 0], [0, 0, 1]]))
     with pytest.raises(troth.MissingCapabilityError, match="rows="):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0)
-    uneven = np.array([[3, 3, 3], [4, 3, 2]])
+    uneven = np.array([[3, 3, 3], [4, 4, 2]])
     with pytest.raises(troth.UnequalSizesError, match="provider 0: 3 rows on day 0 but 4"):
         troth.MultiDay().pay(model, np.stack([t, t]), budget=1.0, rows=uneven)
 

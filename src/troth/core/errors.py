@@ -93,20 +93,18 @@ class ScoreOutOfRangeError(ReportError):
 
 
 class UnequalSizesError(TrothError, ValueError):
-    """Peers report different numbers of rows on two days that are compared (erratum E10).
+    """Nobody reports as many rows on a day as on the next, which it is compared with (erratum E10).
 
     Attributes
     ----------
     provider, day : int
-        Whose rows, or whose peers' rows, change from this day to the next.
+        One of those whose rows change from this day to the next.
     rows : tuple of float
         How many there are on both days.
-    peers : bool
-        Whether they are the peers' rows in all.
     """
 
-    def __init__(self, provider: int, day: int, rows: tuple[float, float], *, peers: bool) -> None:
-        self.provider, self.day, self.rows, self.peers = provider, day, rows, peers
+    def __init__(self, provider: int, day: int, rows: tuple[float, float]) -> None:
+        self.provider, self.day, self.rows = provider, day, rows
         super().__init__(self._message(str(provider), day, day + 1, "declare exchangeable=True"))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
@@ -117,8 +115,8 @@ class UnequalSizesError(TrothError, ValueError):
     def _message(self, provider: str, day: object, following: object, remedy: str) -> str:
         before, after = self.rows
         return (
-            f"{'peers of ' if self.peers else ''}provider {provider}: {before:g} rows on day {day} but {after:g} on "
-            f"day {following}; unequal sizes make faking pay, so take equally many rows, or {remedy} if providers "
+            f"provider {provider}: {before:g} rows on day {day} but {after:g} on day {following}, and nobody has "
+            f"equally many on both; unequal sizes make faking pay, so take equally many rows, or {remedy} if providers "
             "cannot foresee the sizes"
         )
 

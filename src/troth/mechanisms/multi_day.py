@@ -86,7 +86,9 @@ class MultiDay(Rule):
     """Score f′(1/PMI(own, next day's peers)) − f*(f′(1/PMI(own, same day's peers))), on the divergence's range.
 
     Days are independent draws of θ from the same prior, and peers must have equally many rows on both days (erratum
-    E10), or a provider could distinguish the days and gain by faking.
+    E10), or a provider could distinguish the days and gain by faking. Where they have not, those who do not are no
+    peers: whoever is absent on the next day, or reports more or fewer rows, keeps nobody else from being paid. If
+    nobody at all has equally many rows on both days, nothing is paid.
 
     Parameters
     ----------
@@ -161,14 +163,20 @@ class MultiDay(Rule):
         """Score every day but the last against the next."""
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
-        if not self.exchangeable:
-            self._check_sizes(this_round)
         same = this_round.log_pmi()
         other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
+        contradict = this_round.peers_contradict[..., 1:, :]
+        unequal = None if self.exchangeable else self._unequal_peers(this_round)
+        if unequal is not None and unequal.any():
+            compared = self._compare_equal_sizes(this_round)
+            same[..., :-1, :], other, contradict = (
+                np.where(unequal, mine, all_peers)
+                for mine, all_peers in zip(compared, (same[..., :-1, :], other, contradict), strict=True)
+            )
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        share = np.where(this_round.peers_contradict[..., 1:, :], f.empty_share, normalise(score, f.low, f.high))
+        share = np.where(contradict, f.empty_share, normalise(score, f.low, f.high))
         final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
@@ -205,14 +213,37 @@ class MultiDay(Rule):
         scored_as_reported = this_round.own is this_round.statistics
         return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
-    def _check_sizes(self, this_round: Round) -> None:
-        if this_round.own.shape[-3] < 2:
-            return
+    def _unequal_peers(self, this_round: Round) -> Any:
+        """Return whose peers have other numbers of rows on the next day, all of them together where they are pooled."""
         rows = this_round.count_rows()
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        sizes = leave_one_out(rows[..., None], this_round.groups)[..., 0] if pooled else rows
-        unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
-        if unequal.any():
-            *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
-            raise UnequalSizesError(provider, day, (float(before), float(after)), peers=pooled)
+        if pooled:
+            return _changed(leave_one_out(rows[..., None], this_round.groups)[..., 0])
+        return leave_one_out(_changed(rows)[..., None].astype(np.float64), this_round.groups)[..., 0] > 0
+
+    def _compare_equal_sizes(self, this_round: Round) -> tuple[Array, Array, Any]:
+        """Compare with those peers alone who have equally many rows on both days: whoever is absent is no peer.
+
+        Who they are does not depend on the provider's own report, and the days look alike, as the theorem needs. With
+        no such peer log PMI is 0, and the share that of an empty report.
+        """
+        rows = this_round.count_rows()
+        changed, present = _changed(rows), (rows[..., 1:, :] > 0) & (rows[..., :-1, :] > 0)
+        hopeless = present & ~(present & ~changed).any(-1, keepdims=True)
+        if hopeless.any():
+            *leading, day, provider = (int(i) for i in np.argwhere(hopeless)[0])
+            before, after = (rows[(*leading, day + k, provider)] for k in (0, 1))
+            raise UnequalSizesError(provider, day, (float(before), float(after)))
+        own, evidence = this_round.own[..., :-1, :, :], this_round.evidence
+        kept = [
+            leave_one_out(np.where(changed[..., None], 0.0, day), this_round.groups)
+            for day in (this_round.statistics[..., :-1, :, :], this_round.statistics[..., 1:, :, :])
+        ]
+        against = [np.isneginf(evidence.log_evidence(peers)) for peers in kept]
+        today, tomorrow = (log_pmi(evidence, own, peers) for peers in kept)
+        return np.where(against[0], 0.0, today), tomorrow, against[1]
+
+
+def _changed(rows: Array) -> Any:
+    """Return where numbers of rows differ from those of the next day."""
+    return ~np.isclose(rows[..., 1:, :], rows[..., :-1, :], rtol=1e-9)

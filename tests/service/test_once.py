@@ -52,6 +52,13 @@ def _reopen(world: World) -> Case:
     return "Ana", f"{world.base}/rounds/1/reopen", {}, {"deadline": "2999-01-01T00:00:00Z"}
 
 
+def _set_aside(world: World) -> Case:
+    world.open()
+    world.report("Ash", 1, 2)
+    world.close()
+    return "Ana", f"{world.base}/rounds/1/set-aside", None, None
+
+
 def _finish(world: World) -> Case:
     world.open()
     world.report_all({"Ash": (1, 2), "Elm": (2, 1)})
@@ -83,6 +90,7 @@ CASES: dict[str, Callable[[World], Case]] = {
     "/campaigns/{campaign}/rounds/{number}/close": _close,
     "/campaigns/{campaign}/rounds/{number}/publish": _publish,
     "/campaigns/{campaign}/rounds/{number}/reopen": _reopen,
+    "/campaigns/{campaign}/rounds/{number}/set-aside": _set_aside,
     "/campaigns/{campaign}/finish": _finish,
     "/campaigns/{campaign}/rounds/{number}/submissions/statistics": _statistics,
     "/campaigns/{campaign}/rounds/{number}/submissions/file": _file,

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 class VaryingNormal(RandomEffects):
     """Values of providers whose means differ: a provider's mean is N(μ, τ²), and both μ and τ are unknown.
 
-    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a provider's n
-    rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not paid for by
-    itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal, which matters
-    below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
+    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a
+    provider's n rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not
+    paid for by itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal,
+    which matters below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
 
     The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
 
@@ -56,7 +56,7 @@ class VaryingNormal(RandomEffects):
     >>> model = VaryingNormal(mean=100, scale=20, noise=5)
     >>> own, peers = model.statistics([101, 104, 99]), model.statistics([102, 97]) + model.statistics([103, 98])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    1.057
+    1.767
     """
 
     mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))
@@ -108,7 +108,7 @@ class VaryingNormal(RandomEffects):
         average = s[..., 1] / np.maximum(s[..., 0], 1.0)
         precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
         unit = precision * self.scale**2
-        return self._pack(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+        return self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report of ``rows`` rows that scatter as declared."""

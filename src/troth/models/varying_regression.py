@@ -31,8 +31,8 @@ class VaryingLinearRegression(RandomEffects, Regression):
 
     β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual
     variance s² = (3·noise² + squared residuals)/(3 + n − d), a provider's least-squares coefficients are
-    N(β, τ²·precision⁻¹ + s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is `LinearRegression` with a noise for
-    each provider.
+    N(β, τ²·precision⁻¹ + s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is
+    `LinearRegression` with a noise for each provider.
 
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
     for each τ.

@@ -44,11 +44,11 @@ def over_location(log_likelihood: Callable[[Any], Any], low: float, high: float)
     return float(logsumexp(log_likelihood(nodes.ravel()), b=weights.ravel()))
 
 
-def over_spread(given: Callable[[float], float], low: float, high: float, providers: int) -> float:
+def over_spread(given: Callable[[float], float], low: float, high: float, providers: int, nodes: int = 110) -> float:
     """Ln of 0.8 times the mean of exp(given) over a log-uniform spread: near its peak where providers are many."""
     a, b = 2 * np.log(low), 2 * np.log(high)
     if providers < 50:
-        v, w = gauss(a, b, 110)
+        v, w = gauss(a, b, nodes)
         return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
     coarse = np.linspace(a, b, 26)
     middle = coarse[int(np.argmax([given(np.exp(u / 2)) for u in coarse]))]
@@ -112,7 +112,7 @@ def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squar
         at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
         return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
 
-    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, len(rows))))
+    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, 0, 1500)))
 
 
 def pmi_of(reference: Callable[..., float], *columns: Any) -> float:

@@ -15,6 +15,7 @@ from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, count_sum_and_square
 from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.random_effects import BORROWED_ROWS, RandomEffects
 from troth.models.spread import how_far
@@ -109,6 +110,27 @@ class VaryingNormal(RandomEffects):
         precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
         unit = precision * self.scale**2
         return self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
+        """Bounds over every report of up to ``rows`` rows within the declared values.
+
+        With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its likelihood
+        is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over w and u; and
+        by the part of Λ(own + peers) without spread log PMI ≥ ln 0.2 − ½ log1p(W) − ½WD², W and D the most of all. ∎
+        """
+        ends = [(value - self.mean) / self.scale for value in self._declared(values)]
+        widest = [
+            self._precision(np.asarray(float(n)), np.asarray(0.0)) * self.scale**2 for n in self._limits(rows, peers)
+        ]
+        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(*ends, 41))
+        t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
+        high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
+        total = float(np.sum(widest))
+        low = np.log(ALIKE) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
+        return Extremes(float(low), float(high) + 0.01)
+
+    def _limits(self, rows: int, peers: Peers) -> list[int]:
+        return [rows, *(n for _, n in self._in_one_space(peers))]
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report of ``rows`` rows that scatter as declared."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Extremes
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
@@ -114,23 +115,19 @@ class VaryingNormal(RandomEffects):
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.
 
-        With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its likelihood
-        is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over w and u; and
-        by the part of Λ(own + peers) without spread log PMI ≥ ln 0.2 − ½ log1p(W) − ½WD², W and D the most of all. ∎
+        With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its
+        likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over
+        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln 0.2 − ½ log1p(W) − ½WD² with the most W, D. ∎
         """
         ends = [(value - self.mean) / self.scale for value in self._declared(values)]
-        widest = [
-            self._precision(np.asarray(float(n)), np.asarray(0.0)) * self.scale**2 for n in self._limits(rows, peers)
-        ]
+        limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)
+        widest = self._precision(limits, np.zeros(limits.shape)) * self.scale**2
         w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(*ends, 41))
         t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
         high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
         total = float(np.sum(widest))
         low = np.log(ALIKE) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
         return Extremes(float(low), float(high) + 0.01)
-
-    def _limits(self, rows: int, peers: Peers) -> list[int]:
-        return [rows, *(n for _, n in self._in_one_space(peers))]
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report of ``rows`` rows that scatter as declared."""

@@ -122,7 +122,7 @@ class VaryingNormal(RandomEffects):
         ends = [(value - self.mean) / self.scale for value in self._declared(values)]
         limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)
         widest = self._precision(limits, np.zeros(limits.shape)) * self.scale**2
-        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(*ends, 41))
+        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(ends[0], ends[1], 41))
         t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
         high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
         total = float(np.sum(widest))

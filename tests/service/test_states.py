@@ -75,7 +75,9 @@ class Reference:
         waiting = [day for day in self.days[:first_open] if day.state == "closed"]
         bad = any(len(day.reports) == 1 or BAD in day.reports.values() for day in waiting)
         for day in waiting:
-            day.problem = bad
+            day.problem = bad and bool(day.reports)
+            if not day.reports:
+                day.state = "paid"
         if bad or not waiting:
             return
         final = any(day.final for day in self.days) and not any(day.state == "open" for day in self.days)
@@ -87,10 +89,13 @@ class Reference:
             day.state, day.paid, day.used = "paid", set(day.reports), True
             for other in following[:1] if self.waits else ():
                 other.used = True
-        for day in waiting:
-            if not day.reports:
-                day.state = "paid"
         self.ended = self.ended or final
+
+    def set_aside(self, day: Day) -> None:
+        day.state, day.reports, day.problem = "paid", {}, False
+        everything = all(other.state == "paid" for other in self.days)
+        self.ended = self.ended or (everything and any(other.final for other in self.days))
+        self.settle()
 
     def may_open(self) -> bool:
         stuck = any(day.state == "open" or day.final or (day.state == "closed" and day.problem) for day in self.days)
@@ -199,10 +204,7 @@ class Orders(RuleBasedStateMachine):
         allowed = day.state == "closed" and day.problem and (not day.used or (day.final and last))
         world = self.world
         if self.attempt(allowed, settlement.set_aside, self.store, world.analyst, world.campaign, number + 1):
-            day.reports, day.problem = {}, False
-            if day.used:
-                day.state, self.reference.ended = "paid", True
-            self.reference.settle()
+            self.reference.set_aside(day)
 
     @invariant()
     def agree(self) -> None:
@@ -245,11 +247,7 @@ def leave(world: World, reference: Reference | None = None) -> None:
                 except RefusedError:
                     continue
                 if reference is not None:
-                    day = model.days[number - 1]
-                    day.reports, day.problem = {}, False
-                    if day.used:
-                        day.state, model.ended = "paid", True
-                    model.settle()
+                    model.set_aside(model.days[number - 1])
                 break
             else:
                 raise AssertionError("no round can be set aside")
@@ -262,7 +260,7 @@ def leave(world: World, reference: Reference | None = None) -> None:
                 else:
                     model.ended = True
                 model.settle()
-    raise AssertionError("there is no way out")
+    raise AssertionError(f"there is no way out of {rows}")
 
 
 def test_every_order_ends_as_the_model_says(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,8 +58,12 @@ SETTINGS = (
 
 def rules(setting: Setting) -> dict[str, troth.Rule]:
     """Return every rule that serves a setting."""
+    # what a line-up pays in expectation depends on its number of decoys only through its strict part
     limits = [2 * ROWS] * PROVIDERS  # so that replicating is admissible
-    found: dict[str, troth.Rule] = {}
+    found: dict[str, troth.Rule] = {
+        "LineUp": troth.LineUp(decoys=99),
+        "LineUp, strict = 0.3": troth.LineUp(decoys=99, strict=0.3),
+    }
     try:
         found["OneTime, exact range"] = troth.OneTime(troth.exact_range(setting.model, limits, setting.values))
         for low in (-8.0, -3.0):

@@ -75,7 +75,7 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
         found["Brier, unordered"] = troth.Brier()
         found["Brier, paper"] = troth.Brier("paper")
     for divergence in divergences.ALL.values():
-        found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(divergence=divergence)
+        found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(divergence=divergence, exchangeable=True)
     found["SyntheticPeers, logistic"] = troth.SyntheticPeers()
     found["SyntheticPeers, le cam"] = troth.SyntheticPeers(divergence=divergences.le_cam)
     return found
@@ -136,7 +136,7 @@ def lines(simulations: int = SIMULATIONS) -> list[str]:
             found = strengths(setting, rule, drawn)
             cells = [f"{100 * found[lie][0]:.1f}" for lie in LIES]
             out.append(f"| {name} | {' | '.join(cells)} | {100 * found['truth'][0]:.1f} |")
-        worst = max(strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay()] for lie in LIES)
+        worst = max(strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay(exchangeable=True)] for lie in LIES)
         out += ["", f"Percent of the cap; standard errors at most {100 * worst:.1f} for the logistic MultiDay.", ""]
     return out
 

@@ -66,7 +66,7 @@ def backtest(
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
-        as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
+        as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
     name

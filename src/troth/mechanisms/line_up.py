@@ -278,8 +278,8 @@ class LineUp(Rule):
             if self.strict:
                 terms["strict_score"] = spherical
         shape = this_round.own.shape[:-1]
-        terms = {key: mean_over_panels(term, panels, shape[-1]).reshape(shape) for key, term in terms.items()}
-        share = np.clip(mean_over_panels(share, panels, shape[-1]), 0.0, 1.0).reshape(shape)
+        terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
+        share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 
     def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:

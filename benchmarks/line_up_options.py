@@ -94,7 +94,7 @@ def _counted(providers: Any, labels: Any, least: int = 1) -> Array:
     import pandas as pd
 
     counts = pd.crosstab(providers, labels).to_numpy(dtype=np.float64)
-    return counts[None, counts.sum(axis=1) >= least]
+    return np.asarray(counts[None, counts.sum(axis=1) >= least])
 
 
 def settings(simulations: int) -> Iterator[tuple[str, Reports]]:

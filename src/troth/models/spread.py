@@ -33,6 +33,7 @@ class VaryingProviders(Family):
     """
 
     independent_rows: ClassVar[bool] = False
+    evidence_cost: ClassVar[int] = 80
     smallest_spread: ClassVar[float]
     largest_spread: ClassVar[float]
 

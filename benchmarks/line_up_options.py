@@ -93,7 +93,7 @@ def _tables() -> Iterator[tuple[str, Array]]:
 def _counted(providers: Any, labels: Any, least: int = 1) -> Array:
     import pandas as pd
 
-    counts = pd.crosstab(providers, labels).to_numpy(dtype=np.float64)
+    counts: Array = pd.crosstab(providers, labels).to_numpy(dtype=np.float64)
     return counts[None, counts.sum(axis=1) >= least]
 
 

@@ -279,8 +279,10 @@ def test_nothing_is_proved_that_is_false() -> None:
         def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
             return troth.Breakdown(np.full(this_round.own.shape[:-1], 5.0))
 
-    assert troth.certify(b, [3, 3], troth.MultiDay(last=troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
-    assert troth.certify(b, [3, 3], troth.Bonded(troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
+    assert troth.certify(b, [9, 9], troth.MultiDay(last=troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
+    assert troth.certify(b, [9, 9], troth.Bonded(troth.LogPmiRule()))["budget feasible"].verdict == "refuted"
+    bounded = troth.certify(b, [3, 3], troth.Bonded(troth.LogPmiRule()))["budget feasible"]
+    assert bounded.verdict == "undecided"  # log PMI is at most ln(16/7) here, less than the cap
     assert troth.certify(b, [3, 3], Generous())["budget feasible"].verdict == "undecided"
     fixed = troth.certify(b, [3, 3], troth.MultiDay(last=troth.rivals.FixedPrice()))
     assert fixed["truthful"].verdict == fixed["sensitive"].verdict == "undecided"

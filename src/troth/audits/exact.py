@@ -48,7 +48,13 @@ class BestResponse:
 
 
 def best_response(
-    model: Models, rule: Rule, rows: Sequence[int], *, provider: int = 0, most: int | None = None
+    model: Models,
+    rule: Rule,
+    rows: Sequence[int],
+    *,
+    provider: int = 0,
+    most: int | None = None,
+    groups: Sequence[Any] | None = None,
 ) -> BestResponse:
     """Search all reports for the one that gains most over the truth, exactly.
 
@@ -60,10 +66,13 @@ def best_response(
         Who considers lying.
     most
         The most rows that a report may have; the provider's own by default.
+    groups
+        One label per provider; none of a group is among another member's peers.
 
     Notes
     -----
-    Rules over two days are averaged over the second day's peers, rules that draw over everything that they could draw.
+    Rules over several days are averaged over the other days' peers, rules that draw over everything that they could
+    draw.
 
     Examples
     --------
@@ -78,12 +87,16 @@ def best_response(
         raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])
     most = own_rows if most is None else most
-    _check_size(models, rows, provider, most)
+    labels = list(range(len(rows)) if groups is None else groups)
+    places = [j for j, label in enumerate(labels) if label != labels[provider]]
+    _check_size(models, rows, provider, places, most)
     truths, truth_t, _ = enumerate_reports(models[provider], [own_rows])
     reports, report_t, _ = enumerate_reports(models[provider], range(most + 1))
-    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in range(len(rows)) if j != provider]
-    peers = np.array(list(product(*(t for _, t, _ in peer_reports))))
+    peer_reports = [enumerate_reports(models[j], [int(rows[j])]) for j in places]
     orders = np.array([sum(logs) for logs in product(*(logs for _, _, logs in peer_reports))])
+    peers = np.zeros((len(orders), len(rows), truth_t.shape[-1]))
+    for k, chosen in enumerate(zip(*product(*(t for _, t, _ in peer_reports)), strict=True)):
+        peers[:, places[k]] = chosen
     pooled = peers.sum(axis=1)
     possible = np.isfinite(evidence.log_evidence(pooled))
     peers, orders, pooled = peers[possible], orders[possible], pooled[possible]
@@ -91,54 +104,60 @@ def best_response(
     marginal = np.exp(orders + evidence.log_evidence(pooled) - empty)
     own_evidence = evidence.log_evidence(truth_t)[:, None]
     conditional = np.exp(orders + evidence.log_evidence(truth_t[:, None] + pooled) - own_evidence)
-    shares = _expected_shares(rule, model, provider, report_t, reports.sum(axis=1), peers, marginal, rows)
-    honest = _expected_shares(rule, model, provider, truth_t, truths.sum(axis=1), peers, marginal, rows)
+    sizes = np.array([float(n) if j in places else 0.0 for j, n in enumerate(rows)])
+    world = _World(model, groups, provider, peers, marginal, sizes)
+    shares = _expected_shares(rule.in_expectation(), world, report_t, reports.sum(axis=1))
+    honest = _expected_shares(rule.in_expectation(), world, truth_t, truths.sum(axis=1))
     gains = conditional @ shares.T - (conditional * honest).sum(axis=1)[:, None]
     best = gains >= gains.max() - 1e-12  # the first of equals, however sums were rounded
     i, j = np.unravel_index(int(best.argmax()), gains.shape)
     return BestResponse(float(gains.max()), tuple(int(x) for x in truths[i]), tuple(int(x) for x in reports[j]), gains)
 
 
-def _check_size(models: list[Any], rows: Sequence[int], provider: int, most: int) -> None:
+@dataclass(frozen=True)
+class _World:
+    """All that a provider's peers could report, ``(peers, provider, statistic)``, and how likely it is."""
+
+    model: Models
+    groups: Sequence[Any] | None
+    provider: int
+    peers: Array
+    marginal: Array
+    rows: Array
+
+
+def _check_size(models: list[Any], rows: Sequence[int], provider: int, places: list[int], most: int) -> None:
     """Refuse before enumerating what would take too long."""
     situations = 1.0
-    for j, model in enumerate(models):
-        support = getattr(model, "support", None)
+    for j in (provider, *places):
+        support = getattr(models[j], "support", None)
         labels = int(support.high) + 1 if support is not None and np.isfinite(support.high) else 1
         situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)
     if situations > _LARGEST:
         raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")
 
 
-def _expected_shares(
-    rule: Rule,
-    model: Any,
-    provider: int,
-    own: Array,
-    own_rows: Array,
-    peers: Array,
-    marginal: Array,
-    rows: Sequence[int],
-) -> Array:
-    """Share of every own report with all of today's peers, averaged over any other day: ``(report, peers)``."""
-    counts = np.array([float(n) for n in rows])
-    rule = rule.in_expectation()
+def _expected_shares(rule: Rule, world: _World, own: Array, own_rows: Array) -> Array:
+    """Share of every own report with all of today's peers, averaged over any other days: ``(report, peers)``."""
+    rng = np.random.default_rng(0)
     if rule.days == 1:
-        t = _with_own(own[:, None], peers[None], provider)
-        sizes = np.broadcast_to(counts, t.shape[:-1]).copy()
-        sizes[..., provider] = own_rows[:, None]
-        result = rule.evaluate(Round(model, t, rows=sizes, rng=np.random.default_rng(0), lenient=True))
-        return np.nan_to_num(result.share[..., provider])  # a report outside the range is refused
-    shares = np.empty((len(own), len(peers)))
-    tomorrow = _with_own(own[0], peers, provider)
+        t = np.repeat(world.peers[None], len(own), axis=0)
+        t[..., world.provider, :] = own[:, None]
+        sizes = np.broadcast_to(world.rows, t.shape[:-1]).copy()
+        sizes[..., world.provider] = own_rows[:, None]
+        result = rule.evaluate(Round(world.model, t, world.groups, sizes, rng, lenient=True))
+        return np.nan_to_num(result.share[..., world.provider])  # a report outside the range is refused
+    others = np.array(list(product(range(len(world.peers)), repeat=rule.days - 1)))
+    chance = world.marginal[others].prod(axis=-1)
+    shares = np.empty((len(own), len(world.peers)))
     for i in range(len(own)):
-        today = _with_own(own[i], peers, provider)
-        days = np.stack(np.broadcast_arrays(today[:, None], tomorrow[None]), axis=-3)
-        paid = rule.evaluate(Round(model, days, rows=counts, lenient=True)).share[..., 0, provider]
-        shares[i] = np.nan_to_num(paid) @ marginal
+        today = world.peers.copy()
+        today[:, world.provider] = own[i]
+        shape = (len(today), *others.shape, *today.shape[1:])
+        later = np.broadcast_to(world.peers[others], shape)
+        first = np.broadcast_to(today[:, None, None], (*shape[:2], 1, *today.shape[1:]))
+        this_round = Round(
+            world.model, np.concatenate([first, later], axis=-3), world.groups, world.rows, rng, lenient=True
+        )
+        shares[i] = np.nan_to_num(rule.evaluate(this_round).share[..., 0, world.provider]) @ chance
     return shares
-
-
-def _with_own(own: Array, peers: Array, provider: int) -> Array:
-    shape = (*np.broadcast_shapes(own.shape[:-1], peers.shape[:-2]), *peers.shape[-2:])
-    return np.insert(np.broadcast_to(peers, shape), provider, own, axis=-2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from troth.audits import Audit, audit
@@ -21,11 +21,22 @@ _DRAWS = 8
 
 @dataclass(frozen=True)
 class Setting:
-    """Providers and their rows, as an audit or a certificate takes them."""
+    """Providers and their rows, as an audit or a certificate takes them.
+
+    Attributes
+    ----------
+    names, rows
+        Who they are, and how many rows each has.
+    reduced
+        Whether it is smaller than the campaign.
+    limits
+        Whether nobody has reported yet, so that the rows are the most that the campaign allows.
+    """
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
     reduced: bool = False
+    limits: bool = False
 
     def __str__(self) -> str:
         least, most = min(self.rows), max(self.rows)
@@ -40,6 +51,7 @@ def setting_of(
     """Return the sizes of a campaign: those of its reports, or those that are asked for."""
     sizes = {report.provider: report.rows for report in reversed(reports)}
     names = list(dict.fromkeys(report.provider for report in reports))
+    limits = not names and rows is None
     if not names and (providers is None or rows is None):
         if campaign.rows is None or not campaign.providers:
             raise DataError("there are no reports to take sizes from: say how many providers and rows")
@@ -48,7 +60,8 @@ def setting_of(
         names = [*names, *(f"provider {i + 1}" for i in range(providers))][:providers]
     if len(names) < 2:
         raise DataError("there must be at least two providers")
-    return Setting(tuple(names), tuple(sizes.get(name, 1) if rows is None else rows for name in names))
+    counts = tuple(sizes.get(name, 1) if rows is None else rows for name in names)
+    return Setting(tuple(names), counts, limits=limits)
 
 
 def reduced(setting: Setting) -> Setting:
@@ -57,7 +70,7 @@ def reduced(setting: Setting) -> Setting:
     places = [int(i * step) for i in range(min(len(setting.names), MOST_PROVIDERS))]
     names = tuple(setting.names[i] for i in places)
     rows = tuple(min(setting.rows[i], MOST_ROWS) for i in places)
-    return Setting(names, rows, reduced=(names, rows) != (setting.names, setting.rows))
+    return replace(setting, names=names, rows=rows, reduced=(names, rows) != (setting.names, setting.rows))
 
 
 def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:
@@ -72,8 +85,12 @@ def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audi
 
 
 def certify_campaign(campaign: Campaign, setting: Setting) -> Certificate:
-    """Say what is proved about the campaign, for reports of up to the declared or the actual rows."""
+    """Say what is proved about the campaign, for reports of up to the declared or the actual rows.
+
+    Peers report at least the rows of the setting, if these are not the campaign's limits.
+    """
     models = campaign.models_for(setting.names)
-    rows = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
-    rule = campaign.rule_for(models, len(setting.names))
-    return certify(models, rows, rule, campaign.values)
+    groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
+    least = None if setting.limits else [min(n, campaign.rows or n) for n in setting.rows]
+    most = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
+    return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least)

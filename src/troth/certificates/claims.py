@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
+from troth.core.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
+from troth.mechanisms.round import empty_round
 from troth.mechanisms.score_range import situations
 
 if TYPE_CHECKING:
@@ -17,9 +22,12 @@ if TYPE_CHECKING:
     from troth.core.contract import Bounds, Model, Models
     from troth.mechanisms import Rule
 
-_RIGHT_MODEL = (
+_RIGHT_MODEL = Claim(
+    "right model",
+    "undecided",
     "all this holds under the model, which cannot be proved: check_fit asks whether reports could come from it, and "
-    "backtest whether known lies would have gained on past days"
+    "backtest whether known lies would have gained on past days",
+    "check_fit and backtest",
 )
 
 
@@ -30,7 +38,10 @@ class Certificate:
     claims: tuple[Claim, ...]
 
     def __getitem__(self, name: str) -> Claim:
-        return next(claim for claim in self.claims if claim.name == name)
+        for claim in self.claims:
+            if claim.name == name:
+                return claim
+        raise KeyError(f"nothing is claimed about {name!r}; {self.claims[0].text if self.claims else ''}")
 
     def __str__(self) -> str:
         sign = {"proved": "✓", "refuted": "✗", "undecided": "?"}
@@ -46,19 +57,36 @@ class Certificate:
         return [asdict(claim) for claim in self.claims]
 
 
-def certify(model: Models, rows: Sequence[int], rule: Rule | None = None, values: Bounds | None = None) -> Certificate:
+def certify(
+    model: Models,
+    rows: Sequence[int],
+    rule: Rule | None = None,
+    values: Bounds | None = None,
+    *,
+    groups: Sequence[Any] | None = None,
+    least: Sequence[int] | None = None,
+) -> Certificate:
     """Say what is proved about a campaign, what is refuted, and what is not known.
+
+    Everything holds for all numbers of rows that providers may report: more of a peer's data never hide a lie, so what
+    is proved for the fewest rows of the peers holds for more. If the rule cannot pay the model, nothing is claimed but
+    that, with the reason.
 
     Parameters
     ----------
     model
         One model, or one per provider.
     rows
-        The most rows that each provider may report; peers are taken to have all of theirs.
+        The most rows that each provider may report.
     rule
         The default rule, if none is given.
     values
         Declared bounds on values, for ranges.
+    groups
+        One label per provider; none of a group is among another member's peers.
+    least
+        The fewest rows that each provider reports. If they are not given, claims that depend on them say how many
+        suffice (``least_rows``), and are refuted only if the most do not suffice either.
 
     Examples
     --------
@@ -66,23 +94,84 @@ def certify(model: Models, rows: Sequence[int], rule: Rule | None = None, values
     >>> certificate = certify(troth.models.Bernoulli(1, 1), rows=[2, 1])
     >>> certificate["sensitive"].verdict, certificate["sensitive"].witness
     ('refuted', ((0, 0), (1, 1)))
+    >>> certify(troth.models.Bernoulli(1, 1), rows=[9, 9])["sensitive"].least_rows
+    2
     """
-    rule = (default_rule() if rule is None else rule).prepared(model, rows, values)
-    cases = situations(model, rows)
-    weakest = min(
-        (_sensitivity(*case) for case in cases), key=lambda case: (STRENGTH[case.verdict], case.margin or 0.0)
-    )
-    claims = rule.claims(model, rows, values)
+    rule = default_rule() if rule is None else rule
+    situations(model, rows, groups, least)  # checks them
+    most = [int(n) for n in rows]
+    if least is not None and any(few > many for few, many in zip(least, most, strict=True)):
+        raise ParameterError(f"least must not exceed rows, but {list(least)!r} do exceed {most!r}")
+    try:
+        rule = rule.prepared(model, rows, values)
+        silent = np.random.default_rng(0)
+        rule.drawing(1).evaluate(empty_round(model, len(most), rule.days, groups=groups, rng=silent))
+    except (MissingCapabilityError, UnboundedRangeError) as error:
+        return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
+    claims = [_with_witness(claim, rule, model, most, groups) for claim in rule.claims(model, rows, values)]
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
-    claims.append(_sensitive(rule, weakest, exactly))
-    claims += _price(rule, cases, exactly)
-    claims.append(Claim("right model", "undecided", _RIGHT_MODEL, "check_fit and backtest"))
+    weakest, few, needed = _fewest(model, most, groups, least)
+    cases = situations(model, most, groups, few)
+    dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
+    return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), _RIGHT_MODEL))
+
+
+def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:
+    """Add the round that shows what a rule does not promise, without which it is not refuted."""
+    lowest = claim.name == "individually rational"
+    if claim.verdict != "refuted" or claim.witness is not None or not (lowest or claim.name == "budget feasible"):
+        return claim
+    extreme = extreme_round(rule, model, rows, groups, lowest=lowest)
+    whole = 1.0 if np.isfinite(rule.cap(len(rows), budget=1.0)).all() else 0.0  # without caps, any payment
+    if extreme is not None and (extreme[0] < 0 if lowest else extreme[0] > whole):
+        return replace(claim, margin=extreme[0], witness=extreme[1])
+    return replace(claim, verdict="undecided", text=f"{claim.text}; no such round was drawn here")
+
+
+def _fewest(
+    model: Models, most: list[int], groups: Sequence[Any] | None, least: Sequence[int] | None
+) -> tuple[Sensitivity, list[int], int | None]:
+    """Return the weakest sensitivity, for which rows of peers, and how many of everybody's rows that needs.
+
+    What some rows of peers distinguish more rows distinguish too: the smaller dataset is a part of the larger. So the
+    fewest rows for which it is proved are found by doubling and halving.
+    """
+
+    def weakest(few: Sequence[int]) -> Sensitivity:
+        cases = situations(model, most, groups, few)
+        liars = [case for case in cases if case[1]] or cases
+        return min((_sensitivity(*case) for case in liars), key=lambda one: (STRENGTH[one.verdict], one.margin or 0.0))
+
+    if least is not None:
+        return weakest(least), [int(n) for n in least], None
+    best, low, high = weakest(most), 0, max(most)
+    if best.verdict != "proved":
+        return best, most, None
+    while high - low > 1:
+        middle = max(1, min(2 * low, (low + high) // 2))  # few rows are quick to decide
+        trial = weakest([min(n, middle) for n in most])
+        if trial.verdict != "proved":
+            low = middle
+        else:
+            best, high = trial, middle
+    return best, [min(n, high) for n in most], high
+
+
+def _needing(claim: Claim, rows: int | None) -> Claim:
+    """State a claim with the rows that it needs of everybody."""
+    if rows is None or claim.verdict != "proved":
+        return claim
+    condition = f", if every provider reports at least {rows} row{'s' if rows > 1 else ''}"
+    return replace(claim, text=claim.text + condition, least_rows=rows)
+
+
+def _k_rank(cases: list[Any]) -> list[Claim]:
     conditions = [own.k_rank_condition(peers) if isinstance(own, HasSensitivity) else None for own, _, peers in cases]
-    if None not in conditions:
-        met = all(conditions)
-        text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")
-        claims.append(Claim("k-rank condition", "proved" if met else "undecided", text, "the paper's Corollary"))
-    return Certificate(tuple(claims))
+    if None in conditions:
+        return []
+    met = all(conditions)
+    text = "the paper's k-rank condition " + ("holds" if met else "does not hold; the exact rank decides")
+    return [Claim("k-rank condition", "proved" if met else "undecided", text, "the paper's Corollary")]
 
 
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:

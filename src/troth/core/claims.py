@@ -29,6 +29,8 @@ class Claim:
         How far from failing, or how much can be lost, in the unit that the text names.
     witness
         An example that refutes it.
+    least_rows
+        It holds if every provider reports at least so many rows; None if it does not depend on that.
     """
 
     name: str
@@ -37,8 +39,4 @@ class Claim:
     basis: str
     margin: float | None = None
     witness: Any = None
-
-
-def weaker(one: Claim, two: Claim) -> Claim:
-    """Return the claim with the weaker verdict, the first of two alike."""
-    return two if STRENGTH[two.verdict] < STRENGTH[one.verdict] else one
+    least_rows: int | None = None

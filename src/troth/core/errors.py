@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+_MOST_NAMED = 5
 
 
 class TrothError(Exception):
@@ -93,33 +95,44 @@ class ScoreOutOfRangeError(ReportError):
 
 
 class UnequalSizesError(TrothError, ValueError):
-    """Peers report different numbers of rows on two days that are compared (erratum E10).
+    """Peers have other designs, rows or features, on two days that are compared (erratum E10).
 
     Attributes
     ----------
     provider, day : int
-        Whose rows, or whose peers' rows, change from this day to the next.
+        Whose design, or whose peers' design, changes from this day to the next.
     rows : tuple of float
-        How many there are on both days.
+        How many rows there are on both days.
     peers : bool
         Whether they are the peers' rows in all.
+    changed : tuple of int
+        Whose features change, where numbers of rows do not.
     """
 
-    def __init__(self, provider: int, day: int, rows: tuple[float, float], *, peers: bool) -> None:
-        self.provider, self.day, self.rows, self.peers = provider, day, rows, peers
-        super().__init__(self._message(str(provider), day, day + 1, "declare exchangeable=True"))
+    def __init__(
+        self, provider: int, day: int, rows: tuple[float, float], *, peers: bool, changed: Sequence[int] = ()
+    ) -> None:
+        self.provider, self.day, self.rows, self.peers, self.changed = provider, day, rows, peers, tuple(changed)
+        super().__init__(self._message(str, (day, day + 1), "declare exchangeable=True"))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Name the provider and both days."""
+        """Name the providers and both days."""
         remedy = "set exchangeable = true under [mechanism] before the first payment"
-        return self._message(repr(names[self.provider]), days[self.day], days[self.day + 1], remedy)
+        return self._message(lambda place: repr(names[place]), (days[self.day], days[self.day + 1]), remedy)
 
-    def _message(self, provider: str, day: object, following: object, remedy: str) -> str:
-        before, after = self.rows
+    def _message(self, name: Callable[[int], str], days: tuple[object, object], remedy: str) -> str:
+        whose = f"{'peers of ' if self.peers else ''}provider {name(self.provider)}"
+        if not self.changed:
+            return (
+                f"{whose}: {self.rows[0]:g} rows on day {days[0]} but {self.rows[1]:g} on day {days[1]}; unequal sizes "
+                f"make faking pay, so take equally many rows, or {remedy} if providers cannot foresee the sizes"
+            )
+        some = ", ".join(name(place) for place in self.changed[:_MOST_NAMED])
+        more = f" and {len(self.changed) - _MOST_NAMED} more" if len(self.changed) > _MOST_NAMED else ""
         return (
-            f"{'peers of ' if self.peers else ''}provider {provider}: {before:g} rows on day {day} but {after:g} on "
-            f"day {following}; unequal sizes make faking pay, so take equally many rows, or {remedy} if providers "
-            "cannot foresee the sizes"
+            f"{whose}: {self.rows[0]:g} rows on day {days[0]} and on day {days[1]}, but with other features: provider "
+            f"{some}{more} changed them; other features make faking pay, so take the same features on both days, or "
+            f"{remedy} if providers cannot foresee the features"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.round import Round
+from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.rule import Rule, delegated
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class Bonded(Rule):
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")
-    truthful = delegated("rule", "truthful")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
 
@@ -75,7 +74,7 @@ class Bonded(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Measure shares from what an empty report earns."""
-        inner = self.rule.breakdown(this_round)
+        inner = self.rule.evaluate(this_round)
         empty = self.rule.evaluate_empty(this_round)
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
@@ -131,6 +130,15 @@ class Bonded(Rule):
             "to the deposit.",
         )
         return (*inner, bond)
+
+    def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
+        """Stretch what a lie can gain under the rule behind it, as shares are stretched."""
+        claim = self.rule.truthful(model, rows, values)
+        if not claim.margin:
+            return claim
+        empty = self.rule.evaluate_empty(empty_round(model, len(rows), self.rule.days))
+        margin = claim.margin / float(self._room(empty).min())
+        return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
 
     def feasible(self) -> list[Claim]:
         """Say that a bond can be lost."""

@@ -179,7 +179,8 @@ class RuleDescription:
             return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
-        return Claim("symmetric", "proved", f"permuting {whom} permutes payments, to the bit", "E13, exact sums", 0.0)
+        text = f"permuting {whom}, with their groups, permutes payments, to the bit"
+        return Claim("symmetric", "proved", text, "E13, exact sums", 0.0)
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return the scale on which the price of a lie is stated, or None if it can only be measured."""

@@ -16,7 +16,7 @@ from scipy.special import betainc
 from troth.core.errors import ParameterError, TrothError
 from troth.core.settings import numbers
 from troth.mechanisms.options import Choice, Number, Option
-from troth.mechanisms.score_range import ScoreRange
+from troth.mechanisms.score_range import SAYS_NOTHING, ScoreRange
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -135,12 +135,12 @@ class TotalVariation(Divergence):
     strictly_convex = False
 
     def matched(self, log_pmi: Array) -> Array:
-        """½ sign(s)."""
-        return 0.5 * np.sign(log_pmi)
+        """½ sign(s), where rounding has no sign."""
+        return 0.5 * np.sign(np.where(np.abs(log_pmi) > SAYS_NOTHING, log_pmi, 0.0))
 
     def mismatched(self, log_pmi: Array) -> Array:
-        """−½ sign(s)."""
-        return -0.5 * np.sign(log_pmi)
+        """−½ sign(s), where rounding has no sign."""
+        return -self.matched(log_pmi)
 
 
 @dataclass(frozen=True)

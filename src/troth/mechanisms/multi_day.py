@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from troth.core.claims import Claim, weaker
-from troth.core.contract import Bounds, Model, Models, has_independent_rows
-from troth.core.errors import DataError, UnequalSizesError
+from troth.core.claims import Claim
+from troth.core.contract import Bounds, Model, Models, SamplesStatistics, has_independent_rows
+from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from troth.core.settings import Section
     from troth.mechanisms.round import Round
 
+_ROUNDING = 1e-13  # relative; the same features in another order add up to almost the same numbers
+
 
 @dataclass(frozen=True)
 class LastDayOption(Option):
@@ -33,8 +35,8 @@ class LastDayOption(Option):
 
     def problem(self, value: Any) -> str:
         """Say that it must be equal, or a rule."""
-        valid = value == "equal" or isinstance(value, Rule)
-        return "" if valid else f'must be "equal" or a one-time rule, not {value!r}'
+        one_day = isinstance(value, Rule) and value.days == 1 and not isinstance(value, Bonded)
+        return "" if value == "equal" or one_day else f'must be "equal" or a one-time rule, not {value!r}'
 
     def read(self, section: Section) -> Literal["equal"] | Rule:
         """Take the word, the name or the table."""
@@ -42,7 +44,7 @@ class LastDayOption(Option):
         if last == "equal":
             return "equal"
         rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
-        if rule.days > 1 or isinstance(rule, Bonded):
+        if self.problem(rule):
             raise section.fail(self.key, "must be equal, or a rule that looks at one day")
         return rule
 
@@ -58,8 +60,8 @@ _LAST = LastDayOption(
 _EXCHANGEABLE = Flag(
     "exchangeable",
     False,
-    "true if numbers of rows vary from day to day and nobody can foresee them",
-    "Numbers of rows vary from day to day in a way nobody can foresee",
+    "true if numbers of rows or features vary from day to day and nobody can foresee them",
+    "Numbers of rows or features vary from day to day in a way nobody can foresee",
 )
 
 
@@ -67,6 +69,7 @@ class EqualShares(Rule):
     """Pay everybody the full cap: a last day that has no next one."""
 
     constant_empty_share = True
+    pools_peers = True
     symmetric = True
     truthful_by = "equal payments"
 
@@ -85,8 +88,9 @@ class EqualShares(Rule):
 class MultiDay(Rule):
     """Score f′(1/PMI(own, next day's peers)) − f*(f′(1/PMI(own, same day's peers))), on the divergence's range.
 
-    Days are independent draws of θ from the same prior, and peers must have equally many rows on both days (erratum
-    E10), or a provider could distinguish the days and gain by faking.
+    Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
+    rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
+    (erratum E10).
 
     Parameters
     ----------
@@ -95,7 +99,7 @@ class MultiDay(Rule):
     last
         How the last day, which has no next, is paid: ``"equal"``, the full cap to everybody, or a one-time rule.
     exchangeable
-        Declare that numbers of rows vary from day to day in a way that providers cannot foresee.
+        Declare that numbers of rows, and features, vary from day to day in a way that providers cannot foresee.
 
     Notes
     -----
@@ -119,7 +123,6 @@ class MultiDay(Rule):
 
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
-    pools_peers = True
     strict_when = "on all days but the last"
     term_labels: ClassVar[Mapping[str, str]] = {
         "next_day_log_pmi": "log PMI with the next day's peers",
@@ -133,6 +136,8 @@ class MultiDay(Rule):
     constant_empty_share = delegated("last_rule", "constant_empty_share")
     needs_seed = delegated("last_rule", "needs_seed")
     needs_rows = delegated("last_rule", "needs_rows")
+    needs_finite_data = delegated("last_rule", "needs_finite_data")
+    pools_peers = delegated("last_rule", "pools_peers")
     peer_draws = delegated("last_rule", "peer_draws")
     symmetric = delegated("last_rule", "symmetric")
     feasible = delegated("last_rule", "feasible")
@@ -162,7 +167,7 @@ class MultiDay(Rule):
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
         if not self.exchangeable:
-            self._check_sizes(this_round)
+            self._check_designs(this_round)
         same = this_round.log_pmi()
         other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
         f = self.divergence
@@ -194,10 +199,18 @@ class MultiDay(Rule):
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
-        sizes = "sizes are declared exchangeable" if self.exchangeable else "peers have equally many rows on both days"
-        text = f"{NO_LIE_GAINS}, if days are independent draws and {sizes}"
+        designs = (
+            "nobody can foresee peers' designs, as is declared"
+            if self.exchangeable
+            else "peers have the same design, rows and features, on both days"
+        )
+        text = f"{NO_LIE_GAINS}, if days are independent draws and {designs}"
         claim = Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
-        return weaker(claim, self.last_rule.truthful(model, rows, values))
+        if self.last == "equal":
+            return claim
+        last = self.last_rule.truthful(model, rows, values)
+        text, basis = f"{text}; on the last day {last.text}", f"{claim.basis}; {last.basis}"
+        return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
     def _last_day(self, this_round: Round) -> Breakdown:
         rows = None if this_round.rows is None else this_round.count_rows()[..., -1:, :]
@@ -205,14 +218,48 @@ class MultiDay(Rule):
         scored_as_reported = this_round.own is this_round.statistics
         return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
-    def _check_sizes(self, this_round: Round) -> None:
+    def _check_designs(self, this_round: Round) -> None:
+        """Refuse peers with other numbers of rows, or other features, on the next day (erratum E10)."""
         if this_round.own.shape[-3] < 2:
             return
-        rows = this_round.count_rows()
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        sizes = leave_one_out(rows[..., None], this_round.groups)[..., 0] if pooled else rows
-        unequal = ~np.isclose(sizes[..., 1:, :], sizes[..., :-1, :], rtol=1e-9)
+        own = _designs(this_round)
+        designs = leave_one_out(own, this_round.groups) if pooled else own
+        same = [
+            np.isclose(array[..., 1:, :, :], array[..., :-1, :, :], rtol=_ROUNDING, atol=0) for array in (designs, own)
+        ]
+        unequal = ~same[0].all(axis=-1)
         if unequal.any():
             *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (sizes[(*leading, day + k, provider)] for k in (0, 1))
-            raise UnequalSizesError(provider, day, (float(before), float(after)), peers=pooled)
+            before, after = (float(designs[(*leading, day + k, provider, 0)]) for k in (0, 1))
+            labels = list(range(this_round.providers) if this_round.groups is None else this_round.groups)
+            changed = [
+                place
+                for place, kept in enumerate(same[1][(*leading, day)].all(axis=-1))
+                if before == after and not kept and (labels[place] != labels[provider] or not pooled)
+            ]
+            raise UnequalSizesError(provider, day, (before, after), peers=pooled, changed=changed)
+
+
+def _designs(this_round: Round) -> Array:
+    """Return rows and, where a design says more than that, all of it: ``(..., provider, number)``.
+
+    Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
+    they were exchangeable: there rows alone are compared.
+    """
+    designs = [this_round.count_rows()[..., None]]
+    for model, members in this_round.providers_by_model.items():
+        if isinstance(model, SamplesStatistics) and not this_round.lenient and _has_features(this_round, model):
+            design = model.design(this_round.statistics[..., members, :])
+            everyone = np.zeros((*this_round.statistics.shape[:-1], design.shape[-1]))
+            everyone[..., members, :] = design
+            designs.append(everyone)
+    return np.concatenate(designs, axis=-1)
+
+
+def _has_features(this_round: Round, model: SamplesStatistics) -> bool:
+    """Return whether the design of a report is more than its number of rows."""
+    try:
+        return bool(model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1)
+    except MissingCapabilityError:
+        return False

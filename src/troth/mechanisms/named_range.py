@@ -86,7 +86,7 @@ _LOW = Number(
 
 
 def _declared(section: Section, key: str, plain: dict[str, Any] | list[Any]) -> ScoreRange:
-    """Read a range that is written out: a pair, or a table with low, high, epsilon and source."""
+    """Read a range that is written out: a pair, or a table with low, high, source and an epsilon, which is computed."""
     if isinstance(plain, list) and len(plain) != 2:
         raise section.fail(key, f"must be a pair [low, high], not {plain!r}")
     table = plain if isinstance(plain, dict) else dict(zip(("low", "high"), plain, strict=True))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Bounds, Models
     from troth.mechanisms.round import Round
 
+_ROUNDING = 1e-9  # nats
+
 _RANGE = RangeOption(
     "range",
     "exact",
@@ -87,7 +89,7 @@ class OneTime(Rule):
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Put log PMI on the scale."""
         scale, log_pmi = self.scale, this_round.log_pmi()
-        score = np.maximum(log_pmi, scale.low if scale.source == "clipped" else -np.inf)
+        score = np.maximum(log_pmi, scale.low if scale.clips else -np.inf)
         impossible = np.isneginf(score)
         possible = np.where(impossible, scale.low, score)
         share = np.where(impossible, 0.0, normalise(possible, scale.low, scale.high, this_round.lenient))
@@ -102,16 +104,16 @@ class OneTime(Rule):
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Compare the range, wherever it comes from, with the exact one of this campaign."""
         scale = self.scale
-        clipped = scale.source == "clipped"
         try:
             exact = exact_range(model, rows, values)
         except UnboundedRangeError as error:
             return Claim("truthful", "undecided", f"the range cannot be checked: {error}", "E9")
-        room = scale.high - exact.high if clipped else min(exact.low - scale.low, scale.high - exact.high)
-        if room < -1e-9:
+        above = scale.high - exact.high
+        room = above if scale.clips else min(exact.low - scale.low, above)
+        if room < -_ROUNDING:
             text = f"the range is {-room:.3g} nats too short for these rows; a score outside it stops the round"
             return Claim("truthful", "undecided", text, "E5 and E9")
-        if clipped:
+        if scale.clips:
             text = f"no lie gains more than ε = {scale.epsilon:.3g} nats, {scale.epsilon_share:.3g} of the cap"
             return Claim("truthful", "proved", text, "clipped log score", scale.epsilon_share)
         text = f"{NO_LIE_GAINS}: the range holds for all reports"

@@ -11,7 +11,7 @@ import numpy as np
 
 from troth.core.contract import Array, CountsRows, Generator, Model, Models, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
-from troth.core.information import check_generator, leave_one_out, log_pmi, peer_log_pmi
+from troth.core.information import Measured, check_generator, leave_one_out, log_pmi, peer_log_pmi
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,13 +77,13 @@ class Round:
 
     @property
     def providers_by_model(self) -> dict[Model, list[int]]:
-        """The providers of each distinct model."""
+        """The providers of each distinct model, the models in an order that does not depend on who comes first."""
         if isinstance(self.model, Model):
             return {self.model: list(range(self.providers))}
         members: dict[Model, list[int]] = {}
         for provider, model in enumerate(self.model):
             members.setdefault(model, []).append(provider)
-        return members
+        return dict(sorted(members.items(), key=lambda item: repr(item[0])))
 
     @cached_property
     def peers(self) -> Array:
@@ -120,6 +120,14 @@ class Round:
         if isinstance(self.model, Model):
             return _rows(self.model, self.statistics)
         return np.stack([_rows(model, self.statistics[..., i, :]) for i, model in enumerate(self.model)], axis=-1)
+
+
+def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:
+    """Return a round of empty reports, or several days of them for a rule that compares days."""
+    first: Any = model if isinstance(model, Model) else model[0]
+    width = first.width if isinstance(first, Measured) else np.shape(first.statistics([]))[-1]
+    shape = (providers,) if days == 1 else (days, providers)
+    return Round(model, np.zeros((*shape, width)), rows=np.zeros(shape), **reports)
 
 
 def _rows(model: Model, statistics: Array) -> Array:

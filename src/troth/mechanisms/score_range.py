@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from troth.core.errors import DataError, ParameterError, UnboundedRangeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SAYS_NOTHING = 1e-12  # nats that are rounding, not information
+SAYS_NOTHING = 1e-12
+"""Nats that are rounding, not information."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class ScoreRange:
     low, high
         In nats.
     epsilon
-        The most, in nats, that any lie can gain in expectation: 0 unless scores are clipped.
+        The most, in nats, that any lie can gain in expectation because scores are clipped: ln(1 + e^low), and 0 if
+        they are not. It is computed; whatever is given is replaced.
     source
         Where the range comes from. A ``"clipped"`` one raises scores below ``low`` to it; in all others a score outside
         stops the round.
@@ -47,6 +49,8 @@ class ScoreRange:
     --------
     >>> ScoreRange(-8, 2)
     ScoreRange(low=-8.0, high=2.0, epsilon=0.0, source='declared')
+    >>> round(ScoreRange(-0.2, 1, source="clipped").epsilon, 4)
+    0.5981
     """
 
     low: float
@@ -55,10 +59,18 @@ class ScoreRange:
     source: str = "declared"
 
     def __post_init__(self) -> None:
-        for name in ("low", "high", "epsilon"):
+        for name in ("low", "high"):
             object.__setattr__(self, name, float(getattr(self, name)))
+        object.__setattr__(self, "epsilon", float(np.log1p(np.exp(self.low))) if self.clips else 0.0)
+        if self.clips and not self.low < 0:
+            raise ParameterError(f"low must be below 0, the score of an empty report, not {self.low!r}")
         if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
             raise ParameterError(f"a range needs finite ends low < high, not {self.low!r} and {self.high!r}")
+
+    @property
+    def clips(self) -> bool:
+        """Whether scores below ``low`` are raised to it."""
+        return self.source == "clipped"
 
     @property
     def epsilon_share(self) -> float:
@@ -94,7 +106,7 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     (-93.935, 3.492)
     """
     low, high = _with_margin(_extremes(model, rows, values))
-    if not high - low > _SAYS_NOTHING:
+    if not high - low > SAYS_NOTHING:
         raise _no_information()
     return ScoreRange(low, high, source="exact")
 
@@ -111,12 +123,10 @@ def clipped_range(model: Models, rows: Sequence[int], values: Bounds | None = No
     >>> clipped_range(troth.models.Bernoulli(1, 1), rows=[100] * 10, low=-8).epsilon_share < 3e-5
     True
     """
-    if not low < 0:
-        raise ParameterError(f"low must be below 0, the score of an empty report, not {low!r}")
-    high = max(e.high for e in _extremes(model, rows, values))
-    if not high > _SAYS_NOTHING:
+    extremes = _extremes(model, rows, values)
+    if not any(e.high > SAYS_NOTHING or e.low < -SAYS_NOTHING for e in extremes):
         raise _no_information()
-    return ScoreRange(low, high, epsilon=float(np.log1p(np.exp(low))), source="clipped")
+    return ScoreRange(low, max(e.high for e in extremes), source="clipped")
 
 
 def paper_range(model: Models, rows: Sequence[int], values: Bounds | None = None) -> ScoreRange:
@@ -153,36 +163,55 @@ def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list
     return extremes
 
 
-def situations(model: Models, rows: Sequence[int]) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
-    """Return every distinct (own model, own limit, peers' models and limits) of a round.
+def situations(
+    model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, peer_rows: Sequence[int] | None = None
+) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
+    """Return every distinct (own model, own limit, peers' models and rows) of a round.
 
     Peers of one model are one peer with all their rows, unless rows share an effect: then each is a separate peer.
+
+    Parameters
+    ----------
+    groups
+        One label per provider; none of a group is among another member's peers.
+    peer_rows
+        Rows that each provider has as a peer of others; their limits by default.
     """
     shared_evidence(model)
-    limits = [int(n) for n in rows]
-    if any(n < 0 or n != given for n, given in zip(limits, rows, strict=True)):
-        raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
+    limits = _whole(rows)
     if len(limits) < 2:
         raise DataError("a range needs the row limits of at least two providers")
     models = [model] * len(limits) if isinstance(model, Model) else list(model)
-    if len(models) != len(limits):
-        raise DataError(f"{len(models)} models for {len(limits)} row limits: give one model, or one each")
-    crowd = Counter(zip(models, limits, strict=True))
-    totals: Counter[Model] = Counter()
-    for (one, limit), times in crowd.items():
-        totals[one] += limit * times
-    situations = []
-    for own, limit in crowd:
-        pooled = [
-            (other, total - (limit if other == own else 0))
-            for other, total in totals.items()
-            if has_independent_rows(other)
-        ]
-        apart = [
-            (other, rows)
-            for (other, rows), times in crowd.items()
-            if not has_independent_rows(other)
-            for _ in range(times - ((other, rows) == (own, limit)))
-        ]
-        situations.append((own, limit, pooled + apart))
-    return situations
+    labels = list(range(len(limits))) if groups is None else list(groups)
+    as_peers = limits if peer_rows is None else _whole(peer_rows)
+    for what, given in (("models", models), ("group labels", labels), ("numbers of peers' rows", as_peers)):
+        if len(given) != len(limits):
+            raise DataError(f"{len(given)} {what} for {len(limits)} row limits: give one each")
+    crowd = Counter(zip(models, as_peers, strict=True))
+    members: dict[Any, Counter[tuple[Model, int]]] = {}
+    for label, one, count in zip(labels, models, as_peers, strict=True):
+        members.setdefault(label, Counter())[one, count] += 1
+    cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
+    for label, own, limit in zip(labels, models, limits, strict=True):
+        cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
+    return [(own, limit, _peers(crowd, group)) for own, limit, group in cases.values()]
+
+
+def _whole(rows: Sequence[int]) -> list[int]:
+    whole = [int(n) for n in rows]
+    if any(n < 0 or n != given for n, given in zip(whole, rows, strict=True)):
+        raise DataError(f"row limits must be whole numbers of at least 0, not {list(rows)!r}")
+    return whole
+
+
+def _peers(crowd: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]]) -> list[tuple[Model, int]]:
+    """Return the models and rows of all but a group."""
+    pooled: dict[Model, int] = {}
+    apart: list[tuple[Model, int]] = []
+    for (other, rows), times in crowd.items():
+        left = times - group[other, rows]
+        if has_independent_rows(other):
+            pooled[other] = pooled.get(other, 0) + left * rows
+        else:
+            apart += [(other, rows)] * left
+    return [*pooled.items(), *apart]

@@ -24,9 +24,24 @@ if TYPE_CHECKING:
 Places: TypeAlias = NDArray[np.intp]
 
 
-def design_keys(designs: Array) -> Array:
-    """Return a number for each design, the same for equal designs."""
-    return np.asarray(np.einsum("...q,q->...", designs, np.sqrt(np.arange(2.0, 2.0 + designs.shape[-1]))))
+def design_ranks(designs: Array) -> Places:
+    """Return the place of each design, ``(..., provider)``, among the distinct ones of its leading index in order.
+
+    Designs are compared number by number, exactly: two that differ in one digit of one number are two designs. Further
+    columns are looked at only until all designs differ.
+    """
+    ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
+    for column in np.moveaxis(designs, -1, 0):
+        if (column == column[..., :1]).all():
+            continue
+        order = np.lexsort((column, ranks))
+        values, before = (np.take_along_axis(each, order, axis=-1) for each in (column, ranks))
+        differs = np.zeros(order.shape, dtype=bool)
+        differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
+        np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)
+        if differs[..., 1:].all():
+            break
+    return ranks
 
 
 class SeparatePeers:
@@ -48,9 +63,9 @@ class SeparatePeers:
         kinds = np.full((*leading, providers), -1, dtype=np.intp)
         start = 0
         for model, (members, designs) in classes.items():
-            keys = np.broadcast_to(design_keys(designs), (*leading, len(members)))
-            order = np.argsort(keys, axis=-1, kind="stable")
-            ordered = np.take_along_axis(keys, order, axis=-1)
+            ranks = np.broadcast_to(design_ranks(designs), (*leading, len(members)))
+            order = np.argsort(ranks, axis=-1, kind="stable")
+            ordered = np.take_along_axis(ranks, order, axis=-1)
             last = np.ones(ordered.shape, dtype=bool)
             last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
             places = np.where(last, np.arange(len(members)), len(members))

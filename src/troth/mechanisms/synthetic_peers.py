@@ -20,7 +20,7 @@ from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.options import Whole, option
 from troth.mechanisms.rule import Rule, delegated
-from troth.mechanisms.separate_peers import SeparatePeers, design_keys
+from troth.mechanisms.separate_peers import SeparatePeers, design_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -138,9 +138,9 @@ class SyntheticPeers(Rule):
 
 
 def _classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
-    """Return the providers of each distinct model, the models in an order that does not depend on who comes first."""
+    """Return the providers of each distinct model."""
     classes: dict[SamplesStatistics, list[int]] = {}
-    for model, members in sorted(this_round.providers_by_model.items(), key=lambda item: repr(item[0])):
+    for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
             raise MissingCapabilityError(
                 f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
@@ -177,14 +177,9 @@ def _designs(model: SamplesStatistics, this_round: Round, members: list[int]) ->
 
 def _distinct(designs: Array) -> tuple[Array, Places]:
     """Sort the distinct designs of each leading index, and return them with each provider's place among them."""
-    providers = designs.shape[-2]
-    keys = design_keys(designs)
-    order = np.argsort(keys, axis=-1, kind="stable")
-    ordered = np.take_along_axis(keys, order, axis=-1)
-    rank = np.cumsum(np.diff(ordered, axis=-1, prepend=-np.inf) != 0, axis=-1) - 1
-    which = np.empty(rank.shape, dtype=np.intp)
-    np.put_along_axis(which, order, rank, axis=-1)
-    most = int(rank.max(initial=0)) + 1
-    sample = np.zeros((*designs.shape[:-2], most), dtype=np.intp)
-    np.put_along_axis(sample, which, np.broadcast_to(np.arange(providers), which.shape), axis=-1)
-    return np.take_along_axis(designs, sample[..., None], axis=-2), which
+    which = design_ranks(designs)
+    places = int(which.max(initial=0)) + 1
+    # where a round has fewer designs than another, the first stands for the rest, whoever has it
+    sample = np.repeat(which.argmin(axis=-1)[..., None], places, axis=-1)
+    np.put_along_axis(sample, which, np.broadcast_to(np.arange(designs.shape[-2]), which.shape), axis=-1)
+    return np.take_along_axis(designs, sample[..., None], axis=-2) + 0.0, which  # −0 and 0 are one design

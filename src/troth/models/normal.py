@@ -20,14 +20,15 @@ from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.dispersed_mean import moments_around
-from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.extremes import count_ladder
+from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
 from troth.models.reference_noise import ReferenceNoise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -170,9 +171,13 @@ class Normal(ReferenceNoise, NormalMean):
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values."""
         low, high = (value - self.mean for value in self._declared(values))
-        sides = ([(self, rows)], self._in_one_space(peers))
-        own, peer = ((_effective_counts(side), low, high) for side in sides)
-        return Extremes(*ray_extremes(self.log_pmi, own, peer))
+        limits: Counter[float] = Counter()
+        for model, limit in self._in_one_space(peers):
+            limits[model._weight] += limit
+        own, *others = (
+            Side(count_ladder(limit, weight), low, high) for weight, limit in [(self._weight, rows), *limits.items()]
+        )
+        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, others))
 
     def paper_bounds(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bound log PMI in closed form as in the paper's appendix, corrected for the values (erratum E1).
@@ -354,17 +359,6 @@ def draw_variance(rng: Generator, shape: float, scale: float, size: tuple[int, .
 def _count_sum_and_square(data: Array, mean: float) -> Array:
     x = data - mean
     return np.concatenate([count_and_sum(x), (x * x).sum(axis=-1)[..., None]], axis=-1)
-
-
-def _effective_counts(limits_of_rows: Sequence[tuple[Normal, int]]) -> Array:
-    """Return the numbers of rows that providers may have together, in rows of the reference noise."""
-    limits: Counter[float] = Counter()
-    for model, rows in limits_of_rows:
-        if rows:
-            limits[model._weight] += rows
-    if len(limits) <= 1:
-        return np.concatenate([count_ladder(rows, weight) for weight, rows in limits.items()] or [np.zeros(1)])
-    return np.linspace(0.0, sum(weight * rows for weight, rows in limits.items()), 1001)
 
 
 def normal_log_pmi(

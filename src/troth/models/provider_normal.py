@@ -14,7 +14,8 @@ from troth.models.fitting.offsets import fit_offsets
 from troth.models.normal import NormalMean
 from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
-from troth.models.numerics.extremes import ray_extremes
+from troth.models.numerics.extremes import count_ladder
+from troth.models.numerics.normal_extremes import Side, normal_extremes
 from troth.models.parameters import non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from troth.models.fitting.day_types.fit import Watch
     from troth.models.fitting.offsets import FittedOffsets
     from troth.models.numerics.predictive import Exact
-
-_GRID = 1001  # precisions from 0 to that of all rows, where numbers of rows make no ladder
 
 
 @dataclass(frozen=True)
@@ -108,16 +107,14 @@ class ProviderNormal(NormalMean):
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values.
 
-        A side has a precision up to that of all its rows, and a weighted mean of deviations between the least and the
-        greatest of its providers. All of these are searched, whether or not whole numbers of rows make them.
+        A report has the precision of its number of rows and a mean between the declared values less its offset.
         """
         low, high = (value - self.mean for value in self._declared(values))
-        sides = []
-        for side in ([(self, rows)], self._in_one_space(peers)):
-            total = sum(float(model._weight(np.asarray(float(limit)))) for model, limit in side)
-            offsets = [model.offset for model, limit in side if limit] or [0.0]
-            sides.append((np.linspace(0.0, total, _GRID), low - max(offsets), high - min(offsets)))
-        return Extremes(*ray_extremes(self.log_pmi, *sides))
+        own, *others = (
+            Side(model._weight(count_ladder(limit)), low - model.offset, high - model.offset)
+            for model, limit in [(self, rows), *self._in_one_space(peers)]
+        )
+        return Extremes(*normal_extremes(self.log_pmi, self._prior_rows, own, others))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
         """Draw rows of values for each θ; the rows of a dataset share one effect."""

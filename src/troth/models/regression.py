@@ -246,7 +246,11 @@ class Regression(Family):
         gram = np.broadcast_to(design[..., :-1].reshape(*design.shape[:-1], d, d), (*leading, d, d))
         rows = np.broadcast_to(design[..., -1], leading)
         sigma2 = np.broadcast_to(variance, leading)
-        values, vectors = np.linalg.eigh(design[..., :-1].reshape(*design.shape[:-1], d, d))
+        matrix = design[..., :-1].reshape(*design.shape[:-1], d, d)
+        size = np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1))
+        size = np.where(size > 0, size, 1.0)  # columns of all sizes keep their digits beside each other
+        values, vectors = np.linalg.eigh(matrix / size[..., None] / size[..., None, :])
+        vectors = size[..., None] * vectors
         positive = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
         white = np.sqrt(sigma2)[..., None] * rng.standard_normal((*leading, d)) * positive
         noise = np.einsum("...ij,...j->...i", vectors, np.sqrt(np.where(positive, values, 0)) * white)

@@ -114,7 +114,7 @@ def ray_extremes(
     """
     low, high = 0.0, 0.0
     (ns, *own_ends), (ms, *peer_ends) = own, peers
-    n_tried, m_tried = _ladder(ns), _ladder(ms)
+    n_tried, m_tried = coarse(ns), coarse(ms)
     while True:
         n, m = (x.ravel() for x in np.meshgrid(n_tried, m_tried, indexing="ij"))
         corners = [log_pmi(_pair(n, x * n), _pair(m, y * m)) for x in own_ends for y in peer_ends]
@@ -124,7 +124,7 @@ def ray_extremes(
         if not better or (len(n_tried) == len(ns) and len(m_tried) == len(ms)):
             return low, high
         best = [int(lows.argmin()), int(highs.argmax())]
-        n_tried, m_tried = _around(ns, n[best]), _around(ms, m[best])
+        n_tried, m_tried = around(ns, n[best]), around(ms, m[best])
 
 
 def count_ladder(limit: int, weight: float = 1.0) -> Array:
@@ -140,14 +140,16 @@ def _pair(n: Array, s: Array) -> Array:
     return np.stack([n, s], axis=-1)
 
 
-def _ladder(counts: Array) -> Array:
+def coarse(counts: Array) -> Array:
+    """Return some of very many counts, from which a search starts."""
     if len(counts) <= _EXHAUSTIVE:
         return counts
     picks = np.unique(np.concatenate([[0, 1, 2, 3], np.geomspace(4, len(counts) - 1, 20)]).astype(np.intp))
     return counts[picks]
 
 
-def _around(counts: Array, best: Array) -> Array:
+def around(counts: Array, best: Array) -> Array:
+    """Return counts near the best ones."""
     if len(counts) <= _EXHAUSTIVE:
         return counts
     steps = np.concatenate([[0], 2 ** np.arange(12)])

@@ -1,0 +1,55 @@
+"""Rounds that show what a rule does not promise: a payment below nothing, or above any budget."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.contract import Model, SamplesData
+from troth.core.errors import TrothError
+from troth.mechanisms import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.core.contract import Models
+    from troth.mechanisms import Rule
+
+_ROUNDS, _MOST_ROWS, _DRAWS = 256, 32, 4
+
+
+def extreme_round(
+    rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, *, lowest: bool
+) -> tuple[float, Any] | None:
+    """Return the lowest share in rounds of two who disagree, or the highest of two who agree, and their reports.
+
+    Only the two largest providers report, in rounds drawn from the model: the one as if in another world than the
+    other, or both in the same. None where nothing can be drawn, or nobody has a peer.
+    """
+    models: list[Any] = [model] * len(rows) if isinstance(model, Model) else list(model)
+    labels = list(range(len(rows)) if groups is None else groups)
+    order = sorted(range(len(rows)), key=lambda place: -rows[place])
+    other = next((place for place in order if labels[place] != labels[order[0]]), None)
+    if other is None or not all(isinstance(each, SamplesData) for each in models):
+        return None
+    rng = np.random.default_rng(20201206)
+    days = (rule.days,) if rule.days > 1 else ()
+    pair = [(models[place], min(int(rows[place]), _MOST_ROWS)) for place in (order[0], other)]
+    try:
+        theta = [pair[0][0].draw_parameters(rng, (_ROUNDS, *days)) for _ in range(2)]
+        t = np.stack(
+            [one.statistics(one.draw_data(rng, theta[lowest * side], count)) for side, (one, count) in enumerate(pair)],
+            axis=-2,
+        )
+        sizes = np.array([float(count) for _, count in pair])
+        this_round = Round([one for one, _ in pair], t, rows=sizes, rng=rng, lenient=True)
+        share = np.nan_to_num(rule.drawing(_DRAWS).evaluate(this_round).share)
+    except TrothError:
+        return None
+    where = np.unravel_index(int((share if lowest else -share).argmin()), share.shape)
+    return float(share[where]), _nested(t[where[0]].tolist())
+
+
+def _nested(numbers: Any) -> Any:
+    return tuple(map(_nested, numbers)) if isinstance(numbers, list) else numbers

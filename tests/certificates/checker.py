@@ -1,0 +1,419 @@
+"""Certificates against enumeration: random small campaigns, and everything that is claimed about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+from scipy.special import gammaln, xlogy
+
+import troth
+from mechanisms.exact import one_model
+from registry import generator
+from troth.core.settings import Section
+from troth.mechanisms import RULES
+from troth.mechanisms.named_range import RangeOption
+from troth.mechanisms.options import Choice, Flag, Whole
+from troth.models.numerics.extremes import datasets_by_type
+
+ROUNDING = 1e-11
+BUDGET = 7.0
+DRAWS = 60
+ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
+
+
+@dataclass(frozen=True)
+class World:
+    """Providers whose every report can be listed, the most and perhaps the fewest rows of each, groups and a rule."""
+
+    models: list[Any]
+    most: list[int]
+    least: list[int] | None
+    groups: list[int] | None
+    rule: troth.Rule
+
+    @property
+    def model(self) -> Any:
+        return one_model(self.models)
+
+    @cached_property
+    def prepared(self) -> troth.Rule:
+        return self.rule.prepared(self.model, self.most)
+
+    def certify(self) -> troth.Certificate:
+        return troth.certify(self.model, self.most, self.rule, groups=self.groups, least=self.least)
+
+    def peers_of(self, provider: int) -> list[int]:
+        labels = range(len(self.models)) if self.groups is None else self.groups
+        return [j for j, label in enumerate(labels) if label != labels[provider]]
+
+
+class View:
+    """All that one provider could have and report, up to the order of rows, and all that its peers could."""
+
+    def __init__(self, world: World, provider: int, peer_rows: list[int]) -> None:
+        self.world, self.provider = world, provider
+        self.t, self.rows, _ = listed(world.models[provider], range(world.most[provider] + 1))
+        peers = world.peers_of(provider)
+        parts = [listed(world.models[j], [peer_rows[j]], ALL_BUT_NONE) for j in peers]
+        joint = list(product(*(range(len(t)) for t, _, _ in parts)))
+        self.peers = np.zeros((len(joint), len(world.models), self.t.shape[-1]))
+        orders = np.zeros(len(joint))
+        for place, (j, (t, _, log_orders)) in enumerate(zip(peers, parts, strict=True)):
+            chosen = [row[place] for row in joint]
+            self.peers[:, j], orders = t[chosen], orders + log_orders[chosen]
+        evidence = world.models[0].log_evidence
+        pooled = self.peers.sum(axis=1)
+        possible = np.isfinite(evidence(pooled))
+        self.peers, pooled, orders = self.peers[possible], pooled[possible], orders[possible]
+        self.sizes = np.array([float(peer_rows[j]) if j in peers else 0.0 for j in range(len(world.models))])
+        self.marginal = np.exp(orders + evidence(pooled) - evidence(np.zeros(pooled.shape[-1])))
+        self.forecast = np.exp(orders + evidence(self.t[:, None] + pooled) - evidence(self.t)[:, None])
+        self.moved = posterior_distance(world.models[provider], self.t)
+
+    def shares(self, rule: troth.Rule, seed: int = 0) -> Any:
+        """Share of every report given all that peers could say today, averaged over other days: ``(report, peers)``."""
+        days = rule.days - 1
+        combinations = list(product(range(len(self.peers)), repeat=days))
+        others = np.array(combinations, dtype=np.intp).reshape(len(combinations), days)
+        chance = self.marginal[others].prod(axis=-1)
+        shape = (len(self.t), len(self.peers), len(others), rule.days, *self.peers.shape[1:])
+        t = np.empty(shape)
+        t[..., 0, :, :] = self.peers[:, None]
+        t[..., 0, self.provider, :] = self.t[:, None, None]
+        t[..., 1:, :, :] = self.peers[others]
+        sizes = np.broadcast_to(self.sizes, shape[:-1]).copy()
+        if days == 0:
+            sizes[..., self.provider] = self.rows[:, None, None, None]
+            t, sizes = t[..., 0, :, :], sizes[..., 0, :]
+        share = self._evaluated(rule, t, sizes, seed)[..., self.provider]
+        return (share[..., 0] if days else share) @ chance
+
+    def last_day(self, rule: troth.Rule) -> Any:
+        """Share of every report on the last day, ``(report, peers)``."""
+        t = np.repeat(self.peers[None], len(self.t), axis=0)
+        t[..., self.provider, :] = self.t[:, None]
+        sizes = np.broadcast_to(self.sizes, t.shape[:-1]).copy()
+        sizes[..., self.provider] = self.rows[:, None]
+        return self._evaluated(rule, t[..., None, :, :], sizes[..., None, :])[..., 0, self.provider]
+
+    def _evaluated(self, rule: troth.Rule, t: Any, sizes: Any, seed: int = 0) -> Any:
+        rng = np.random.default_rng(seed)
+        return rule.evaluate(troth.Round(self.world.model, t, self.world.groups, sizes, rng, lenient=True)).share
+
+    def gains(self, shares: Any) -> Any:
+        """What every report (column) gains over the truth (row), as a share of the cap."""
+        with np.errstate(invalid="ignore"):  # an impossible outcome may have a share of −∞
+            expected = np.where(self.forecast[:, None] > 0, self.forecast[:, None] * shares[None], 0.0).sum(axis=-1)
+        return expected - np.diagonal(expected)[:, None]
+
+    @cached_property
+    def log_score_losses(self) -> Any:
+        """Kullback-Leibler divergences: what every report (column) loses under the log score."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(self.forecast[:, None] / self.forecast[None])
+            return np.where(self.forecast[:, None] > 0, self.forecast[:, None] * ratio, 0.0).sum(axis=-1)
+
+    def free_lies(self, gains: Any) -> Any:
+        """Lies to another posterior that cost nothing, leaving out those too small to tell from rounding."""
+        distance = np.abs(self.forecast[:, None] - self.forecast[None]).sum(axis=-1)
+        certain = (distance < 1e-9) | (distance > 1e-4)
+        return (self.moved > 1e-6) & (gains > -1e-13) & certain
+
+
+def posterior_distance(model: Any, t: Any) -> Any:
+    """How far apart the posteriors of reports are: exactly for finitely many states, otherwise 0 or 1."""
+    if hasattr(model, "posterior_probabilities"):
+        posterior = model.posterior_probabilities(t)
+        return np.linalg.norm(posterior[:, None] - posterior[None], axis=-1)
+    return (np.abs(t[:, None] - t[None]).max(axis=-1) > 0).astype(np.float64)
+
+
+def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
+    """All datasets of these sizes up to order: statistics, rows, log numbers of orders; of counts, up to a sum."""
+    if not np.isfinite(model.support.high):
+        return _listed_counts(model, sizes, largest)
+    labels = int(model.support.high) + 1
+    counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
+    single = np.stack([model.summary([label]) for label in range(labels)])
+    t = model.from_summary(counts @ single)
+    possible = np.isfinite(model.log_evidence(t))
+    orders = gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
+    if not getattr(model, "normalised", True):  # any factors of the symbols that make probabilities of the likelihood
+        table = np.array(model.likelihood)
+        orders = orders + xlogy(counts, nnls(table, np.ones(len(table)))[0]).sum(axis=1)
+        possible &= np.isfinite(orders)
+    return t[possible], counts.sum(axis=1)[possible], orders[possible]
+
+
+def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]:
+    """All (n, Σx) up to a sum, and the log of what Λ leaves out of their probability."""
+    pairs = [(float(n), float(x)) for n in sizes for x in sums_of(n, largest)]
+    rows, sums = np.array(pairs).T
+    r, dispersion = getattr(model, "r", None), getattr(model, "dispersion", 0.0)
+    orders = xlogy(sums, rows) if r is None else gammaln(sums + r * rows) - gammaln(np.maximum(r * rows, 1e-300))
+    orders = np.where(rows > 0, orders, 0.0) - gammaln(sums + 1)
+    if dispersion:
+        orders += gammaln(1 / dispersion + sums) - gammaln(1 / dispersion) + sums * np.log(dispersion)
+    return model.from_summary(np.array(pairs)), rows, orders
+
+
+def sums_of(rows: int, largest: int) -> range:
+    return range(largest + 1 if rows else 1)
+
+
+def violations(world: World, certificate: troth.Certificate) -> list[str]:
+    """Return the names of claims that enumeration contradicts, or that are refuted without a witness."""
+    claims = {claim.name: claim for claim in certificate.claims}
+    if not payable(world):
+        return [] if list(claims) == ["payable"] else ["payable"]
+    if "payable" in claims:
+        return ["payable"]
+    needed = [claim.least_rows for claim in claims.values() if claim.least_rows is not None]
+    fewest = world.least or [min(n, *needed) if needed else n for n in world.most]
+    views = [
+        View(world, provider, rows)
+        for provider in range(len(world.models))
+        for rows in ([fewest] if fewest == world.most else [fewest, world.most])
+    ]
+    few = [view for view in views if view.sizes.tolist() == _only(view, fewest)]
+    rng = generator(2)
+    lowest = world.least or [0] * len(world.most)
+    between = [int(rng.integers(low, most + 1)) for low, most in zip(lowest, world.most, strict=True)]
+    rule = world.prepared.in_expectation()
+    by_view = [view.shares(rule) for view in views]
+    if rule.needs_seed and rule.days == 1:  # nobody knows its expectation
+        return _gains_by_draws(claims["truthful"], views, rule) + _wrong_payments(world, claims, by_view)
+    gains = {id(view): view.gains(shares) for view, shares in zip(views, by_view, strict=True)}
+    wrong = []
+    truthful, sensitive = claims["truthful"], claims["sensitive"]
+    if truthful.verdict == "proved":
+        others = [View(world, provider, between) for provider in range(len(world.models))]
+        paid = [*zip(views, by_view, strict=True), *((view, view.shares(rule)) for view in others)]
+        if rule.days > 1 and not rule.needs_seed:
+            paid += [(view, view.last_day(rule)) for view in (*views, *others)]
+        worst = max(float(view.gains(shares).max()) for view, shares in paid)
+        if not worst <= (truthful.margin or 0.0) + ROUNDING or any(np.isnan(shares).any() for _, shares in paid):
+            wrong.append("truthful")
+    free = {id(view): bool(view.free_lies(gains[id(view)]).any()) for view in views}
+    if (sensitive.verdict == "proved" and any(free.values())) or (
+        sensitive.verdict == "refuted" and not any(free[id(view)] for view in few)
+    ):
+        wrong.append("sensitive")
+    if "k-rank condition" in claims and claims["k-rank condition"].verdict == "proved":
+        wrong += ["k-rank condition"] * any(view.free_lies(-view.log_score_losses).any() for view in few)
+    exactly = truthful.verdict == "proved" and not truthful.margin
+    return wrong + _wrong_prices(world, claims, exactly, views, gains) + _wrong_payments(world, claims, by_view)
+
+
+def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[str]:
+    """Compare mean gains over seeds with six standard errors, for a rule that only draws."""
+    if truthful.verdict != "proved":
+        return []
+    for view in views:
+        sample = np.stack([view.gains(view.shares(rule, seed)) for seed in range(DRAWS)])
+        error = sample.std(axis=0, ddof=1) / np.sqrt(DRAWS)
+        if (sample.mean(axis=0) > (truthful.margin or 0.0) + 6 * error + ROUNDING).any():
+            return ["truthful"]
+    return []
+
+
+def _only(view: View, rows: list[int]) -> list[float]:
+    peers = view.world.peers_of(view.provider)
+    return [float(n) if j in peers else 0.0 for j, n in enumerate(rows)]
+
+
+def _wrong_prices(world: World, claims: Any, exactly: bool, views: list[View], gains: Any) -> list[str]:
+    """Every lie loses at least its price, times the distance of posteriors or its square."""
+    scale = world.prepared.price_scale(exactly)
+    wrong = []
+    for name, power in (("price of lying", 2), ("linear price of lying", 1)):
+        if name not in claims or claims[name].verdict != "proved":
+            continue
+        for view in views:
+            losses = view.log_score_losses if scale is None or not np.isfinite(scale.low) else -gains[id(view)]
+            if (losses < claims[name].margin * view.moved**power * (1 - 1e-9) - ROUNDING).any():
+                wrong.append(name)
+                break
+    return wrong
+
+
+def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
+    """Check payments of drawn rounds of every admissible size, by the rule itself."""
+    rng, rule = generator(1), world.prepared
+    days = (rule.days,) if rule.days > 1 else ()
+    sizes = np.stack([rng.integers(0, most + 1, 24) for most in world.most], axis=-1)
+    t = np.stack([_drawn(rng, *each, days) for each in zip(world.models, world.most, sizes.T, strict=True)], axis=-2)
+    rows = np.broadcast_to(sizes[:, None] if days else sizes, t.shape[:-1]).astype(np.float64)
+
+    def shares(order: list[int]) -> Any:
+        models = one_model([world.models[j] for j in order])
+        groups = None if world.groups is None else [world.groups[j] for j in order]
+        rng = np.random.default_rng(3)
+        given = troth.Round(models, t[..., order, :], groups, rows[..., order], rng, lenient=True)
+        return rule.evaluate(given).share
+
+    order = list(range(len(world.models)))
+    paid = shares(order)
+    lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(each)) for each in by_view))
+    capped = np.isfinite(rule.cap(len(order), budget=BUDGET)).all()
+    total = (rule.cap(len(order), budget=BUDGET) * np.nan_to_num(paid)).sum(axis=-1) if capped else np.inf
+    exceeded = bool(np.any(total > BUDGET * (1 + 1e-12))) if capped else bool((paid > 0).any())
+    negative, replayed = _replayed(world, claims["individually rational"]), _replayed(world, claims["budget feasible"])
+    seen = {
+        "individually rational": lowest < 0 or (negative is not None and negative.min() < 0),
+        "budget feasible": exceeded or (replayed is not None and replayed.max() > (1 if capped else 0)),
+    }
+    wrong = [
+        name
+        for name, broken in seen.items()
+        if (claims[name].verdict == "proved" and broken) or (claims[name].verdict == "refuted" and not broken)
+    ]
+    turned = [*order[1:], order[0]]
+    if claims["symmetric"].verdict == "proved" and not np.array_equal(
+        shares(turned), paid[..., turned], equal_nan=True
+    ):
+        wrong.append("symmetric")
+    return wrong
+
+
+def _drawn(rng: Any, model: Any, most: int, sizes: Any, days: tuple[int, ...]) -> Any:
+    """Draw one report of each size, or one for each day, evenly from all that there are."""
+    t, rows, _ = listed(model, range(most + 1))
+    places = [rng.choice(np.flatnonzero(rows == size), days or None) for size in sizes]
+    return t[np.array(places)]
+
+
+def _replayed(world: World, claim: Any) -> Any:
+    """Pay the round that a claim carries as its witness: that of the two largest who are not of one group."""
+    if claim.witness is None:
+        return None
+    order = sorted(range(len(world.most)), key=lambda place: -world.most[place])
+    other = next(place for place in order if place in world.peers_of(order[0]))
+    t = np.array(claim.witness)
+    given = troth.Round(
+        [world.models[order[0]], world.models[other]],
+        t,
+        rows=np.array([world.most[order[0]], world.most[other]], dtype=float),
+        rng=np.random.default_rng(3),
+        lenient=True,
+    )
+    return world.prepared.evaluate(given).share
+
+
+def payable(world: World) -> bool:
+    """Whether the rule pays a round of full reports."""
+    parts = [listed(model, [most])[0][0] for model, most in zip(world.models, world.most, strict=True)]
+    try:
+        rule = world.prepared
+        t = np.stack([np.stack(parts)] * rule.days) if rule.days > 1 else np.stack(parts)
+        rule.evaluate(
+            troth.Round(
+                world.model, t, world.groups, np.array(world.most, float), np.random.default_rng(0), lenient=True
+            )
+        )
+    except (troth.MissingCapabilityError, troth.UnboundedRangeError):
+        return False
+    return True
+
+
+def random_world(seed: int, name: str) -> World:
+    """A random campaign of a family that can be listed: options of a rule, groups, limits and bonds."""
+    rng = generator(seed, *name.encode())
+    providers = int(rng.integers(2, 4))
+    models = FAMILIES[seed % len(FAMILIES)](rng, providers)
+    providers = len(models)
+    most = [int(n) for n in rng.integers(1, 4 if providers == 2 else 3, providers)]
+    least = [int(rng.integers(0, n + 1)) for n in most] if rng.random() < 0.4 else None
+    groups = [int(label) for label in rng.integers(0, 2, providers)] if rng.random() < 0.3 else None
+    rule = random_rule(rng, name)
+    return World(models, most, least, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule)
+
+
+def random_rule(rng: Any, name: str) -> troth.Rule:
+    """A rule with random options, as a campaign file would say them."""
+    kind = RULES[name]
+    table: dict[str, Any] = {}
+    for key, setting in kind.settings().items():
+        if isinstance(setting, RangeOption) and rng.random() < 0.3:
+            low, high = -float(rng.uniform(0.1, 3)), float(rng.uniform(0.3, 4))
+            table[key] = {"low": low, "high": high, "source": str(rng.choice(["clipped", "declared", "exact"]))}
+        elif isinstance(setting, Choice):
+            table[key] = str(rng.choice(list(setting.choices)))
+        elif isinstance(setting, Flag):
+            table[key] = bool(rng.random() < 0.5)
+        elif isinstance(setting, Whole):
+            table[key] = max(setting.least, min(setting.default, 4))
+        elif key == "low":
+            table[key] = -float(rng.uniform(0.1, 3))
+        elif key == "last" and rng.random() < 0.5:
+            one_day = [other for other, each in RULES.items() if not (each.not_offered or each.days > 1)]
+            table[key] = random_rule(rng, str(rng.choice(one_day))).to_settings()
+    return kind.from_settings(Section("mechanism", table))
+
+
+def _finite(rng: Any, providers: int) -> list[Any]:
+    """A table for all or for each, sometimes with zeros, or with states that no data tell apart."""
+    states = int(rng.integers(2, 4))
+    prior = rng.dirichlet(np.full(states, 2.0))
+    tables = []
+    for _ in range(providers):
+        table = rng.dirichlet(np.ones(int(rng.integers(2, 4))), size=states)
+        if rng.random() < 0.3:
+            table *= rng.random(table.shape) > 0.35
+            table[np.arange(states), rng.integers(0, table.shape[1], states)] += 0.05
+            table /= table.sum(axis=1, keepdims=True)
+        if rng.random() < 0.2:
+            table[1] = table[0]
+        tables.append(table)
+    return [troth.models.Finite(prior, table) for table in (tables if rng.random() < 0.5 else tables[:1] * providers)]
+
+
+def _open(rng: Any, providers: int) -> list[Any]:
+    """A finite model by its posteriors, which may leave p(data|θ) open."""
+    prior, table = np.array([0.4, 0.6]), rng.dirichlet(np.ones(3), size=2)
+    joint = prior[:, None] * table
+    return [troth.models.Finite.from_posteriors(prior, (joint / joint.sum(axis=0)).T)] * providers
+
+
+def _bernoulli(rng: Any, providers: int) -> list[Any]:
+    alpha, beta = (1.0, 1.0) if rng.random() < 0.4 else 10 ** rng.uniform(-0.7, 1, 2)
+    return [troth.models.Bernoulli(alpha, beta)] * providers
+
+
+def _categorical(rng: Any, providers: int) -> list[Any]:
+    prior = np.ones(3) if rng.random() < 0.4 else 10 ** rng.uniform(-0.7, 1, 3)
+    return [troth.models.Categorical(prior)] * providers
+
+
+def _day_types(rng: Any, providers: int) -> list[Any]:
+    """Labels whose rows share an effect, the same for all or not."""
+    types = int(rng.integers(2, 4))
+    prior = rng.dirichlet(np.full(types, 2.0))
+    binary = rng.random() < 0.5
+    models = []
+    for _ in range(providers):
+        means = rng.uniform(0.05, 0.95, types) if binary else rng.dirichlet(np.ones(3), size=types)
+        dispersion = float(rng.choice([0.0, rng.uniform(0.02, 0.5)]))
+        models.append(troth.models.LatentClass(prior, "binary" if binary else "categorical", means, dispersion))
+    return models if rng.random() < 0.5 else models[:1] * providers
+
+
+def _counts(rng: Any, providers: int) -> list[Any]:
+    """Counts of two providers, small enough that sums beyond `ALL_BUT_NONE` hardly happen."""
+    kind = int(rng.integers(4))
+    if kind == 0:
+        return [troth.models.Poisson(rng.uniform(1, 4), rng.uniform(8, 16))] * 2
+    if kind == 1:
+        return [troth.models.Geometric(rng.uniform(35, 45), rng.uniform(1, 2))] * 2
+    if kind == 2:
+        return [troth.models.NegativeBinomial(rng.uniform(0.5, 1.5), rng.uniform(35, 45), rng.uniform(1, 2))] * 2
+    means = rng.uniform(0.1, 0.8, 2)
+    return [troth.models.LatentClass([0.4, 0.6], "count", means, float(rng.choice([0.0, 0.1])))] * 2
+
+
+FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types)

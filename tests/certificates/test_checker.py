@@ -1,0 +1,220 @@
+"""Every claim about random small campaigns against enumeration, and a planted false claim of each kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from certificates.checker import FAMILIES, View, World, random_rule, random_world, violations
+from registry import SOAK, generator
+from troth import models
+from troth.core.sensitivity import Price, Sensitivity
+from troth.mechanisms import RULES
+from troth.mechanisms.round import empty_round
+
+WORLDS = (60 if SOAK else 1) * len(FAMILIES)
+COIN = models.Bernoulli(1, 1)
+OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+STATES = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
+
+
+@pytest.mark.parametrize("name", list(RULES))
+def test_every_claim_about_random_campaigns(name: str) -> None:
+    """Every family that can be listed, every option, with and without groups, fewest rows and bonds."""
+    for seed in range(WORLDS):
+        world = random_world(seed, name)
+        certificate = world.certify()
+        assert violations(world, certificate) == [], (seed, world, str(certificate))
+
+
+@pytest.mark.parametrize("family", dict.fromkeys(FAMILIES), ids=lambda family: family.__name__)
+def test_probabilities_of_all_that_is_listed_add_up_to_one(family: Any) -> None:
+    """Of what peers could report, beforehand and given each report of one's own."""
+    for seed in range(6):
+        drawn = family(generator(seed), 2)
+        world = World(drawn, [2] * len(drawn), None, None, troth.SyntheticPeers())
+        view = View(world, 0, world.most)
+        assert np.allclose([view.marginal.sum(), *view.forecast.sum(axis=1)], 1, rtol=0, atol=1e-12), drawn
+
+
+def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
+    """Verdicts of each kind are among those that are checked, so that no check is idle."""
+    certificates = [random_world(seed, name).certify() for name in RULES for seed in range(WORLDS)]
+    seen = Counter((claim.name, claim.verdict) for each in certificates for claim in each.claims)
+    for name in ("truthful", "sensitive", "symmetric", "individually rational", "budget feasible", "price of lying"):
+        assert seen[name, "proved"] > 2, name
+    for name in ("sensitive", "individually rational", "budget feasible", "payable"):
+        assert seen[name, "refuted"] > 2, name
+    assert seen["k-rank condition", "proved"] > 2
+    assert seen["linear price of lying", "proved"] > 2
+
+
+def world(rule: troth.Rule, model: Any = COIN, most: Any = (2, 2), **more: Any) -> World:
+    return World([model] * len(most), list(most), more.get("least"), more.get("groups"), rule)
+
+
+class Agreement(troth.Rule):
+    """Bounded, sensible, and not truthful."""
+
+    symmetric = True
+    truthful_by = "faith"
+
+    def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+        return troth.Breakdown(1 / (1 + np.exp(-this_round.log_pmi())))
+
+
+class Flat(troth.Rule):
+    """Truthful, and every lie is free."""
+
+    truthful_by = "equal payments"
+    strict = True
+
+    def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+        return troth.Breakdown(np.full(this_round.own.shape[:-1], 0.5))
+
+
+class FirstComes(Flat):
+    symmetric = True
+
+    def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+        return troth.Breakdown(np.broadcast_to(np.arange(this_round.providers) / 9, this_round.own.shape[:-1]))
+
+
+class Unbounded(Flat):
+    """Pays less than nothing, or more than the cap, and promises neither."""
+
+    level = -0.5
+    individually_rational = False
+
+    def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+        return troth.Breakdown(np.full(this_round.own.shape[:-1], self.level))
+
+    def feasible(self) -> list[troth.Claim]:
+        names = ("individually rational", "budget feasible")
+        return [troth.Claim(name, "proved", "so it says", "faith") for name in names]
+
+
+class Generous(Unbounded):
+    level = 2.0
+
+
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clipped range is believed to let no lie gain."""
+    monkeypatch.setattr(troth.ScoreRange, "epsilon_share", 0.0)
+
+
+def not_stretched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bond is believed to leave the gain of a lie as it is."""
+    monkeypatch.setattr(troth.Bonded, "truthful", lambda rule, *campaign: rule.rule.truthful(*campaign))
+
+
+def divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The empty share of a forecast is believed not to depend on the peers."""
+    monkeypatch.setattr(troth.Brier, "constant_empty_share", True)
+
+
+def one_row_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.Bernoulli, "sensitivity", lambda *_: Sensitivity("proved", "faith"))
+
+
+def nothing_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.Bernoulli, "sensitivity", lambda *_: Sensitivity("refuted", "doubt"))
+
+
+def dear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.Finite, "price_of_lying", lambda *_: Price(50.0, None))
+
+
+def dear_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.Finite, "price_of_lying", lambda *_: Price(0.0, 50.0))
+
+
+def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models.Finite, "k_rank_condition", lambda *_: True)
+
+
+def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    del monkeypatch
+
+
+TIGHT = troth.OneTime(troth.ScoreRange(-0.2, 3, source="clipped"))
+OPPOSED = models.Finite([0.44, 0.56], [[0.05, 0.95], [0.9999, 0.0001]])
+MIRRORED = models.Finite([1 / 3] * 3, [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
+PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
+    "a rule that is not truthful": ("truthful", world(Agreement(), models.Bernoulli(1, 4), (6, 6)), nothing),
+    "clipping that costs nothing": ("truthful", world(TIGHT, models.Bernoulli(0.3, 0.3), (2, 2)), believed),
+    "a bond that stretches nothing": (
+        "truthful",
+        world(troth.Bonded(troth.OneTime(troth.clipped_range(OPPOSED, [3, 3], low=-2.5))), OPPOSED, (3, 3)),
+        not_stretched,
+    ),
+    "an empty share that is not constant": (
+        "truthful",
+        world(troth.Bonded(troth.MultiDay(last=troth.Brier())), models.Bernoulli(0.2, 0.6), (1, 1)),
+        divided,
+    ),
+    "one peer row that tells all": ("sensitive", world(troth.SyntheticPeers(), most=(2, 1)), one_row_tells_all),
+    "peers that tell nothing": ("sensitive", world(troth.SyntheticPeers()), nothing_tells),
+    "a strict rule that is not": ("sensitive", world(Flat()), nothing),
+    "a rule that knows who comes first": ("symmetric", world(FirstComes()), nothing),
+    "payments below nothing": ("individually rational", world(Unbounded()), nothing),
+    "payments above the cap": ("budget feasible", world(Generous()), nothing),
+    "a price that no lie pays": ("price of lying", world(troth.OneTime(), STATES), dear),
+    "a price in nats": ("price of lying", world(troth.SyntheticPeers(), STATES), dear),
+    "a linear price that no lie pays": ("linear price of lying", world(troth.OneTime(), STATES), dear_in_line),
+    "a rank that peers do not have": (
+        "k-rank condition",
+        world(troth.SyntheticPeers(), MIRRORED, (2, 1)),
+        always_of_rank,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_false_claim_goes_red(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, place, plant = PLANTED[kind]
+    plant(monkeypatch)
+    assert name in violations(place, place.certify())
+
+
+def test_without_the_plant_the_same_campaigns_are_green() -> None:
+    for name, place, plant in PLANTED.values():
+        if plant is not nothing:
+            assert violations(place, place.certify()) == [], (name, place)
+
+
+def test_claims_of_another_campaign_go_red() -> None:
+    """Without groups, without the fewest rows, about a rule that cannot pay, or refuted without a witness."""
+    grouped = world(troth.SyntheticPeers(), most=(2, 1, 2), groups=[0, 1, 0])
+    assert violations(grouped, troth.certify(COIN, grouped.most)) == ["sensitive"]
+    few = world(troth.SyntheticPeers(), most=(3, 3), least=[1, 1])
+    assert violations(few, troth.certify(COIN, few.most)) == ["sensitive"]
+    unpaid = world(troth.SyntheticPeers(), OPEN)
+    assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
+    assert violations(unpaid, troth.certify(STATES, [2, 2])) == ["payable"]
+    paid = world(troth.SyntheticPeers())
+    assert violations(paid, unpaid.certify()) == ["payable"]
+    for name in ("individually rational", "budget feasible"):
+        claims = tuple(replace(c, verdict="refuted") if c.name == name else c for c in paid.certify().claims)
+        assert violations(paid, troth.Certificate(claims)) == [name]
+
+
+@pytest.mark.parametrize("name", list(RULES))
+def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
+    """Whatever peers report, in every rule behind a bond or on a last day."""
+    rng = generator(11)
+    for _ in range(12):
+        rule = random_rule(rng, name).prepared(STATES, [2, 2, 2])
+        if not rule.constant_empty_share:
+            continue
+        shape = (5, rule.days, 3) if rule.days > 1 else (5, 3)
+        counts = rng.multinomial(2, [0.5, 0.5], size=shape).astype(np.float64)
+        given = troth.Round(STATES, STATES.from_summary(counts), rows=np.full(shape, 2.0), rng=np.random.default_rng(1))
+        nobody = rule.evaluate_empty(empty_round(STATES, 3, rule.days, rng=np.random.default_rng(1)))
+        assert np.array_equal(rule.evaluate_empty(given), np.broadcast_to(nobody, shape)), rule

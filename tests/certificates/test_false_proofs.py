@@ -1,0 +1,228 @@
+"""What was once called proved and was not: each against the best lie, found by enumeration or drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from certificates.checker import View, World
+from registry import generator
+from troth import divergences, models
+from troth.campaigns.check import certify_campaign, setting_of
+from troth.core.information import log_pmi
+from troth.data import Report
+
+COIN = models.Bernoulli(1, 1)
+OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+LINE = models.LinearRegression([0.0], [[1.0]], 1.0)
+
+
+def worst_gains(rule: troth.Rule, model: Any, rows: list[int]) -> tuple[float, float]:
+    """The most that any lie gains on a day that is compared with the next, and on the last day."""
+    views = [View(World([model] * len(rows), rows, None, None, rule), i, rows) for i in range(len(rows))]
+    shares = [(view, view.shares(rule), view.last_day(rule)) for view in views]
+    first = max(float(view.gains(each).max()) for view, each, _ in shares)
+    return first, max(float(view.gains(each).max()) for view, _, each in shares)
+
+
+def test_a_bond_does_not_divide_by_an_empty_share_that_depends_on_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dividing by that of the last day let a lie gain more than the whole cap."""
+    rule, model = troth.Bonded(troth.MultiDay(last=troth.Brier())), models.Bernoulli(0.2, 0.6)
+    assert max(worst_gains(rule, model, [1, 1])) <= 1e-12
+    assert troth.certify(model, [1, 1], rule)["truthful"].margin == 0
+    monkeypatch.setattr(troth.MultiDay, "constant_empty_share", True)
+    assert worst_gains(rule, model, [1, 1])[1] > 1
+
+
+def days_of(features: tuple[float, float], rows: int = 5) -> Any:
+    """Reports of three providers on two days: the first has the feature 1 on both, the others these."""
+    rng = generator(3)
+    return np.array(
+        [
+            [LINE.statistics((np.full((rows, 1), z), rng.normal(size=rows))) for z in (1.0, feature, feature)]
+            for feature in features
+        ]
+    )
+
+
+def test_days_with_other_features_are_refused_although_rows_are_equal() -> None:
+    with pytest.raises(
+        troth.UnequalSizesError, match="10 rows on day 0 and on day 1, but with other features"
+    ) as error:
+        troth.MultiDay().pay(LINE, days_of((0.1, 10.0)), budget=1.0)
+    assert (error.value.provider, error.value.day, error.value.changed) == (0, 0, (1, 2))
+    message = error.value.in_campaign(["Ash", "Elm", "Fir"], ["Monday", "Tuesday"])
+    assert "peers of provider 'Ash'" in message
+    assert "provider 'Elm', 'Fir' changed them" in message
+    assert "on day Monday and on day Tuesday" in message
+    assert "exchangeable = true" in message
+    assert troth.MultiDay().pay(LINE, days_of((2.0, 2.0)), budget=1.0).shape == (2, 3)
+    assert troth.MultiDay(exchangeable=True).pay(LINE, days_of((0.1, 10.0)), budget=1.0).shape == (2, 3)
+    different = [LINE, *troth.combine([LINE, models.LinearRegression([0.0], [[1.0]], 2.0)])[1:], LINE]
+    with pytest.raises(troth.UnequalSizesError, match="^provider 1: .* provider 1, 2 changed them"):
+        troth.MultiDay().pay(different, days_of((0.1, 10.0)), budget=1.0)
+    grouped = days_of((0.1, 10.0))
+    with pytest.raises(troth.UnequalSizesError) as error:
+        troth.MultiDay().pay(LINE, grouped, budget=1.0, groups=["a", "a", "b"])
+    assert error.value.changed == (2,)
+
+
+def test_the_same_features_in_another_order_are_the_same_design() -> None:
+    rng = generator(4)
+    z, y = rng.normal(size=(2, 30, 1)) ** 3, rng.normal(size=(2, 2, 30))
+    today = [LINE.statistics((z[i], y[0, i])) for i in range(2)]
+    tomorrow = [LINE.statistics((z[i, rng.permutation(30)], y[1, i])) for i in range(2)]
+    assert troth.MultiDay().pay(LINE, np.array([today, tomorrow]), budget=1.0).shape == (2, 2)
+
+
+def test_other_features_make_a_fake_pay() -> None:
+    """Peers have a feature of .1 today and of 10 tomorrow, five rows each: a made-up report gains, without any data."""
+    rng, f = generator(5), divergences.logistic
+    fake = LINE.statistics((np.full((100, 1), 1.0), np.full(100, 3.0)))
+    draws = [
+        LINE.draw_statistics(rng, LINE.draw_parameters(rng, (4000,)), np.array([[5 * z * z, 5.0]])) for z in (0.1, 10.0)
+    ]
+    today, tomorrow = (log_pmi(LINE, fake, t) for t in draws)
+    gain = (f.mismatched(tomorrow) + f.matched(today) - f.empty_score) / (f.high - f.low)
+    assert gain.mean() - 6 * gain.std() / np.sqrt(len(gain)) > 0.1
+
+
+def test_what_clipping_costs_is_computed_whatever_the_origin_says() -> None:
+    """Low end −.2: called "clipped" with ε = 0 it was proved and sensitive, while a lie gains."""
+    model = models.Bernoulli(0.3, 0.3)
+    high = troth.exact_range(model, [2, 2]).high
+    rule = troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, "clipped"))
+    gain = troth.best_response(model, rule, [0, 2], most=2).gain
+    claims = troth.certify(model, [2, 2], rule)
+    certified = np.log1p(np.exp(-0.2)) / (high + 0.2)
+    assert 0.03 < gain < certified
+    assert claims["truthful"].margin == pytest.approx(certified)
+    assert claims["sensitive"].verdict == claims["price of lying"].verdict == "undecided"
+    campaign = troth.Campaign.from_dict(
+        {
+            "campaign": {"name": "clipped", "budget": "10.00"},
+            "model": {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 0.3, "beta": 0.3}},
+            "mechanism": {
+                "rule": "OneTime",
+                "range": {"low": -0.2, "high": high, "epsilon": 0.0, "source": "clipped"},
+            },
+        }
+    )
+    assert campaign.rule == rule
+    assert campaign.rule.scale.epsilon > 0.5
+    for source in ("exact", "paper", "declared"):
+        named = troth.certify(model, [2, 2], troth.OneTime(troth.ScoreRange(-0.2, high, 0.0, source)))
+        assert named["truthful"].verdict == "undecided"
+    with pytest.raises(troth.ParameterError, match="low must be below 0"):
+        troth.ScoreRange(0.1, 2.0, source="clipped")
+
+
+def test_the_last_day_counts_with_what_its_rule_lets_a_lie_gain() -> None:
+    model = models.Bernoulli(0.3, 0.3)
+    clipped = troth.OneTime(troth.clipped_range(model, [2, 2], low=-0.2))
+    rule = troth.MultiDay(last=clipped)
+    claim = troth.certify(model, [2, 2], rule)["truthful"]
+    assert worst_gains(rule, model, [2, 2])[1] > 0.03
+    assert claim.margin == clipped.scale.epsilon_share
+    assert "on the last day" in claim.text
+
+
+def test_a_bond_stretches_what_a_lie_gains() -> None:
+    model = models.Finite([0.44, 0.56], [[0.05, 0.95], [0.9999, 0.0001]])
+    scale = troth.clipped_range(model, [3, 3], low=-2.5)
+    rule = troth.Bonded(troth.OneTime(scale))
+    gain = troth.best_response(model, rule, [3, 3]).gain
+    stretched = scale.epsilon / scale.high  # the way from an empty report's 0 to the top is all of the cap
+    assert scale.epsilon_share < gain < stretched
+    assert troth.certify(model, [3, 3], rule)["truthful"].margin == pytest.approx(stretched)
+
+
+def test_last_days_that_can_be_lost_or_wait_for_another_day_are_refused() -> None:
+    """The deposit of a bond on the last day would not be taken, and a day after the last does not come."""
+    for last in (troth.Bonded(troth.SyntheticPeers()), troth.MultiDay()):
+        with pytest.raises(troth.ParameterError, match="must be .equal. or a one-time rule"):
+            troth.MultiDay(last=last)
+
+
+def test_bonds_look_at_shares_that_the_rule_behind_them_would_refuse() -> None:
+    class Generous(troth.Rule):
+        def breakdown(self, this_round: troth.Round) -> troth.Breakdown:
+            return troth.Breakdown(np.full(this_round.own.shape[:-1], 5.0) * (this_round.own != 0).any(axis=-1))
+
+    rule = troth.Bonded(Generous())
+    assert troth.certify(COIN, [3, 3], rule)["budget feasible"].verdict == "proved"
+    with pytest.raises(troth.ScoreOutOfRangeError):
+        rule.pay(COIN, np.ones((2, 2)), budget=1.0)
+
+
+def test_rows_within_a_group_are_no_peer_rows() -> None:
+    """One peer row outside the group: (0, 0) and (1, 1) collide, however many rows the group has."""
+    rows, groups = [4, 4, 1], ["sisters", "sisters", "other"]
+    assert troth.certify(COIN, rows)["sensitive"].verdict == "proved"
+    grouped = troth.certify(COIN, rows, groups=groups)["sensitive"]
+    assert (grouped.verdict, grouped.witness) == ("refuted", ((0, 0), (1, 1)))
+    gains = troth.best_response(COIN, troth.SyntheticPeers(), [2, 2, 1], groups=groups).gains
+    assert np.isclose(gains[1], 0).sum() == 2  # for the truth (1, 1): itself and the empty report
+    alone = troth.certify(COIN, [2, 2], groups=["a", "a"])["sensitive"]
+    assert (alone.verdict, alone.witness) == ("refuted", ("any report", "any other"))
+
+
+def test_peers_need_not_fill_their_limits() -> None:
+    """With limits of nine rows and one actual row a lie is free; without actual rows the claim says what it needs."""
+    stated = troth.certify(COIN, [9, 9])["sensitive"]
+    assert (stated.verdict, stated.least_rows) == ("proved", 2)
+    assert "if every provider reports at least 2 rows" in stated.text
+    actual = troth.certify(COIN, [9, 9], least=[1, 1])["sensitive"]
+    assert (actual.verdict, actual.witness) == ("refuted", ((0, 0), (1, 1)))
+    assert troth.certify(COIN, [9, 9], least=[2, 3])["sensitive"].verdict == "proved"
+    with pytest.raises(troth.ParameterError, match="least must not exceed rows"):
+        troth.certify(COIN, [2, 2], least=[3, 2])
+    mirrored = models.Finite([1 / 3] * 3, [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
+    rule = troth.OneTime(troth.exact_range(mirrored, [2, 9]))
+    priced = troth.certify(mirrored, [2, 9], rule)
+    assert priced["sensitive"].least_rows == priced["price of lying"].least_rows == 2
+    assert priced["price of lying"].margin == troth.certify(mirrored, [2, 2], rule)["price of lying"].margin
+
+
+CAMPAIGN: dict[str, Any] = {
+    "campaign": {"name": "coins", "budget": "10.00"},
+    "model": {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}},
+    "limits": {"rows": 50},
+}
+
+
+def reports(**rows: int) -> list[Report]:
+    return [Report(name, None, count, np.array([float(count), 0.0])) for name, count in rows.items()]
+
+
+def test_a_campaign_is_certified_with_its_groups_and_its_reports() -> None:
+    def sensitive(plain: dict[str, Any], given: list[Report]) -> Any:
+        campaign = troth.Campaign.from_dict({**CAMPAIGN, **plain})
+        return certify_campaign(campaign, setting_of(campaign, given))["sensitive"]
+
+    assert sensitive({}, reports(Ash=5, Elm=1)).verdict == "refuted"
+    assert sensitive({}, reports(Ash=5, Elm=2)).verdict == "proved"
+    assert sensitive({}, reports(Ash=5, Elm=1, Fir=1)).verdict == "proved"
+    assert sensitive({"groups": {"sisters": ["Ash", "Fir"]}}, reports(Ash=5, Elm=1, Fir=1)).verdict == "refuted"
+    assert sensitive({"data": {"providers": ["Ash", "Elm"]}}, []).least_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "rule", "why"),
+    [
+        (models.Normal(0, 1, 1), troth.Brier(), "finitely many datasets"),
+        (models.Normal(0, 1, 1), troth.OneTime(), "values"),
+        (OPEN, troth.SyntheticPeers(), "cannot draw data"),
+        (models.Poisson(1, 1), troth.Bonded(troth.MultiDay(last=troth.Brier())), "finitely many datasets"),
+    ],
+    ids=repr,
+)
+def test_a_rule_that_cannot_pay_a_model_has_no_claims_about_it(model: Any, rule: troth.Rule, why: str) -> None:
+    certificate = troth.certify(model, [3, 3], rule)
+    assert [(claim.name, claim.verdict) for claim in certificate.claims] == [("payable", "refuted")]
+    assert why in certificate["payable"].text
+    with pytest.raises(KeyError, match="cannot pay this model"):
+        certificate["truthful"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, campaigns, core, history, incentives, pydvl_comparison, rules, service
+from benchmarks import audits, campaigns, core, griefing, history, incentives, pydvl_comparison, rules, service
 
 BENCHMARKS = {
     "core": core.main,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "campaigns": campaigns.main,
     "history": history.main,
     "incentives": incentives.main,
+    "griefing": griefing.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
 }

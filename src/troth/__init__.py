@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from troth.core.errors import TrothError as TrothError
     from troth.core.errors import UnboundedRangeError as UnboundedRangeError
     from troth.core.errors import UnequalSizesError as UnequalSizesError
+    from troth.core.errors import UnpayableRoundError as UnpayableRoundError
     from troth.core.information import Information as Information
     from troth.core.information import leave_one_out as leave_one_out
     from troth.core.information import log_pmi as log_pmi
@@ -84,7 +85,7 @@ _HOMES = {
     "troth.certificates": "Certificate Claim Fit NearDuplicates certify check_fit find_near_duplicates",
     "troth.core.contract": "Model combine",
     "troth.core.errors": "DataError IncompatibleModelsError LawBrokenError MissingCapabilityError ParameterError "
-    "ScoreOutOfRangeError TrothError UnboundedRangeError UnequalSizesError",
+    "ScoreOutOfRangeError TrothError UnboundedRangeError UnequalSizesError UnpayableRoundError",
     "troth.core.information": "Information leave_one_out log_pmi mutual_information peer_log_pmi",
     "troth.core.laws": "check_model",
     "troth.core.settings": "CampaignError",

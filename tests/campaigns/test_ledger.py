@@ -316,7 +316,13 @@ def test_late_and_early_days_are_refused(tmp_path: Path) -> None:
 
 def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
     path = write_campaign(tmp_path, DAILY, {"clinics.csv": daily_rows(2) + "Elm,2026-05-02,1\n"})
-    with pytest.raises(DataError, match="peers of provider 'Ash'.*exchangeable"):
+    paid = troth.pay(path, final=True)
+    assert len(paid.rounds) == 2
+    everybody = "".join(
+        f"{name},2026-05-02,1\n" for name in sorted({r.split(",")[0] for r in daily_rows(2).split()[1:]})
+    )
+    path = write_campaign(tmp_path / "all", DAILY, {"clinics.csv": daily_rows(2) + everybody})
+    with pytest.raises(DataError, match="nobody has the same rows.*provider 'Ash'.*exchangeable"):
         troth.pay(path, final=True)
 
 

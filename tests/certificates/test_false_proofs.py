@@ -48,26 +48,21 @@ def days_of(features: tuple[float, float], rows: int = 5) -> Any:
     )
 
 
-def test_days_with_other_features_are_refused_although_rows_are_equal() -> None:
-    with pytest.raises(
-        troth.UnequalSizesError, match="10 rows on day 0 and on day 1, but with other features"
-    ) as error:
-        troth.MultiDay().pay(LINE, days_of((0.1, 10.0)), budget=1.0)
-    assert (error.value.provider, error.value.day, error.value.changed) == (0, 0, (1, 2))
-    message = error.value.in_campaign(["Ash", "Elm", "Fir"], ["Monday", "Tuesday"])
-    assert "peers of provider 'Ash'" in message
-    assert "provider 'Elm', 'Fir' changed them" in message
+def test_peers_with_other_features_are_left_out_although_rows_are_equal() -> None:
+    """Both peers of the first provider change their feature: nothing is left to compare a fake with."""
+    honest, fake = days_of((0.1, 10.0)), days_of((0.1, 10.0))
+    fake[0, 0] = LINE.statistics((np.ones((5, 1)), np.full(5, 9.0)))
+    for rule in (troth.MultiDay(), troth.MultiDay(divergences.le_cam)):
+        shares = [rule.explain(LINE, reports).share[0, 0] for reports in (honest, fake)]
+        np.testing.assert_allclose(shares, rule.divergence.empty_share, atol=1e-12)
+    assert troth.MultiDay(exchangeable=True).pay(LINE, honest, budget=1.0).shape == (2, 3)
+    everybody = days_of((0.1, 10.0))[:, 1:]
+    with pytest.raises(troth.UnequalSizesError, match="5 rows, but with other features on day 1") as error:
+        troth.MultiDay().pay(LINE, everybody, budget=1.0)
+    message = error.value.in_campaign(["Elm", "Fir"], ["Monday", "Tuesday"])
+    assert "provider 'Elm'" in message
     assert "on day Monday and on day Tuesday" in message
     assert "exchangeable = true" in message
-    assert troth.MultiDay().pay(LINE, days_of((2.0, 2.0)), budget=1.0).shape == (2, 3)
-    assert troth.MultiDay(exchangeable=True).pay(LINE, days_of((0.1, 10.0)), budget=1.0).shape == (2, 3)
-    different = [LINE, *troth.combine([LINE, models.LinearRegression([0.0], [[1.0]], 2.0)])[1:], LINE]
-    with pytest.raises(troth.UnequalSizesError, match="^provider 1: .* provider 1, 2 changed them"):
-        troth.MultiDay().pay(different, days_of((0.1, 10.0)), budget=1.0)
-    grouped = days_of((0.1, 10.0))
-    with pytest.raises(troth.UnequalSizesError) as error:
-        troth.MultiDay().pay(LINE, grouped, budget=1.0, groups=["a", "a", "b"])
-    assert error.value.changed == (2,)
 
 
 def test_the_same_features_in_another_order_are_the_same_design() -> None:

@@ -52,7 +52,7 @@ def searched(given: list[Any], rows: list[int], values: tuple[float, float]) -> 
                     own = np.stack(np.broadcast_arrays(w[i], one[:, None]), axis=-1)
                     peers = np.stack(np.broadcast_arrays(w.sum() - w[i], two[None]), axis=-1)
                     scores = troth.log_pmi(given[0], own, peers)
-                    a, b = np.unravel_index(int((sign * scores).argmax()), scores.shape)
+                    a, b = divmod(int((sign * scores).argmax()), 41)
                     low, high = min(low, float(scores[a, b])), max(high, float(scores[a, b]))
                     lows, highs = ([grid[max(0, min(k + d, 40))] for grid, k in ((one, a), (two, b))] for d in (-1, 1))
     return low, high

@@ -158,9 +158,11 @@ def test_an_out_of_range_score_names_the_provider() -> None:
     rule = troth.OneTime(troth.exact_range(model, [3, 3, 3]))
     t = np.array([[0.0, 3.0], [0.0, 3.0], [30.0, 0.0]])
     scores = troth.peer_log_pmi(model, t)
-    with pytest.raises(troth.ScoreOutOfRangeError, match=r"provider \d: score .* declared rows") as caught:
+    with pytest.raises(troth.UnpayableRoundError, match=r"provider 2: .*score .* declared rows") as caught:
         rule.pay(model, t, budget=1.0)
-    assert scores[caught.value.provider] < rule.score_range.low
+    first = caught.value.__cause__
+    assert isinstance(first, troth.ScoreOutOfRangeError)
+    assert scores[first.provider] < rule.score_range.low
 
 
 def test_one_time_is_the_formula() -> None:
@@ -428,8 +430,8 @@ def test_providers_with_different_likelihoods_are_paid_by_every_rule() -> None:
         assert np.array_equal(again, pay[order])
     days = np.stack([t, t])
     assert troth.MultiDay().pay(given, days, budget=3.0).shape == (2, 3)
-    with pytest.raises(troth.UnequalSizesError, match="provider 1"):
-        troth.MultiDay().pay(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]), budget=3.0)
+    told = troth.MultiDay().explain(given, np.stack([t, t * np.array([[1.0], [2.0], [1.0]])]))
+    assert told.noted.tolist() == [[False, True, False], [False] * 3]
 
 
 def test_brier_at_scale() -> None:
@@ -477,7 +479,9 @@ def test_the_log_pmi_rule_explains_itself_and_has_no_cap() -> None:
 def test_unequal_sizes_are_told_with_their_own_numbers() -> None:
     t = np.full((2, 2, 3, 2), 5.0)
     t[1, 1, 0] = [5, 9]
-    with pytest.raises(troth.UnequalSizesError, match="20 rows on day 0 but 24 on day 1"):
+    assert troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0).shape == (2, 2, 3)
+    t[1, 1] = [5, 9]
+    with pytest.raises(troth.UnequalSizesError, match="provider 0: 10 rows, but 14 on day 1"):
         troth.MultiDay().pay(models.Bernoulli(1, 1), t, budget=1.0)
 
 

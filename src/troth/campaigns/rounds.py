@@ -21,6 +21,7 @@ from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
+from troth.core.limits import most_rows
 from troth.data.read import reports_by_day
 from troth.data.request import Day, Report, day_order
 
@@ -170,6 +171,11 @@ def check_limits(campaign: Campaign, reports: Sequence[Report]) -> None:
             raise DataError(f"{report}: the report has no rows")
         if campaign.rows is not None and report.rows > campaign.rows:
             raise DataError(f"{report}: {report.rows:,} rows, but [limits] rows allows {campaign.rows:,}")
+        model = campaign.model_of(report.provider)
+        if report.rows > most_rows(model):
+            raise DataError(
+                f"{report}: {report.rows:,} rows, but {type(model).__name__} takes {most_rows(model):,} at most"
+            )
 
 
 def check_kinds(days: Sequence[Day]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
 from troth.core.contract import Model
-from troth.core.errors import DataError, TrothError
+from troth.core.errors import DataError, TrothError, UnpayableRoundError
 from troth.mechanisms import Figures, Round
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ def settle(
         deposit_shares = stage.rule.deposit_shares(stage.fresh(seed))
     except TrothError as error:
         days = [day_reports[0].day for day_reports in (reports, following) if day_reports]
-        raise DataError(error.in_campaign(_names(reports, following), days)) from None
+        names = _names(reports, following)
+        refusal = DataError(error.in_campaign(names, days))
+        guilty = error.providers if isinstance(error, UnpayableRoundError) else (getattr(error, "provider", None),)
+        refusal.names = tuple(names[place] for place in guilty if place is not None)
+        raise refusal from None
     caps = campaign.caps_for([stage.names[place] for place in stage.paid])
     rows = {report.provider: report.rows for report in reports}
     payments = []

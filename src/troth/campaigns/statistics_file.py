@@ -16,7 +16,7 @@ import numpy as np
 from troth.campaigns.rounds import check_possible
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.core.reductions import LARGEST_SUM
+from troth.core.limits import LARGEST_SUM
 from troth.data.read import canonical_name
 from troth.data.request import Report, parse_day
 from troth.data.single_provider import read_own
@@ -135,7 +135,7 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
         raise DataError(f"{at}a number of the summary is too large") from None
     beyond = ~(np.abs(summary) <= LARGEST_SUM)
     if beyond.any():
-        raise DataError(f"{at}number {int(np.argmax(beyond))} of the summary is not a finite number")
+        raise DataError(f"{at}number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")
     report = Report(name, day, rows, summary, source, digest)
     try:
         check_possible(campaign, report)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-_MOST_NAMED = 5
+    from collections.abc import Sequence
 
 
 class TrothError(Exception):
@@ -37,7 +35,15 @@ class ParameterError(TrothError, ValueError):
 
 
 class DataError(TrothError, ValueError):
-    """A dataset or a statistic that the model says cannot exist."""
+    """A dataset or a statistic that the model says cannot exist.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The providers at fault, where they are known by name.
+    """
+
+    names: tuple[str, ...] = ()
 
 
 class IncompatibleModelsError(TrothError, ValueError):
@@ -94,45 +100,65 @@ class ScoreOutOfRangeError(ReportError):
         )
 
 
+class UnpayableRoundError(ReportError):
+    """A round that cannot be paid, and whose reports make it so.
+
+    Attributes
+    ----------
+    provider : int
+        The first of them.
+    providers : tuple of int
+        Those without whose reports everybody else can be paid.
+    together : bool
+        Whether all of these must be left out, or any one of them.
+    """
+
+    def __init__(self, providers: Sequence[int], cause: str, *, together: bool) -> None:
+        self.providers, self.cause, self.together = tuple(providers), cause, together
+        super().__init__(self.providers[0], self._problem([str(each) for each in self.providers]))
+
+    def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
+        """Name the providers."""
+        del days
+        guilty = [repr(names[each]) for each in self.providers]
+        return f"provider {guilty[0]}: {self._problem(guilty)}"
+
+    def _problem(self, names: Sequence[str]) -> str:
+        joint = " and " if self.together else ", or without "
+        more = "".join(f"{joint}that of {name}" for name in names[1:])
+        return (
+            f"the round can be paid without this report{more}, but not with all of them ({self.cause}); check with the "
+            "provider, and leave out what is wrong"
+        )
+
+
 class UnequalSizesError(TrothError, ValueError):
-    """Peers have other designs, rows or features, on two days that are compared (erratum E10).
+    """Everybody has another design, rows or features, on two days that are compared (erratum E10).
 
     Attributes
     ----------
     provider, day : int
-        Whose design, or whose peers' design, changes from this day to the next.
+        One whose design changes from this day to the next.
     rows : tuple of float
-        How many rows there are on both days.
-    peers : bool
-        Whether they are the peers' rows in all.
-    changed : tuple of int
-        Whose features change, where numbers of rows do not.
+        How many rows it has on both days.
     """
 
-    def __init__(
-        self, provider: int, day: int, rows: tuple[float, float], *, peers: bool, changed: Sequence[int] = ()
-    ) -> None:
-        self.provider, self.day, self.rows, self.peers, self.changed = provider, day, rows, peers, tuple(changed)
-        super().__init__(self._message(str, (day, day + 1), "declare exchangeable=True"))
+    def __init__(self, provider: int, day: int, rows: tuple[float, float]) -> None:
+        self.provider, self.day, self.rows = provider, day, rows
+        super().__init__(self._message(str(provider), (day, day + 1), "declare exchangeable=True"))
 
     def in_campaign(self, names: Sequence[str], days: Sequence[object] = ()) -> str:
-        """Name the providers and both days."""
+        """Name the provider and both days."""
         remedy = "set exchangeable = true under [mechanism] before the first payment"
-        return self._message(lambda place: repr(names[place]), (days[self.day], days[self.day + 1]), remedy)
+        return self._message(repr(names[self.provider]), (days[self.day], days[self.day + 1]), remedy)
 
-    def _message(self, name: Callable[[int], str], days: tuple[object, object], remedy: str) -> str:
-        whose = f"{'peers of ' if self.peers else ''}provider {name(self.provider)}"
-        if not self.changed:
-            return (
-                f"{whose}: {self.rows[0]:g} rows on day {days[0]} but {self.rows[1]:g} on day {days[1]}; unequal sizes "
-                f"make faking pay, so take equally many rows, or {remedy} if providers cannot foresee the sizes"
-            )
-        some = ", ".join(name(place) for place in self.changed[:_MOST_NAMED])
-        more = f" and {len(self.changed) - _MOST_NAMED} more" if len(self.changed) > _MOST_NAMED else ""
+    def _message(self, name: str, days: tuple[object, object], remedy: str) -> str:
+        before, after = self.rows
+        other = f"{after:g} on day {days[1]}" if before != after else f"with other features on day {days[1]}"
         return (
-            f"{whose}: {self.rows[0]:g} rows on day {days[0]} and on day {days[1]}, but with other features: provider "
-            f"{some}{more} changed them; other features make faking pay, so take the same features on both days, or "
-            f"{remedy} if providers cannot foresee the features"
+            f"nobody has the same rows and features on day {days[0]} and on day {days[1]}, such as provider {name}: "
+            f"{before:g} rows, but {other}; unequal sizes make faking pay, so take the same from somebody at least, or "
+            f"{remedy} if providers cannot foresee them"
         )
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from troth.core.errors import DataError
-from troth.core.reductions import LARGEST_SUM
+from troth.core.limits import LARGEST_SUM
 from troth.data.request import Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
@@ -215,7 +215,12 @@ class Adder:
         for label, values in zip(labels, columns, strict=True):
             self._report_infinite(values.astype(np.float64), label)
         if len(self.problems) == problems_before:
-            self._report("too large to add up; rescale them", labels[0], self._owners[1] == worst)
+            largest = [
+                np.where(self._owners[1] == worst, np.abs(values.astype(np.float64)), -1.0) for values in columns
+            ]
+            k = int(np.argmax([values.max() for values in largest]))
+            what = f"too large to add up: a sum would exceed {LARGEST_SUM:g}; rescale them"
+            self._report(what, labels[k], largest[k] == largest[k].max(), columns[k])
 
     def _report(self, what: str, column: str, mask: NDArray[np.bool_], values: Any = None) -> None:
         """Report the marked rows, if there are any, one problem per provider."""

@@ -74,7 +74,7 @@ class Bonded(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Measure shares from what an empty report earns."""
-        inner = self.rule.evaluate(this_round)
+        inner = self.rule._evaluate(this_round)
         empty = self.rule.evaluate_empty(this_round)
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)

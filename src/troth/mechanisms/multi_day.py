@@ -22,10 +22,16 @@ from troth.mechanisms.settings import read_rule
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array
     from troth.core.settings import Section
     from troth.mechanisms.round import Round
 
+_LEFT_OUT = (
+    "its rows or features are not those of the next day, so this report is not among the peers of others for these two "
+    "days; its own payment does not depend on that"
+)
 _ROUNDING = 1e-13  # relative; the same features in another order add up to almost the same numbers
 
 
@@ -90,7 +96,9 @@ class MultiDay(Rule):
 
     Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
     rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
-    (erratum E10).
+    (erratum E10). So somebody whose design changes from one day to the next, or who is absent on one of them, is left
+    out of the others' peers on these two days, and is paid like everybody; whoever has no peers left is paid as for an
+    empty report. If nobody's design stays the same, the round stops.
 
     Parameters
     ----------
@@ -166,14 +174,13 @@ class MultiDay(Rule):
         """Score every day but the last against the next."""
         if this_round.own.ndim < 3:
             raise DataError(f"statistics must have shape (..., day, provider, statistic), not {this_round.own.shape}")
-        if not self.exchangeable:
-            self._check_designs(this_round)
-        same = this_round.log_pmi()
-        other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], this_round.peers[..., 1:, :, :])
+        same, here, there, left_out = self._compared(this_round)
+        other = log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], there)
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        share = np.where(this_round.peers_contradict[..., 1:, :], f.empty_share, normalise(score, f.low, f.high))
+        unclear = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
+        share = np.where(unclear[0] | unclear[1], f.empty_share, normalise(score, f.low, f.high))
         final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
@@ -185,6 +192,8 @@ class MultiDay(Rule):
             low=np.array([f.low] * days + [final.low])[:, None],
             high=np.array([f.high] * days + [final.high])[:, None],
             terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()},
+            note=_LEFT_OUT if left_out.any() else "",
+            noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
         )
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
@@ -202,7 +211,7 @@ class MultiDay(Rule):
         designs = (
             "nobody can foresee peers' designs, as is declared"
             if self.exchangeable
-            else "peers have the same design, rows and features, on both days"
+            else "peers are those with the same design, rows and features, on both days"
         )
         text = f"{NO_LIE_GAINS}, if days are independent draws and {designs}"
         claim = Claim("truthful", "proved", text, "Theorem on Mechanism 2, with E6, E7 and E10", 0.0)
@@ -218,27 +227,45 @@ class MultiDay(Rule):
         scored_as_reported = this_round.own is this_round.statistics
         return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
 
-    def _check_designs(self, this_round: Round) -> None:
-        """Refuse peers with other numbers of rows, or other features, on the next day (erratum E10)."""
-        if this_round.own.shape[-3] < 2:
-            return
-        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
+    def _compared(self, this_round: Round) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+        """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
+
+        Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are
+        left out on both days. That depends on their reports alone, so nobody chooses what it is compared with.
+        """
+        peers, same = this_round.peers, this_round.log_pmi()
+        nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
+        if self.exchangeable or this_round.own.shape[-3] < 2:
+            return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         own = _designs(this_round)
-        designs = leave_one_out(own, this_round.groups) if pooled else own
-        same = [
-            np.isclose(array[..., 1:, :, :], array[..., :-1, :, :], rtol=_ROUNDING, atol=0) for array in (designs, own)
-        ]
-        unequal = ~same[0].all(axis=-1)
-        if unequal.any():
-            *leading, day, provider = (int(i) for i in np.argwhere(unequal)[0])
-            before, after = (float(designs[(*leading, day + k, provider, 0)]) for k in (0, 1))
-            labels = list(range(this_round.providers) if this_round.groups is None else this_round.groups)
-            changed = [
-                place
-                for place, kept in enumerate(same[1][(*leading, day)].all(axis=-1))
-                if before == after and not kept and (labels[place] != labels[provider] or not pooled)
-            ]
-            raise UnequalSizesError(provider, day, (before, after), peers=pooled, changed=changed)
+        pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
+        kept = _unchanged(own)
+        agree = _unchanged(leave_one_out(own, this_round.groups)) if pooled else nobody
+        if agree.all() or kept.all():
+            return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
+        reported = (this_round.statistics != 0).any(axis=-1)
+        now, later = reported[..., :-1, :], reported[..., 1:, :]
+        stopped = (now | later).any(axis=-1) & ~(kept & later).any(axis=-1)
+        if stopped.any():
+            *leading, day = (int(i) for i in np.argwhere(stopped)[0])
+            provider = int(np.argmin(kept[(*leading, day)]))
+            rows = tuple(float(own[(*leading, day + k, provider, 0)]) for k in (0, 1))
+            raise UnequalSizesError(provider, day, (rows[0], rows[1]))
+        here, there = (
+            np.where(agree[..., None], peers[..., days, :, :], leave_one_out(unchanged, this_round.groups))
+            for days in (slice(None, -1), slice(1, None))
+            for unchanged in [np.where(kept[..., None], this_round.statistics[..., days, :, :], 0.0)]
+        )
+        same = same.copy()
+        possible = ~np.isneginf(this_round.evidence.log_evidence(here))
+        same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
+        return same, here, there, ~kept & ~agree.all(axis=-1, keepdims=True)
+
+
+def _unchanged(designs: Array) -> NDArray[np.bool_]:
+    """Return whose design is the same on the next day."""
+    close = np.isclose(designs[..., 1:, :, :], designs[..., :-1, :, :], rtol=_ROUNDING, atol=0)
+    return np.asarray(close.all(axis=-1))
 
 
 def _designs(this_round: Round) -> Array:

@@ -6,6 +6,7 @@ empty shares, bonds and explanations derive from it.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from fractions import Fraction
@@ -16,6 +17,7 @@ import numpy as np
 
 from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
+from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round
 
 if TYPE_CHECKING:
@@ -88,7 +90,22 @@ class Rule(RuleDescription):
         return self.evaluate(Round(model, statistics, **reports))
 
     def evaluate(self, this_round: Round, /) -> Breakdown:
-        """Return the breakdown of a round, with what every rule sees to: contradictions and bounds."""
+        """Return the breakdown of a round, with what every rule sees to: limits, contradictions and bounds.
+
+        If the round cannot be paid, the error names the report without which it can.
+        """
+        if this_round.lenient:
+            return self._evaluate(this_round)
+        refuse_oversized(this_round)
+        untouched = dataclasses.replace(this_round, rng=copy.deepcopy(this_round.rng))
+        try:
+            return self._evaluate(this_round)
+        except Exception as error:
+            if is_blamable(error):
+                raise blame(error, untouched, self._evaluate) from error
+            raise
+
+    def _evaluate(self, this_round: Round, /) -> Breakdown:
         result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
         if this_round.peers_contradict.any():
             share = np.where(this_round.peers_contradict, self.evaluate_empty(this_round), result.share)

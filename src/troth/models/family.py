@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
+from troth.core.limits import MOST_ROWS
 from troth.core.reductions import Moments
 from troth.core.sensitivity import unproved
 from troth.core.support import Support
@@ -63,6 +64,12 @@ class Family:
 
     row_axes: ClassVar[int] = 0
     """How many axes of an array belong to one row: 0 for rows of one value, 1 for rows that are vectors."""
+
+    most_rows: ClassVar[int] = MOST_ROWS
+    """The most rows of a report, up to which log PMI keeps its digits."""
+
+    recovers_rows: ClassVar[bool] = False
+    """Whether `rows` has to search for the number of rows that explains a statistic."""
 
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):

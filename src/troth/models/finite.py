@@ -91,6 +91,8 @@ class Finite(FiniteStates):
         labels=("negative", "positive"),
     )
 
+    recovers_rows: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         table, states = np.array(self.likelihood), len(self.prior)

@@ -34,6 +34,18 @@ class FiniteStates(Family):
         """Logsumexp of log p(θ) + t, exact for −∞."""
         return log_sum_exp(self._log_prior + statistics)
 
+    def log_pmi(self, own: Array, peers: Array, _: Array | None = None, /) -> Array:
+        """Log PMI of log-likelihoods less their greatest on either side: what all states share does not enter.
+
+        −∞ where either dataset, or both together, cannot occur.
+        """
+        a, b = (_less_greatest(np.asarray(t, dtype=np.float64)) for t in (own, peers))
+        joint, alone, of_peers = (self.log_evidence(t) for t in (a + b, a, b))
+        nothing = self.log_evidence(np.zeros(len(self._log_prior)))
+        with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
+            information = (joint - of_peers) - (alone - nothing)
+        return np.where(np.isneginf(joint), -np.inf, information)
+
     def log_posterior(self, statistics: Array, /) -> Array:
         """Ln p(θ | statistics), shape ``(..., state)``."""
         return np.asarray(self._log_prior + statistics - self.log_evidence(statistics)[..., None])
@@ -53,3 +65,8 @@ class FiniteStates(Family):
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw a state given statistics."""
         return draw_codes(rng, self.posterior_probabilities(np.asarray(statistics, dtype=np.float64)), 1)
+
+
+def _less_greatest(t: Array) -> Array:
+    greatest = t.max(axis=-1, keepdims=True)
+    return np.asarray(t - np.where(np.isneginf(greatest), 0.0, greatest))

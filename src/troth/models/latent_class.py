@@ -25,13 +25,16 @@ from troth.models.fitting.day_types.fit import fit_day_types
 from troth.models.fitting.day_types.outcomes import outcome_of
 from troth.models.numerics.collisions import log_same_dispersed
 from troth.models.numerics.day_type_cosines import day_type_cosines
+from troth.models.numerics.day_type_ratios import log_likelihood_ratios
 from troth.models.numerics.dispersed import (
     LABELS,
     OUTCOMES,
     as_probabilities,
+    count_log_likelihood,
     draw_effect,
     draw_rows,
     draw_sums,
+    labels_log_likelihood,
     log_likelihood,
 )
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
@@ -68,8 +71,8 @@ class LatentClass(FiniteStates):
     - ``"real"``: means[k] + u + noise, u ~ N(0, dispersion²) once and noise ~ N(0, spread²) in each row.
 
     At dispersion 0 rows are i.i.d. given the type. Statistic: the log-likelihood of the dataset under each type, up to
-    terms that do not depend on it; Λ(t) = logsumexp(log p + t). Summaries add over rows, statistics over providers,
-    whose distributions may all differ as long as they share the prior. Statistics do not determine numbers of rows.
+    terms that all types share; Λ(t) = logsumexp(log p + t). Summaries add over rows, statistics over providers, whose
+    distributions may all differ as long as they share the prior. Statistics do not determine numbers of rows.
 
     Parameters
     ----------
@@ -188,9 +191,18 @@ class LatentClass(FiniteStates):
         return moments(count_and_sum, rows, self.centre)
 
     def from_summary(self, summary: Array, /) -> Array:
-        """Map sums over a provider's rows to log-likelihoods per type."""
+        """Map sums over a provider's rows to log-likelihoods per type, less a reference that is the same for all.
+
+        It is 0 for labels of up to a million rows, which Brier predicts. Otherwise it is the greatest one, so what is
+        left keeps its digits at any number of rows.
+        """
         sums = np.asarray(summary, dtype=np.float64)
-        return log_likelihood(self.outcome, sums, self._means, self.dispersion, self.spread or 0.0)
+        given = self.outcome, sums, self._means, self.dispersion, self.spread or 0.0
+        if self.outcome not in LABELS:
+            return log_likelihood_ratios(*given)
+        many = sums.sum(axis=-1, keepdims=True) > _MOST_ROWS
+        absolute = log_likelihood(*given)
+        return np.where(many, log_likelihood_ratios(*given), absolute) if many.any() else absolute
 
     def statistics(self, data: Any, /) -> Array:
         """Log-likelihoods per type of the rows along the last axis."""
@@ -346,14 +358,15 @@ class LatentClass(FiniteStates):
         return compare_predictions(self, rows, cosines, np.exp(log_lengths - log_lengths.max()), least)
 
     def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """For values, the density under type 0, from which statistics differ; for counts, what the dispersion adds."""
+        """Return what statistics leave out: the log-likelihood under type 0 less its statistic."""
+        sums, dispersion = reduction.convert(summaries, self.reduction), np.asarray(self.dispersion)
+        first = self.from_summary(sums)[..., 0]
         if self.outcome == "real":
             s = moments_around(summaries, reduction, float(np.array(self.means)[0]))
-            return dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0)
-        if self.outcome == "count" and self.dispersion:
-            total, shape = reduction.convert(summaries, self.reduction)[..., 1], 1 / self.dispersion
-            return np.asarray(gammaln(shape + total) - gammaln(shape) - total * np.log(shape))
-        return np.zeros(summaries.shape[:-1])
+            return np.asarray(dispersed_mean_log_density(s, self.dispersion, self.spread or 0.0) - first)
+        if self.outcome == "count":
+            return np.asarray(count_log_likelihood(sums, self._means[:1], dispersion, True)[..., 0] - first)
+        return np.asarray(labels_log_likelihood(sums, self._probabilities[:1], dispersion)[..., 0] - first)
 
     @property
     def score_measure(self) -> str | None:

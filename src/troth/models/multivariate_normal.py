@@ -224,6 +224,7 @@ class MultivariateNormalUnknownCovariance(NormalVectors):
     example: ClassVar[Example] = Example(
         "height and weight, whose spread is unknown too", ("height", "weight"), "station"
     )
+    most_rows: ClassVar[int] = 10**7  # log PMI is a difference of four log-determinants
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,7 @@ Two reductions are bundled, `Counts` and `Moments`. A family may bring its own.
 """
 
 from troth.core.reductions.counts import Counts
-from troth.core.reductions.moments import LARGEST_SUM, Moments
+from troth.core.reductions.moments import Moments
 from troth.core.reductions.reduction import Reduction
 
-__all__ = ["LARGEST_SUM", "Counts", "Moments", "Reduction"]
+__all__ = ["Counts", "Moments", "Reduction"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.limits import LARGEST_SUM
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from troth.core.reductions.reduction import Reduction
 
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
-LARGEST_SUM = 1e290
-"""Sums beyond this are no statistics."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ class Moments:
             names += [f"product_{min(pair)}_{max(pair)}" for pair in pairs]
         summary = np.array([rows, *(float(aggregates[name]) for name in names)])
         if not (np.abs(summary) <= LARGEST_SUM).all():
-            raise DataError("the values are too large to add up; rescale them")
+            raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
         return summary
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:

@@ -18,6 +18,8 @@ from troth.models.numerics.extremes import around, coarse
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array
 
 _ALL_PAIRS = 1 << 18  # combinations of precisions up to this many are all tried
@@ -71,7 +73,7 @@ def normal_extremes(
         w, v, best = coarse(own.precisions), _first_precisions(peers), 0.0
         while True:
             values = (2 * which - 1) * scores(w, v, *_envelope(peers, v))[which]
-            i, j = np.unravel_index(int(values.argmax()), values.shape)
+            i, j = divmod(int(values.argmax()), len(v))
             if not values[i, j] > best * (1 + 1e-13):
                 break
             best = float(values[i, j])
@@ -111,5 +113,5 @@ def _envelope(peers: Sequence[Side], v: Array) -> tuple[Array, Array]:
     return ends[0], ends[1]
 
 
-def _orders(peers: Sequence[Side]) -> tuple[Array, Array]:
+def _orders(peers: Sequence[Side]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return np.argsort([side.low for side in peers]), np.argsort([-side.high for side in peers])

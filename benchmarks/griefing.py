@@ -1,0 +1,148 @@
+"""What one malicious report costs its sender and each of the others, rule by rule: ``python -m benchmarks griefing``.
+
+Eight honest providers, one of whom turns malicious; shares of the cap, averaged over simulated rounds, each round with
+and without the attack. A round that stops names the report, which is then left out: the others are paid without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import troth
+from troth import models
+from troth.core.errors import ReportError
+from troth.mechanisms.registry import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROVIDERS, ROWS, ROUNDS = 8, 40, 200
+PANELS = (1, 2, 4, 8)
+VALUES_ALLOWED = (-10.0, 10.0)
+
+
+class Attack(NamedTuple):
+    """Data of a kind, and what the last provider makes of its own honest summary."""
+
+    name: str
+    model: Any
+    malicious: Callable[[Any], Any]
+    rows: Callable[[Any], float] = lambda summary: float(summary.sum())
+
+
+def _opposite(rows: float) -> Callable[[Any], Any]:
+    return lambda honest: np.where(honest == honest.max(), 0.0, rows)
+
+
+def _value(size: float) -> Callable[[Any], Any]:
+    return lambda honest: honest + np.array([0.0, size])
+
+
+def _features(size: float) -> Callable[[Any], Any]:
+    """Features of a size that explain nothing: (n, products of (z, z, r) with themselves by rows)."""
+    return lambda honest: np.append(honest[0], np.diag([size**2, size**2, honest[-1]]).ravel())
+
+
+YES_NO = models.Bernoulli(2, 2)
+VALUES = models.Normal(0, 2, 1)
+REGRESSION = models.LinearRegressionUnknownNoise([0, 0], [[1, 0], [0, 1]], 3, 2)
+CERTAIN = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+
+ATTACKS = [
+    Attack("4,000 opposite yes/no rows", YES_NO, _opposite(4e3)),
+    Attack("a billion opposite rows", YES_NO, _opposite(1e9)),
+    Attack("10¹⁹ rows", YES_NO, _opposite(1e19)),
+    Attack("one value of 10⁹", VALUES, _value(1e9), lambda s: s[0]),
+    Attack("one value of 10²⁰⁰", VALUES, _value(1e200), lambda s: s[0]),
+    Attack("a Gram matrix of 10¹⁸", REGRESSION, _features(1e9), lambda s: s[0]),
+    Attack("a symbol that rules out the true state", CERTAIN, lambda honest: np.where(honest == 0, 2.0, 0.0)),
+]
+
+
+def rules() -> dict[str, Any]:
+    """Return the rules to compare: logistic synthetic peers, and line-ups with panels where they are registered."""
+    line_up: Any = RULES.get("LineUp")
+    panels = (
+        {} if line_up is None else {f"LineUp, {b} panel{'s' * (b > 1)}": line_up(panels=b, decoys=99) for b in PANELS}
+    )
+    return {"SyntheticPeers": troth.SyntheticPeers(draws=64), **panels}
+
+
+def measure(attack: Attack, rule: Any, limited: bool = False, rounds: int = ROUNDS) -> tuple[float, float, str]:
+    """Return what the attack costs its sender and each of the others, in shares of the cap, and who stopped the round.
+
+    ``limited`` is a campaign that allows ``ROWS`` rows of values between −10 and 10.
+    """
+    model, costs, stopped = attack.model, [], ""
+    for seed in range(rounds):
+        rng = np.random.default_rng([seed, 7])
+        theta = model.draw_parameters(rng)
+        summaries = np.stack([model.summary(model.draw_data(rng, theta, ROWS)) for _ in range(PROVIDERS)])
+        attacked = summaries.copy()
+        attacked[-1] = attack.malicious(summaries[-1])
+        sizes = np.full(PROVIDERS, float(ROWS))
+
+        def pay(reports: Any, sizes: Any, seed: int = seed) -> Any:
+            with np.errstate(all="ignore"):
+                t = model.from_summary(reports)
+                return rule.pay(model, t, budget=PROVIDERS, rows=sizes, rng=np.random.default_rng(seed))
+
+        honest = pay(summaries, sizes)
+        attacked_sizes = np.append(sizes[:-1], attack.rows(attacked[-1]))
+        try:
+            if limited and not _allowed(attack, attacked[-1]):
+                raise ReportError(PROVIDERS - 1, "beyond the campaign's limits")
+            paid = pay(attacked, attacked_sizes)
+        except ReportError as error:
+            attacked[error.provider], attacked_sizes[error.provider] = 0.0, 0.0
+            paid = pay(attacked, attacked_sizes)
+            paid[error.provider] = 0.0
+            stopped = "named" if error.provider == PROVIDERS - 1 else "somebody innocent"
+        costs.append((honest[-1] - paid[-1], (honest - paid)[:-1].mean()))
+    own, others = np.mean(costs, axis=0)
+    return float(own), float(others), stopped
+
+
+def _allowed(attack: Attack, summary: Any) -> bool:
+    try:
+        attack.model.reduction.check(summary, VALUES_ALLOWED)
+    except troth.DataError:
+        return False
+    return attack.rows(summary) <= ROWS
+
+
+def extra_row() -> tuple[float, float]:
+    """Return what one extra row on the next day costs its sender and each of the others under `MultiDay`."""
+    costs = []
+    for seed in range(ROUNDS):
+        rng = np.random.default_rng([seed, 8])
+        theta = YES_NO.draw_parameters(rng, (2,))[:, None]
+        t = YES_NO.draw_statistics(rng, theta, np.full((2, PROVIDERS, 1), float(ROWS)))
+        more = t.copy()
+        more[1, -1, 0] += 1
+        honest, paid = (troth.MultiDay().pay(YES_NO, days, budget=PROVIDERS)[0] for days in (t, more))
+        costs.append((honest[-1] - paid[-1], (honest - paid)[:-1].mean()))
+    own, others = np.mean(costs, axis=0)
+    return float(own), float(others)
+
+
+def main() -> None:
+    """Print a row per attack: costs of the sender and of each other, without and with the campaign's limits."""
+    compared = rules()
+    print("| attack | " + " | ".join([*compared, "with [limits]"]) + " |")
+    print("|---" * (len(compared) + 2) + "|")
+    for attack in ATTACKS:
+        cells = [_cell(*measure(attack, rule)) for rule in compared.values()]
+        cells.append(_cell(*measure(attack, compared["SyntheticPeers"], limited=True)))
+        print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
+    print(f"one extra row under MultiDay: {_cell(*extra_row(), '')}")
+
+
+def _cell(own: float, others: float, stopped: str) -> str:
+    return f"{own:+.0%} / {others:+.0%}" + (f" ({stopped})" if stopped else "")
+
+
+if __name__ == "__main__":
+    main()

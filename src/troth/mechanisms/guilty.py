@@ -1,0 +1,125 @@
+"""Whose report stops a round: reports beyond the limits of their model, and those without which a round is payable."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.core.contract import CountsRows
+from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
+from troth.core.limits import LARGEST_SUM, most_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from troth.core.contract import Array, Model
+    from troth.mechanisms.breakdown import Breakdown
+    from troth.mechanisms.round import Round
+
+_ALL = 256  # rounds of up to this many providers are tried without each of them
+
+
+def refuse_oversized(this_round: Round) -> None:
+    """Refuse statistics that are too large to compute with, reports of too many rows, and sums without rows."""
+    t = this_round.statistics
+    beyond = np.isfinite(t) & (np.abs(t) > LARGEST_SUM)
+    if beyond.any():
+        *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
+        problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"
+        raise ReportError(provider, problem)
+    for model, members in this_round.providers_by_model.items():
+        rows = _rows(this_round, model, members)
+        if rows is None:
+            continue
+        most = most_rows(model)
+        sums = rows == 0
+        if sums.any():
+            sums &= (t[..., members, :] != 0).any(axis=-1)
+        wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
+        if wrong.any():
+            where = tuple(int(i) for i in np.argwhere(wrong)[0])
+            problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
+            raise ReportError(members[where[-1]], f"{problem}: refuse the report")
+
+
+def _rows(this_round: Round, model: Model, members: list[int]) -> Array | None:
+    if this_round.rows is not None:
+        return this_round.count_rows()[..., members]
+    if not isinstance(model, CountsRows) or getattr(model, "recovers_rows", False):
+        return None
+    everybody = len(members) == this_round.providers
+    try:
+        return model.rows(this_round.statistics if everybody else this_round.statistics[..., members, :])
+    except MissingCapabilityError:
+        return None
+
+
+def is_blamable(error: Exception) -> bool:
+    """Return whether a report may be the reason, rather than the model, the rule or what they were given."""
+    if isinstance(error, ReportError):
+        return isinstance(error, ScoreOutOfRangeError)
+    return isinstance(error, np.linalg.LinAlgError | ArithmeticError) or type(error) in (DataError, ValueError)
+
+
+def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Breakdown]) -> Exception:
+    """Return the error that names the reports without which the round is payable, or the given one if there are none.
+
+    The round is evaluated again without each provider. Where no single report is to blame, or providers are many, those
+    whose reports are least like the others' are left out, as few of them as it takes.
+    """
+
+    def unpaid(left_out: Sequence[int]) -> bool:
+        """Return whether somebody cannot be paid even if these reports are empty."""
+        places = list(left_out)
+        statistics = this_round.statistics.copy()
+        statistics[..., places, :] = 0.0
+        rows = None if this_round.rows is None else this_round.count_rows().copy()
+        if rows is not None:
+            rows[..., places] = 0.0
+        other = dataclasses.replace(
+            this_round, statistics=statistics, rows=rows, rng=copy.deepcopy(this_round.rng), lenient=True
+        )
+        try:
+            with np.errstate(all="ignore"):
+                return not np.isfinite(evaluate(other).share).all()
+        except (DataError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+            return True
+
+    if unpaid(range(this_round.providers)):
+        return error
+    guilty = _guilty(unpaid, _most_unlike_first(this_round.statistics))
+    if not guilty or (isinstance(error, ScoreOutOfRangeError) and error.provider in guilty):
+        return error
+    return UnpayableRoundError(guilty, str(error), together=unpaid(guilty[:1]))
+
+
+def _guilty(unpaid: Callable[[Sequence[int]], bool], order: list[int]) -> list[int]:
+    """Return all reports of which any one may be left out; otherwise some that stop the round together."""
+    if len(order) <= _ALL:
+        alone = [j for j in sorted(order) if not unpaid([j])]
+        if alone:
+            return alone
+    low, high = 0, (len(order) + 1) // 2
+    if unpaid(order[:high]):
+        return []
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if unpaid(order[:middle]) else (low, middle)
+    together = order[:high]
+    for j in together[:_ALL]:
+        rest = [k for k in together if k != j]
+        together = together if unpaid(rest) else rest
+    return sorted(together)
+
+
+def _most_unlike_first(statistics: Array) -> list[int]:
+    """Order providers by how far their reports are from the median one."""
+    t = np.clip(np.nan_to_num(statistics, nan=LARGEST_SUM), -LARGEST_SUM, LARGEST_SUM)
+    distance = np.abs(t - np.median(t, axis=-2, keepdims=True))
+    usual = np.median(distance, axis=-2, keepdims=True)
+    unlike = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))
+    worst = unlike.max(axis=(*range(unlike.ndim - 2), -1))
+    return [int(j) for j in np.argsort(-worst, kind="stable")]

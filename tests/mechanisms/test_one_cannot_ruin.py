@@ -1,0 +1,202 @@
+"""One report cannot stop the others' payments unnamed: limits, the guilty report, and days that do not match."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from registry import EXAMPLES, generator
+from troth import models
+from troth.core.limits import MOST_ROWS, most_rows
+from troth.mechanisms.registry import RULES
+
+DRAWN = troth.SyntheticPeers(draws=8)
+BERNOULLI = models.Bernoulli(2, 2)
+HONEST = np.tile([[28.0, 12.0]], (5, 1))
+
+
+def honest(model: Any, providers: int = 5, rows: int = 12) -> Any:
+    rng = generator(41)
+    theta = model.draw_parameters(rng)
+    return np.stack([model.summary(model.draw_data(rng, theta, rows)) for _ in range(providers)])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("attack", ["rows", "size"])
+def test_every_family_has_limits_and_names_who_is_beyond_them(name: str, attack: str) -> None:
+    model: Any = EXAMPLES[name]
+    summaries = honest(model)
+    rows = np.full(5, 12.0)
+    if attack == "rows":
+        summaries[3] *= 1e18
+        rows[3] *= 1e18
+    else:
+        summaries[3, 1:] = 1e200
+        rows[3] = model.reduction.rows(summaries[3])
+    with np.errstate(all="ignore"):
+        t = model.from_summary(summaries)
+    if attack == "size" and not np.isfinite(t).all():
+        t[~np.isfinite(t)] = -1e200
+    with pytest.raises(troth.core.errors.ReportError, match="rows, not from 0|beyond") as refused:
+        DRAWN.pay(model, t, budget=1.0, rows=rows, rng=generator(1))
+    assert refused.value.provider == 3
+
+
+def test_the_limit_itself_is_payable() -> None:
+    for model in (BERNOULLI, models.Poisson(2, 1), models.NormalUnknownVariance(0, 1, 2, 2)):
+        t: Any = honest(model)
+        t[0] *= MOST_ROWS / 12
+        assert np.isfinite(DRAWN.pay(model, t, budget=1.0, rng=generator(2))).all()
+    assert most_rows(EXAMPLES["multivariate normal, unknown covariance"]) == 10**7
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"), [([0.0, 1e19], "1e\\+19 rows"), ([-5.0, 4.0], "-1 rows"), ([np.nan, 1.0], "nan")]
+)
+def test_counts_that_no_data_have(bad: list[float], problem: str) -> None:
+    with pytest.raises(troth.DataError, match=f"provider 5.*{problem}"):
+        DRAWN.pay(BERNOULLI, np.vstack([HONEST, bad]), budget=1.0, rng=generator(3))
+
+
+def test_a_negative_count_is_found_by_leaving_it_out() -> None:
+    with pytest.raises(troth.core.errors.ReportError, match="provider 2"), np.errstate(all="ignore"):
+        DRAWN.pay(BERNOULLI, np.insert(HONEST, 2, [-5.0, 45.0], axis=0), budget=1.0, rng=generator(3))
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_who_exceeds_the_rows_is_named_not_who_is_scored(place: int) -> None:
+    """Everybody's score leaves the range that was fixed for 40 rows each; one report has 4,000."""
+    rule = troth.OneTime(troth.exact_range(BERNOULLI, [40] * 6))
+    t = np.insert(HONEST, place, [0.0, 40_000.0], axis=0)
+    with pytest.raises(troth.core.errors.ReportError) as refused:
+        rule.pay(BERNOULLI, t, budget=1.0)
+    assert refused.value.provider == place
+    assert rule.pay(BERNOULLI, np.insert(HONEST, place, 0.0, axis=0), budget=1.0).shape == (6,)
+
+
+def test_two_reports_that_stop_a_round_together_are_both_named() -> None:
+    rule = troth.OneTime(troth.exact_range(BERNOULLI, [40] * 8))
+    t = np.vstack([HONEST[:3], [0.0, 40_000.0], HONEST[:2], [0.0, 50_000.0], HONEST[:1]])
+    with pytest.raises(troth.core.errors.ReportError) as refused:
+        rule.pay(BERNOULLI, t, budget=1.0)
+    assert getattr(refused.value, "providers", ()) == (3, 6)
+
+
+@pytest.mark.parametrize("place", [0, 400, 699])
+def test_the_guilty_report_of_a_large_round(place: int) -> None:
+    rule = troth.OneTime(troth.exact_range(BERNOULLI, [40] * 700))
+    t = np.tile([[28.0, 12.0]], (700, 1))
+    t[place] = [0.0, 1e9]
+    with pytest.raises(troth.core.errors.ReportError) as refused:
+        rule.pay(BERNOULLI, t, budget=1.0)
+    assert refused.value.provider == place
+
+
+@pytest.mark.parametrize("size", [1e9, 1e12])
+def test_features_that_are_too_large_for_the_others(size: float) -> None:
+    """ZᵀZ of 1e18 and more: the error names the report, not only the matrix that cannot be factored."""
+    model = models.LinearRegressionUnknownNoise([0, 0], [[1, 0], [0, 1]], 3, 2)
+    rng = generator(42)
+    features = rng.standard_normal((6, 20, 2))
+    features[4] *= size
+    answers = features[..., 0] + rng.standard_normal((6, 20))
+    answers[4] = rng.standard_normal(20)
+    t = np.stack([model.statistics(pair) for pair in zip(features, answers, strict=True)])
+    with pytest.raises(troth.UnpayableRoundError, match="provider 4: the round can be paid without") as refused:
+        DRAWN.pay(model, t, budget=1.0, rng=generator(4))
+    assert refused.value.providers == (4,)
+
+
+def test_an_error_that_no_report_causes_stays_as_it_is() -> None:
+    with pytest.raises(troth.DataError, match="must have shape"):
+        troth.MultiDay().pay(BERNOULLI, HONEST, budget=1.0)
+
+
+def test_shares_do_not_depend_on_the_search() -> None:
+    """The generator of a round is not touched where nothing goes wrong."""
+    one, two = generator(5), generator(5)
+    paid = DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=one)
+    assert np.array_equal(paid, DRAWN.pay(BERNOULLI, HONEST, budget=1.0, rng=two))
+    assert one.random() == two.random()
+    assert RULES
+
+
+# Days whose designs do not match
+
+
+def three_days() -> Any:
+    return np.tile([[28.0, 12.0], [25.0, 15.0], [29.0, 11.0], [22.0, 18.0]], (3, 1, 1))
+
+
+@pytest.mark.parametrize("change", ["an extra row", "absent"])
+def test_one_provider_with_other_rows_blocks_nobody(change: str) -> None:
+    t = three_days()
+    t[1, 2] = [30.0, 11.0] if change == "an extra row" else [0.0, 0.0]
+    told = troth.MultiDay().explain(BERNOULLI, t)
+    without = t.copy()
+    without[:, 2] = 0.0
+    expected = troth.MultiDay().explain(BERNOULLI, without)
+    others = [0, 1, 3]
+    assert np.array_equal(told.share[:, others], expected.share[:, others])
+    assert told.noted[:2, 2].all()
+    assert not told.noted[:, others].any()
+    assert np.isfinite(told.share).all()
+
+
+def test_days_are_left_out_only_where_a_design_changes() -> None:
+    t = np.concatenate([three_days(), three_days()])
+    t[5, 2] = [40.0, 11.0]
+    told, full = (troth.MultiDay().explain(BERNOULLI, each) for each in (t, np.concatenate([three_days()] * 2)))
+    assert np.array_equal(told.share[:4], full.share[:4])
+    assert told.noted.sum() == 1
+
+
+def test_rows_that_move_between_peers_of_one_model_leave_nobody_out() -> None:
+    t = three_days()
+    t[1, 0], t[1, 1] = [30.0, 12.0], [23.0, 15.0]
+    told: Any = troth.MultiDay().explain(BERNOULLI, t)
+    assert np.array_equal(told.log_pmi[:, 2:], troth.peer_log_pmi(BERNOULLI, t)[:, 2:])
+
+
+def test_nobody_with_the_same_design_is_an_error() -> None:
+    t = three_days()
+    t[1] += 1.0
+    with pytest.raises(troth.UnequalSizesError, match="nobody has the same rows"):
+        troth.MultiDay().pay(BERNOULLI, t, budget=1.0)
+
+
+@pytest.mark.parametrize("divergence", [troth.divergences.logistic, troth.divergences.le_cam])
+def test_leaving_somebody_out_is_truthful(divergence: Any) -> None:
+    """Enumerated: three providers, one of whom has one row today and two tomorrow; every truth and every report."""
+    model = models.Bernoulli(1.0, 2.0)
+    rule = troth.MultiDay(divergence)
+    today = [np.array(x) for x in product((0, 1), (0, 1))]  # one row of each peer
+    tomorrow = [(a, b) for a in (0, 1) for b in (0, 1, 2)]  # one row, and two rows of which b are ones
+    worlds = list(product(today, tomorrow))
+
+    def chance(ones: float, rows: float) -> float:
+        return float(np.exp(model.log_evidence(np.array([ones, rows - ones])) - model.log_evidence(np.zeros(2))))
+
+    later = np.array([chance(a + b, 3) * (2 if b == 1 else 1) for _, (a, b) in worlds])
+    t = np.zeros((len(worlds), 2, 3, 2))
+    for k, (now, (a, b)) in enumerate(worlds):
+        t[k, 0, 1:] = np.stack([now, 1 - now], axis=-1)
+        t[k, 1, 1:] = [[a, 1 - a], [b, 2 - b]]
+    t[:, 1, 0] = [1.0, 1.0]
+    reports = [(a, n - a) for n in range(5) for a in range(n + 1)]
+    for truth in [(1, 0), (0, 1), (1, 1), (2, 0), (0, 2)]:
+        given = np.array([chance(truth[0] + sum(now), sum(truth) + 2) for now, _ in worlds]) / chance(
+            truth[0], sum(truth)
+        )
+        weights = given * later
+        assert weights.sum() == pytest.approx(1.0)
+        expected = {}
+        for report in reports:
+            t[:, 0, 0] = report
+            expected[report] = float(weights @ rule.explain(model, t).share[:, 0, 0])
+        assert max(expected.values()) <= expected[truth] + 1e-12
+        assert expected[truth] > expected[0, 0] + 1e-4

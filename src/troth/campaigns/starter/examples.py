@@ -67,7 +67,8 @@ def init(
     chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
+    same_every_day = not FAMILIES[chosen].explains_target  # features vary, and rules that compare days stop at that
+    rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily and same_every_day else DEFAULT_RULE)
     daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))
     shown = FAMILIES[chosen]

@@ -228,7 +228,7 @@ def test_what_cannot_be_replayed_is_refused() -> None:
     past = binary_days(9, days=12, providers=3)
     model = models.Bernoulli(1, 1)
     with pytest.raises(DataError, match="12 days cannot be cut into 5 stretches after the first 6"):
-        backtest(past, model, RULES["multi-day"])
+        backtest(past, model, RULES["multi-day"], folds=5)
     with pytest.raises(DataError, match="2 models for 3 providers"):
         backtest(past, [model] * 2, RULES["multi-day"], folds=2)
     with pytest.raises(ParameterError, match="false_alarm"):

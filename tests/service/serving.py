@@ -109,3 +109,11 @@ def at_once(deed: Callable[[_Item], _Found], items: Sequence[_Item], people: int
     """Have people do things at the same time, and return what they found in the order of the things."""
     with ThreadPoolExecutor(people) as pool:
         return list(pool.map(deed, items))
+
+
+def until(happens: Callable[[], Any], seconds: float = 60.0) -> None:
+    """Wait for something that happens in its own time, and fail if it does not."""
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, f"it did not happen within {seconds} seconds"
+        time.sleep(0.1)

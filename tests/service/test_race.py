@@ -14,7 +14,7 @@ import pytest
 
 from registry import SOAK
 from service.databases import opened
-from service.serving import Answer, Served, at_once, serving
+from service.serving import Answer, Served, at_once, serving, until
 from service.world import World, make_world, payments_of, read_statistics, statistics
 from troth.service import accounts, rounds, settlement
 from troth.service.errors import ConflictError
@@ -34,9 +34,11 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
     """Send one report as a provider and confirm it."""
     headers = world.headers(name)
     sent = served.post(f"{world.base}/rounds/1/submissions/statistics", headers, statistics(name, 2 + turn, 3))
-    if sent.status != 201:
+    if sent.status not in (201, 202):
         return name, sent
     made = sent.plain["id"]
+    one = f"{world.base}/rounds/1/submissions/{made}"
+    until(lambda: served.ask("GET", one, headers).plain["state"] != "waiting")
     return name, served.post(f"{world.base}/rounds/1/submissions/{made}/confirm", headers)
 
 
@@ -164,11 +166,13 @@ def _what_was_confirmed_before_the_close_is_paid(served: Served, world: World) -
     threads = [threading.Thread(target=closing) for _ in range(CLOSERS)]
     for thread in threads:
         thread.start()
-    found = at_once(reporting, [(name, turn) for name in names[2:] for turn in range(TIMES)], PEOPLE)
+    found = at_once(reporting, [(name, 0) for name in names[2:]], PEOPLE)
     for thread in threads:
         thread.join()
     assert set(found) <= {200, 409}
-    assert {(answer.status, answer.plain["state"]) for answer in closed} == {(200, "paid")}
+    assert {answer.status for answer in closed} == {200}
+    assert {answer.plain["state"] for answer in closed} <= {"closed", "paid"}  # reports that came in time may wait
     assert accepted
+    until(lambda: payments_of(world.store, world.campaign))
     assert not late & set(accepted)
     assert {provider for _, provider in payments_of(world.store, world.campaign)} == {*names[:2], *accepted}

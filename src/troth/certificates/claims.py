@@ -91,10 +91,10 @@ def certify(
     Examples
     --------
     >>> import troth
-    >>> certificate = certify(troth.models.Bernoulli(1, 1), rows=[2, 1])
+    >>> certificate = certify(troth.models.Bernoulli(1, 1), [2, 1], troth.SyntheticPeers())
     >>> certificate["sensitive"].verdict, certificate["sensitive"].witness
     ('refuted', ((0, 0), (1, 1)))
-    >>> certify(troth.models.Bernoulli(1, 1), rows=[9, 9])["sensitive"].least_rows
+    >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
     rule = default_rule() if rule is None else rule

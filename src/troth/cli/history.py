@@ -94,7 +94,10 @@ def backtest(
             "before and after each block, which interpolates and says nothing about drift."
         ),
     ] = Split.rolling,
-    folds: Annotated[int, typer.Option(help="Stretches of days, or blocks.", min=1)] = 5,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Stretches of days, or blocks.", min=1, show_default="5, or fewer"),
+    ] = None,
     first: Annotated[
         int | None, typer.Option(help="Days before the first stretch.", min=1, show_default="a quarter, or 30")
     ] = None,

@@ -47,7 +47,7 @@ def backtest(
     *,
     name: str = "the model",
     split: str = "rolling",
-    folds: int = 5,
+    folds: int | None = None,
     first: int | None = None,
     gap: int = 0,
     groups: Sequence[Any] | None = None,
@@ -75,7 +75,7 @@ def backtest(
         ``"rolling"`` fits to the past and pays the next stretch, as a campaign does. ``"blocks"`` fits to the days
         before and after a block: it interpolates, uses all days, and says nothing about a future that drifts.
     folds
-        Number of stretches, or blocks.
+        Number of stretches, or blocks: five, or fewer if days are few.
     first
         Days before the first stretch of a rolling origin. By default a quarter of them, but 30 if that is at most half.
     gap

@@ -20,6 +20,7 @@ SPLITS = {
 }
 """How days are split, and what that means."""
 
+_STRETCHES = 5
 _FEWEST_FIRST = 30  # days of the first fit, where half of the history has as many
 
 
@@ -41,7 +42,7 @@ def first_days(days: int) -> int:
     return max(days // 4, min(_FEWEST_FIRST, days // 2))
 
 
-def split_days(days: int, split: str, folds: int, gap: int, first: int | None) -> list[Split]:
+def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:
     """Cut days into stretches; with each come the days to fit on.
 
     Parameters
@@ -49,7 +50,7 @@ def split_days(days: int, split: str, folds: int, gap: int, first: int | None) -
     split
         One of `SPLITS`.
     folds
-        Number of stretches.
+        Number of stretches: five by default, or as many of three days as there are.
     gap
         Days next to a stretch that are not used for fitting.
     first
@@ -60,6 +61,7 @@ def split_days(days: int, split: str, folds: int, gap: int, first: int | None) -
     rolling = split == "rolling"
     start = (first_days(days) if first is None else first) if rolling else 0
     least = 1 if rolling else 2
+    folds = max(least, min(_STRETCHES, (days - start) // 3)) if folds is None else folds
     if start < rolling or not least <= folds <= (days - start) // 3 or gap < 0:
         after = f" after the first {start}" if rolling else ""
         raise DataError(

@@ -93,7 +93,7 @@ def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     """Explain a payment in lines of text."""
     lines = [f"{printable(payment.provider)}: {payment.rows:,} rows, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment, data)
-    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    widths = [max(len(what) for what, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
     for what, value, meaning in rows:
         lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
     return "\n".join(lines)

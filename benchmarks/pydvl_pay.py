@@ -38,6 +38,7 @@ EFFORTS = {
     1000: Effort(40, 2, 2, 0, 2, 0, 2, 4),
 }
 RULES: dict[str, troth.Rule] = {
+    "Troth: LineUp": troth.LineUp(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(),
     "Troth: MultiDay": troth.MultiDay(),
 }

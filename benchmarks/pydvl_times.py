@@ -38,6 +38,7 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
         raise AssertionError(f"leave-one-out by evidence differs between the libraries by {same:g}")
     calls: dict[str, Callable[[], object]] = {
         "rows to statistics": rows_to_statistics,
+        "Troth: LineUp, 999 decoys": lambda: share(RULES["Troth: LineUp"], model, t[None], 0),
         "Troth: SyntheticPeers, 64 draws": lambda: share(RULES["Troth: SyntheticPeers"], model, t[None], 0),
         "Troth: MultiDay": lambda: share(RULES["Troth: MultiDay"], model, t[None], 0),
         "Troth: leave-one-out of the evidence, a test set": evidence,
@@ -61,9 +62,9 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
 
 
 def time_table(setting: int) -> list[str]:
-    """Milliseconds for a round, and how many times as long as SyntheticPeers it takes, in Markdown."""
+    """Milliseconds for a round, and how many times as long as LineUp it takes, in Markdown."""
     found = {n: seconds(setting, n) for n in EFFORTS}
-    first = "Troth: SyntheticPeers, 64 draws"
+    first = "Troth: LineUp, 999 decoys"
     out = [f"### Time for a round: {SETTINGS[setting].name}", ""]
     out += [f"| method | {' | '.join(f'{n:,} providers' for n in EFFORTS)} |", "|---" * (len(EFFORTS) + 1) + "|"]
     for name in found[10]:

@@ -91,6 +91,7 @@ class Campaign:
     plain: Mapping[str, Any]
     history: Mapping[str, Any] | None = None
     history_source: Source | None = None
+    beacon: str | None = None
     path: Path | None = None
 
     @classmethod
@@ -116,6 +117,7 @@ class Campaign:
             **_limits(sections["limits"]),
             **_model(sections["model"], model),
             commitment=_hash(sections["mechanism"], "commitment", "commit"),
+            beacon=sections["mechanism"].text("beacon"),
             rule=read_rule(sections["mechanism"]) if rule is None else rule,
             **_data(sections["data"]),
             **_history(sections["history"]),

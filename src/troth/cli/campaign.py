@@ -137,6 +137,9 @@ def pay(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    beacon: Annotated[
+        str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pay what has become payable: payments, ledger, report."""
@@ -148,7 +151,7 @@ def pay(
     page = report or campaign.parent / "report.html"
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
-        result = pay_campaign(terms, ledger=book, final=final, watch=watch)
+        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch)
         try:
             if result.rounds and not no_report:
                 result.write_page(page, watch=watch)

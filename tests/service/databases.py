@@ -51,6 +51,7 @@ class Databases:
     def __init__(self) -> None:
         memory = "/dev/shm"
         self.folder = Path(tempfile.mkdtemp(prefix="troth-test-", dir=memory if os.access(memory, os.W_OK) else None))
+        os.environ["TROTH_KEYS"] = str(self.folder / "keys")  # of every database: copies of one share its secrets
         self.server: Server | None = None
         self._numbers = count(1)
         self._ready: dict[str, str] = {}

@@ -13,24 +13,37 @@ if TYPE_CHECKING:
 
 def create_private(path: Path, content: bytes) -> None:
     """Create a file and write it to the disk; an existing file, or a link of that name, is an error."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    temporary = _written(path, content)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        os.link(temporary, path)  # unlike a rename, refuses to replace
+    finally:
+        temporary.unlink()
     _sync_folder(path.parent)
 
 
 def replace_private(path: Path, content: bytes) -> None:
     """Write a file so that it is always either the old one or the new one, and only its owner can read it."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    create_private(temporary, content)
-    temporary.replace(path)
+    _written(path, content).replace(path)
     _sync_folder(path.parent)
+
+
+def open_exclusively(path: Path, mode: int = 0o600) -> int:
+    """Return a handle on a file that did not exist before and is no link."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+
+
+def _written(path: Path, content: bytes) -> Path:
+    """Write a file beside a path, to take its place."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    with os.fdopen(open_exclusively(temporary), "wb") as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    return temporary
 
 
 def readable_by_others(path: Path) -> bool:

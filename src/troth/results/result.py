@@ -204,7 +204,7 @@ class Result:
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         columns = self._columns()
-        columns["provider"] = ["'" + name if name[:1] in "=+-@\t\r" else name for name in columns["provider"]]
+        columns["provider"] = [harmless(name) for name in columns["provider"]]
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(columns)
@@ -239,6 +239,11 @@ class Result:
         head, lines = payment_table(self)
         template = make_environment().get_template("results/notebook.html")
         return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
+
+
+def harmless(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return "'" + name if name[:1] in "=+-@\t\r" else name
 
 
 def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:

@@ -133,7 +133,7 @@ rounds = _table(
     Column("deadline", Text, index=True),
     *("opened", "closed?", "settled?", "paid?", "published?", "problem?"),
     Column("amount", BigInteger),
-    "head?",
+    *("head?", "beacon?"),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
 )
@@ -144,7 +144,7 @@ uploads = _table(
     _of("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    *("summary", "shown", "created"),
+    *("summary", "shown", "created", "nonce?"),
 )
 reports = _table(
     "reports",
@@ -153,7 +153,7 @@ reports = _table(
     _of("round", "rounds"),
     _of("member", "members"),
     _of("upload", "uploads"),
-    "confirmed",
+    *("confirmed", "nonce?", "receipt?"),
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
 ledger_lines = _table(
@@ -161,6 +161,13 @@ ledger_lines = _table(
     Column("campaign", Text, ForeignKey("campaigns.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("line", LargeBinary, nullable=False),
+)
+payouts = _table(
+    "payouts",
+    Column("id", Text, primary_key=True),
+    _of("campaign", "campaigns"),
+    Column("batch", Integer),
+    *("state", "changed", "reason?"),
 )
 for _dialect, _statements in _APPEND_ONLY.items():
     for _statement in _statements:

@@ -17,10 +17,11 @@ from sqlalchemy import select, update
 from troth.campaigns.rounds import pay_rounds, refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
-from troth.service import ledgers
+from troth.service import heads, ledgers
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
-from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day
+from troth.service.receipts import check_receipts
+from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, report_of
 from troth.service.schema import campaigns, rounds
 from troth.service.store import after, now
 
@@ -34,7 +35,9 @@ logger = logging.getLogger("troth.service")
 _turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
-def close_round(store: Store, user: User | None, campaign: str, number: int, *, final: bool = False) -> bool:
+def close_round(
+    store: Store, user: User | None, campaign: str, number: int, *, final: bool = False, beacon: str | None = None
+) -> bool:
     """Close a round, pay what has become payable, and return whether this call closed it.
 
     Parameters
@@ -43,6 +46,9 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
         The analyst, or None for the clock.
     final
         Say that no day follows: the last one is then paid too, by its rule.
+    beacon
+        The value of the public beacon that the terms name, published after the round was closed: a closed round that
+        waits for it is paid with it. It is fixed once it was given.
     """
     with store.write() as tx:
         if user is not None:
@@ -54,6 +60,9 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
             campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
             last = final or terms_of(campaign_row).days == number
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+        if beacon is not None and not closing and row.state == "closed" and row.beacon is None:
+            values = {"beacon": beacon, "problem": None, "settled": None}
             tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
     settle(store, campaign)
     return closing
@@ -86,6 +95,7 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
     if any(entry["day"] == day for entry in ledgers.load_ledger(tx, campaign).of("report")):
         raise ConflictError("its reports were used to pay the day before and cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
+    values |= {"beacon": None}
     tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, **values))
 
 
@@ -102,7 +112,8 @@ def _settled(store: Store, campaign: str) -> bool:
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting:
             return True
-        reports = confirmed_reports(tx, campaign, [row.id for row in waiting])
+        confirmed = confirmed_reports(tx, campaign, [row.id for row in waiting])
+        reports = [report_of(report.provider, report.day, report) for report in confirmed]
         ledger = ledgers.load_ledger(tx, campaign)
     terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
@@ -110,9 +121,13 @@ def _settled(store: Store, campaign: str) -> bool:
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
     try:
+        heads.check_continues(store.keys, campaign, ledger)
+        check_receipts(store.keys, campaign, terms.commitment, confirmed)
         refuse_lonely(reports)
         if reports:
-            paid_days = pay_rounds(terms, reports, ledger, final=final, secret=secret_of(campaign_row))
+            beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)
+            secret = secret_of(store.keys, campaign_row)
+            paid_days = pay_rounds(terms, reports, ledger, final=final, secret=secret, beacon=beacon)
     except TrothError as error:
         problem = str(error)
     except Exception:
@@ -124,6 +139,11 @@ def _settled(store: Store, campaign: str) -> bool:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
             if _marks(_waiting(tx, campaign)) != _marks(waiting):
                 return False  # one was reopened or closed meanwhile
+            if problem is None:
+                try:  # before anything of it can be seen
+                    heads.record_seeds(store.keys, terms, ledger)
+                except TrothError as error:
+                    problem = str(error)
             if problem is None:
                 ledgers.add_lines(tx, campaign, ledger, known_lines)
             elif ledgers.height(tx, campaign) != known_lines:
@@ -140,6 +160,8 @@ def _settled(store: Store, campaign: str) -> bool:
                 tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     except ConflictError:
         return False
+    if problem is None:
+        heads.sign_head(store.keys, campaign, ledger)
     return True
 
 

@@ -6,6 +6,7 @@ Times are text in UTC that sorts as time does.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,12 +18,15 @@ import sqlalchemy as sql
 
 from troth.core.errors import DataError
 from troth.service.errors import InvalidError
+from troth.service.keys import OPTION, KeyFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
+
+    from troth.service.keys import Keys
 
 BUSY_SECONDS = 60
 
@@ -34,13 +38,18 @@ class Store:
     ----------
     url
         A PostgreSQL URL, or the path of an SQLite file.
+    keys
+        What is kept outside the database; by default in the folder that TROTH_KEYS names, or else beside the file, or
+        for PostgreSQL in ``troth.keys``.
     """
 
-    def __init__(self, url: str, *, pool: int = 20) -> None:
+    def __init__(self, url: str, *, pool: int = 20, keys: Keys | None = None) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        self.keys = keys or KeyFolder(_key_folder(self.file))
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
+        options["execution_options"] = {OPTION: self.keys}
         self._turn: AbstractContextManager[Any] = nullcontext()
         if self.file is not None:
             self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
@@ -68,6 +77,13 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def _key_folder(file: Path | None) -> Path:
+    named = os.environ.get("TROTH_KEYS")
+    if named:
+        return Path(named)
+    return Path("troth.keys") if file is None else file.with_name(f"{file.name}.keys")
 
 
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:

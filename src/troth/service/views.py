@@ -7,18 +7,25 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
 from troth import __version__
+from troth.campaigns.ledger import LedgerError
+from troth.campaigns.ledger_entries import report_leaf, report_leaves, report_root
+from troth.campaigns.merkle import inclusion_proof
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
 from troth.results.explanation import steps
 from troth.results.pay import verify
-from troth.service import campaigns, ledgers, responses, rounds
+from troth.service import campaigns, heads, ledgers, payouts, responses, rounds
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
+from troth.service.keys import keys_of
+from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
 from troth.service.store import now
 
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.results.result import Result
     from troth.service.accounts import User
+    from troth.service.keys import Keys
     from troth.service.store import Store
 
 
@@ -202,7 +210,11 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
     round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
-    return [_submission(terms, member, round_row, upload) for upload in rounds.my_uploads(tx, member.id, round_row.id)]
+    keys = keys_of(tx)
+    return [
+        _submission(keys, terms, member, round_row, upload)
+        for upload in rounds.my_uploads(tx, member.id, round_row.id)
+    ]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
@@ -210,13 +222,15 @@ def submission_view(tx: Connection, user: User, campaign: str, number: int, subm
     row, member = campaigns.joined(tx, user, campaign)
     round_row = rounds.find_round(tx, campaign, number)
     upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(campaigns.terms_of(row), member, round_row, upload)
+    return _submission(keys_of(tx), campaigns.terms_of(row), member, round_row, upload)
 
 
-def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
+def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
     report = rounds.report_of(member.name, row.day, upload)
+    fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
+    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
     return responses.Submission(
-        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed"),
+        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed", "nonce"),
         campaign=row.campaign,
         round=row.number,
         day=report.day,
@@ -225,6 +239,7 @@ def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[An
         summary=report.summary.tolist(),
         received=upload.created,
         commitment=terms.commitment,
+        receipt=None if receipt is None else responses.Receipt(**receipt),
         **json.loads(upload.shown),
     )
 
@@ -242,20 +257,86 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
     terms, result = campaigns.terms_of(row), ledgers.load_result(tx, campaign)
     day = rounds.read_day(round_row.day)
     paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
-    payments = () if paid_round is None else paid_round.payments
     members = {each.name: each.id for each in campaigns.list_members(tx, campaign)}
+    known = payouts.states(tx, campaign)
+    shown = []
+    for payment in () if paid_round is None else paid_round.payments:
+        if own_name is None or payment.provider == own_name:
+            key = payouts.payout_id(campaign, day, payment.provider)
+            state = known[key].state if key in known else "pending"
+            figures = payment if own_name is None else disclosed(payment)
+            shown.append(payment_view(terms, members[payment.provider], figures, id=key, state=state))
     return responses.Payments(
+        campaign=campaign,
         round=number,
         day=day,
-        seed=None if paid_round is None else paid_round.seed,
         commitment=terms.commitment,
         head=round_row.head,
-        payments=[
-            payment_view(terms, members[payment.provider], payment)
-            for payment in payments
-            if own_name is None or payment.provider == own_name
-        ],
+        **_made_of(result, day, own_name),
+        payments=shown,
     )
+
+
+def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
+    """Return what a round's seed was made of, and the proof that a provider's report is in it."""
+    head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
+    if result is None or head is None:
+        return dict.fromkeys(("paid_as", "root", "next_root", "link", "beacon", "seed", "proof"))
+    of_day, following = ([report for report in result.reports if report.day == on] for on in (day, head["next"]))
+    leaves, own = report_leaves(of_day), next((report for report in of_day if report.provider == own_name), None)
+    place = None if own is None else leaves.index(report_leaf(own))
+    return {
+        **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},
+        "paid_as": head["number"],
+        "next_root": None if head["next"] is None else report_root(following),
+        "proof": None
+        if place is None
+        else responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place)),
+    }
+
+
+def disclosed(payment: Payment) -> Payment:
+    """Return a payment as its provider sees it: estimates are rounded, because they tell of others' data.
+
+    From a score with all its digits the peers' data together can often be computed. What is left is what was paid:
+    the share is that of the whole minor units.
+    """
+
+    def rounded(value: float | None, digits: int) -> float | None:
+        return None if value is None else round(value, digits)
+
+    share = payment.payment / payment.cap if payment.cap else 0.0
+    return replace(
+        payment,
+        log_pmi=rounded(payment.log_pmi, 1),
+        score=rounded(payment.score, 2),
+        terms={key: round(value, 2) for key, value in payment.terms.items()},
+        share=round(share, 4),
+        empty_share=round(payment.empty_share, 4),
+    )
+
+
+def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
+    """Return the signed head of a ledger: for providers, of what is published."""
+    if user.role == "analyst":
+        campaigns.owned(tx, user, campaign)
+    else:
+        campaigns.joined(tx, user, campaign)
+    result = ledgers.load_result(tx, campaign)
+    entries = [] if result is None else result.ledger.entries
+    lines = len(entries)
+    if user.role != "analyst":
+        rows = rounds.list_rounds(tx, campaign)
+        published, lines = {rounds.read_day(row.day) for row in rows if row.published is not None}, 0
+        closes = [(number, entry["day"]) for number, entry in enumerate(entries, 1) if entry["entry"] == "close"]
+        for number, day in closes:
+            if day not in published:
+                break
+            lines = number
+    head = None if result is None else heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
+    if head is None:
+        raise ConflictError("nothing was paid yet" if user.role == "analyst" else "nothing is published yet")
+    return responses.Head(**head)
 
 
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:
@@ -267,13 +348,13 @@ def payment_of(tx: Connection, user: User, campaign: str, number: int, member: s
     return shown.model_copy(update={"payments": payments})
 
 
-def payment_view(terms: Campaign, member: str, payment: Payment) -> responses.Payment:
+def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) -> responses.Payment:
     """Return a payment with its reasons."""
     money = {name: Amount(getattr(payment, name), terms.decimals) for name in ("cap", "payment", "deposit")}
     reasons = [
         responses.Step(what=what, value=value, meaning=meaning) for what, value, meaning in steps(terms, payment)
     ]
-    return responses.Payment(**vars(payment) | money, member=member, steps=reasons)
+    return responses.Payment(**vars(payment) | money, member=member, steps=reasons, **payout)
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
@@ -298,8 +379,14 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
         with store.read() as tx:
             shared_result(tx, user, campaign)
             ledger = ledgers.load_ledger(tx, campaign)
-            heads = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
-        result = verify(ledger, head=heads[-1] if heads else None)
+            rows = rounds.list_rounds(tx, campaign)
+            row = campaigns.owned(tx, user, campaign)
+            confirmed = rounds.confirmed_reports(tx, campaign, [each.id for each in rows if each.head is not None])
+        heads.check_continues(store.keys, campaign, ledger)
+        check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
+        noted = [each.head for each in rows if each.head is not None]
+        result = verify(ledger, head=noted[-1] if noted else None)
+        _check_recorded(result, confirmed)
     except RefusedError:
         raise
     except TrothError as error:
@@ -312,3 +399,12 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
         rounds=len(result.rounds),
         paid=Amount(result.paid, result.campaign.decimals),
     )
+
+
+def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
+    """Refuse a ledger whose reports are not those that were confirmed."""
+    recorded = {report.key: report_leaf(report) for report in result.reports}
+    for row in confirmed:
+        report = rounds.report_of(row.provider, row.day, row)
+        if recorded.get(report.key) != report_leaf(report):
+            raise LedgerError(f"{report}: the ledger has another report than the one that was confirmed")

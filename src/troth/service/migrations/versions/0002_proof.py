@@ -1,0 +1,26 @@
+"""Nonces and signatures of receipts, values of beacons, and states of payouts."""
+
+from __future__ import annotations
+
+import sqlalchemy as sql
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add what is missing; reports from before have no nonces and no receipts."""
+    for table, column in (("uploads", "nonce"), ("reports", "nonce"), ("reports", "receipt"), ("rounds", "beacon")):
+        op.add_column(table, sql.Column(column, sql.Text, nullable=True))
+    op.create_table(
+        "payouts",
+        sql.Column("id", sql.Text, primary_key=True),
+        sql.Column("campaign", sql.Text, sql.ForeignKey("campaigns.id"), nullable=False, index=True),
+        sql.Column("batch", sql.Integer),
+        sql.Column("state", sql.Text, nullable=False),
+        sql.Column("changed", sql.Text, nullable=False),
+        sql.Column("reason", sql.Text),
+    )

@@ -179,7 +179,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("payouts_file", "GET", f"{_CAMPAIGN}/payouts/{{number}}/payouts.csv", _ANALYST_READS,
         "Return a batch of payouts as CSV; it never changes.", output=Content("text/csv", "payouts.csv")),
     Operation("void_payout", "POST", f"{_CAMPAIGN}/payouts/{{payout}}/void", _MANAGE,
-        "Note that a payment is not paid out, and why.", input="Voiding", output="Payouts", refusals=(409,), keyed=True),
+        "Note that a payment is not paid out, and why.",
+        input="Voiding", output="Payouts", refusals=(409,), keyed=True),
     Operation("verify_ledger", "POST", f"{_CAMPAIGN}/verify", _ANALYST_READS,
         "Check every byte of the ledger and recompute every payment.", output="Verified", refusals=(409,)),
 )  # fmt: skip

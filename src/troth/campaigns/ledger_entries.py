@@ -104,12 +104,8 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
-    return Report(
-        *(entry[key] for key in ("provider", "day", "rows")),
-        summary,
-        entry.get("source", ""),
-        *(entry.get(key) for key in ("data_digest", "nonce")),
-    )
+    source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce)
 
 
 def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
@@ -141,9 +137,7 @@ def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, A
 
 
 READERS = {
-    2: Reader(
-        _read_report, _read_payment, lambda link, roots, beacon: {"seed": link}, lambda head: head.get("seed")
-    ),
+    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed")),
     3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link")),
 }
 """Readers by format."""

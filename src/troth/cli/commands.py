@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from troth.cli import campaign, checks, client, history, ledger
+from troth.cli import campaign, checks, client, history, ledger, receipts
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
 
@@ -79,6 +79,7 @@ for command in (
     ledger.verify,
     ledger.report,
     ledger.explain,
+    receipts.verify_receipt,
     serve,
 ):
     app.command()(command)

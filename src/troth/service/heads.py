@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("troth.service")
 TARGETS = "TROTH_PUBLISH_HEADS"
-"""Names the files and addresses that heads are published to, separated by spaces."""
+"""Has the files and addresses that heads are published to, as a list in JSON."""
 
 
 def leaves_of(ledger: Ledger, lines: int | None = None) -> list[str]:
@@ -83,7 +83,7 @@ def _add(keys: Keys, campaign: str, ledger: Ledger, epoch: int) -> dict[str, Any
     statement = {"kind": HEAD, "campaign": campaign, "epoch": epoch, "lines": len(ledger.lines)}
     head = keys.sign({**statement, "root": root(leaves_of(ledger)), "head": ledger.head, "time": now()})
     keys.add_head(campaign, head)
-    for target in os.environ.get(TARGETS, "").split():
+    for target in json.loads(os.environ.get(TARGETS, "[]")):
         _publish(target, head)
     return head
 

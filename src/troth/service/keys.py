@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from troth.campaigns.ledger import locked
@@ -119,10 +120,8 @@ class KeyFolder:
         if self._key is None:
             path = self._made() / "signing.key"
             if not path.exists():
-                try:
+                with suppress(FileExistsError):  # another process was first
                     create_private(path, Ed25519PrivateKey.generate().private_bytes_raw().hex().encode() + b"\n")
-                except FileExistsError:  # another process was first
-                    pass
             try:
                 self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
             except ValueError:

@@ -130,7 +130,14 @@ def _due(tx: Connection, campaign: str) -> list[_Due]:
     result = ledgers.load_result(tx, campaign)
     rows = {rounds.read_day(row.day): row for row in rounds.list_rounds(tx, campaign)}
     return [
-        _Due(payout_id(campaign, paid.day, payment.provider), row.number, paid.day, payment.provider, payment.payment, row.head)
+        _Due(
+            payout_id(campaign, paid.day, payment.provider),
+            row.number,
+            paid.day,
+            payment.provider,
+            payment.payment,
+            row.head,
+        )
         for paid in (() if result is None else result.rounds)
         for row in [rows[paid.day]]
         for payment in paid.payments

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from troth.core.errors import DataError
-from troth.service import accounts
+from troth.service import accounts, heads, ledgers
 from troth.service.app import SETTINGS, Settings
 from troth.service.migrate import back_up, copy_sqlite, migrate
 from troth.service.schema import accounts as account_table
+from troth.service.schema import campaigns as campaign_table
+from troth.service.schema import rounds as round_table
 from troth.service.store import Store
 
 if TYPE_CHECKING:
@@ -91,6 +93,24 @@ def backup(store: Store, target: Path | None) -> str:
         raise DataError(f"{target}: exists already; choose another name")
     copy_sqlite(store.file, target)
     return str(target)
+
+
+def all_heads(store: Store) -> list[dict[str, Any]]:
+    """Return the last signed head of every campaign."""
+    with store.read() as tx:
+        campaigns = tx.scalars(select(campaign_table.c.id).order_by(campaign_table.c.created)).all()
+    return [signed[-1] for campaign in campaigns if (signed := store.keys.heads(campaign))]
+
+
+def begin_epoch(store: Store, campaign: str) -> int:
+    """Begin a new epoch of a campaign's heads, and return its number."""
+    with store.write() as tx:
+        if tx.execute(select(campaign_table.c.id).where(campaign_table.c.id == campaign)).first() is None:
+            raise DataError(f"there is no campaign {campaign!r}")
+        head = heads.new_epoch(store.keys, campaign, ledgers.load_ledger(tx, campaign))
+        unpaid = (round_table.c.campaign == campaign) & (round_table.c.state == "closed")
+        tx.execute(update(round_table).where(unpaid).values(problem=None, settled=None))
+    return int(head["epoch"])
 
 
 def check_url(url: str) -> str:

@@ -212,8 +212,7 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
     round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
     keys = keys_of(tx)
     return [
-        _submission(keys, terms, member, round_row, upload)
-        for upload in rounds.my_uploads(tx, member.id, round_row.id)
+        _submission(keys, terms, member, round_row, upload) for upload in rounds.my_uploads(tx, member.id, round_row.id)
     ]
 
 

@@ -60,7 +60,7 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
         "assumed": ASSUMED,
     }
-    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head")}
+    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head", "root")}
     return page(request, user, "explanation.html", **context)
 
 

@@ -115,7 +115,7 @@ def main() -> None:
     from troth.service.app import Settings, create_app
 
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
+        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()
     warm = ""
     for line in sys.stdin.buffer:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +45,31 @@ def fail() -> None:
 
 def surroundings() -> list[Any]:
     return [sorted(os.environ), sorted(os.listdir("/proc/self/fd"))]
+
+
+def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
+    """Try everything that a payload might want, and return how each attempt went."""
+    attempts: dict[str, Callable[[], Any]] = {
+        "read the file": Path(given).read_bytes,
+        "read a database": Path(database).read_bytes,
+        "read accounts": Path("/etc/passwd").read_bytes,
+        "list a folder": lambda: os.listdir(Path(database).parent),
+        "write": lambda: Path(database).write_bytes(b""),
+        "read the server's memory": lambda: os.close(os.open(f"/proc/{server}/mem", os.O_RDONLY)),
+        "read the server's environment": Path(f"/proc/{server}/environ").read_bytes,
+        "connect": lambda: socket.create_connection(("127.0.0.1", port)),
+        "open a socket": lambda: socket.socket(socket.AF_UNIX),
+        "leave a daemon": os.fork,
+        "run a program": lambda: subprocess.run(["/bin/true"], check=True),
+        "signal the server": lambda: os.kill(server, 0),
+        "start a thread": lambda: threading.Thread(target=list).start(),
+    }
+    outcomes = {}
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+        except BaseException as error:
+            outcomes[what] = type(error).__name__
+        else:
+            outcomes[what] = "done"
+    return outcomes

@@ -47,6 +47,9 @@ def serve(
     ] = None,
     upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
     keys: KeyFolderOption = None,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in confinement.")
+    ] = False,
     publish_heads: Annotated[
         list[str] | None,
         typer.Option(
@@ -66,7 +69,8 @@ def serve(
     if publish_heads:
         os.environ[TARGETS] = json.dumps(publish_heads)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
-    settings = Settings(database, check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20))
+    address, limits = check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20)
+    settings = Settings(database, address, limits, require_sandbox=require_sandbox)
     start(settings, host=host, port=port, workers=workers, proxies=proxies, say=typer.echo)
 
 

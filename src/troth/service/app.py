@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, incoming, pages, settlement
+from troth.service import api, confinement, incoming, pages, settlement
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
@@ -41,12 +41,18 @@ class Settings:
         Where people reach it: links begin with it, and cookies are for it alone.
     tick
         Seconds between checks of deadlines; 0 for none.
+    require_sandbox
+        Refuse to start where the kernel cannot confine the process that reads uploads.
+    hosts
+        Names of the service beside the one in ``url``, ``localhost`` and ``127.0.0.1``.
     """
 
     database: str
     url: str = "http://127.0.0.1:8000"
     limits: Limits = field(default_factory=Limits)
     tick: float = 2.0
+    require_sandbox: bool = False
+    hosts: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """Return the settings as text, for workers."""
@@ -97,7 +103,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     check_table(app, app.state.access)
     app.add_middleware(SizeLimit, largest=settings.limits.bytes)
     host = urlsplit(settings.url).hostname or "localhost"
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", *settings.hosts])
     app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))
     return app
 
@@ -105,6 +111,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
 def from_environment() -> FastAPI:
     """Return the application as a worker starts it."""
     log_to_stderr()
+    confinement.hide_memory()
     return create_app(Settings.from_text(os.environ[SETTINGS]))
 
 

@@ -10,14 +10,17 @@ from urllib.parse import urlsplit
 import uvicorn
 from sqlalchemy import func, select, update
 
+from troth.campaigns.private_files import readable_by_others
 from troth.core.errors import DataError
-from troth.service import accounts, heads, ledgers
+from troth.service import accounts, confinement, heads, ledgers
 from troth.service.app import SETTINGS, Settings
 from troth.service.migrate import back_up, copy_sqlite, migrate
 from troth.service.schema import accounts as account_table
 from troth.service.schema import campaigns as campaign_table
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store
+from troth.service.uploads import SANDBOX
+from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +44,10 @@ def serve(
     say
         Called with lines for the terminal.
     """
+    check_sandbox(settings.require_sandbox, say)
     store = Store(settings.database)
+    if store.file is not None and readable_by_others(store.file):
+        say(f"warning: others can read {store.file}, which has everybody's statistics: chmod 600 {store.file}")
     backup = migrate(store)
     if backup is not None:
         say(f"the database was upgraded; it was copied before to {backup}")
@@ -63,6 +69,16 @@ def serve(
         proxy_headers=proxies is not None,
         forwarded_allow_ips=proxies,
     )
+
+
+def check_sandbox(required: bool, say: Callable[[str], None]) -> None:
+    """Say what the kernel lacks to confine the process that reads uploads, or refuse to start without it."""
+    lacking = SANDBOX.run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
+    SANDBOX.close()
+    if lacking and required:
+        raise DataError(f"--require-sandbox: {'; '.join(lacking)}")
+    for what in lacking:
+        say(f"warning: {what}")
 
 
 def first_link(store: Store, url: str) -> str | None:

@@ -5,6 +5,7 @@ A ledger names its format in its first line, and a reader is chosen by it.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,8 +79,24 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    content = {"day": report.day, "rows": report.rows, "summary": [float(value) for value in report.summary]}
-    return leaf(canonical({**content, "nonce": report.nonce}))
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce)
+
+
+def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None) -> str:
+    """Return the leaf of what a report says.
+
+    Sums count to eight digits of the largest, because engines that add the same rows differ in their last digits, and
+    the seed must not.
+
+    Examples
+    --------
+    >>> leaf_of(None, 3, [0.1 + 0.2, 3.0], None) == leaf_of(None, 3, [0.3, 3.0], None)
+    True
+    """
+    largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
+    scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
+    sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:

@@ -10,7 +10,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import canonical
-from troth.campaigns.merkle import extends, includes, leaf
+from troth.campaigns.ledger_entries import leaf_of
+from troth.campaigns.merkle import extends, includes
 from troth.campaigns.seed import derive_seed, follows
 from troth.core.errors import DataError
 
@@ -72,8 +73,7 @@ def joint_nonce(service_nonce: str, own_nonce: str) -> str:
 def receipt_leaf(receipt: Mapping[str, Any]) -> str:
     """Return the leaf that a receipt promises in its round's tree."""
     nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
-    summary = [float(value) for value in receipt["summary"]]
-    return leaf(canonical({"day": receipt["day"], "rows": receipt["rows"], "summary": summary, "nonce": nonce}))
+    return leaf_of(receipt["day"], receipt["rows"], [float(value) for value in receipt["summary"]], nonce)
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:

@@ -143,6 +143,8 @@ def pay(
     as_json: AsJson = False,
 ) -> None:
     """Pay what has become payable: payments, ledger, report."""
+    from troth.campaigns.private_files import readable_by_others
+    from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
     from troth.results.pay import pay_campaign
 
@@ -171,6 +173,9 @@ def pay(
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
+    for path in (book, secret_path(campaign)):
+        if readable_by_others(path):
+            warn(f"others can read {path}: chmod 600 {path}")
     if result.rounds:
         written = "" if no_report else f"\nreport   {page}"
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){written}")

@@ -192,8 +192,8 @@ class Result:
         return None if self.campaign.rule.to_settings() is not None else self.campaign.rule
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the ledger, in one piece."""
-        return write_whole(path, self.ledger.to_bytes())
+        """Write the ledger, in one piece; only its owner can read a new one, because it has everybody's statistics."""
+        return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def write_page(self, path: str | Path, **options: Any) -> Path:
         """Write the page: one HTML file that needs no network; options are those of `troth.results.page.render`."""

@@ -26,6 +26,7 @@ from troth.service.errors import (
     SignInNeededError,
     TooManyError,
 )
+from troth.service.names import has_unseen, skeleton
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
 from troth.service.store import after, now, queue
 
@@ -65,19 +66,24 @@ def clean_name(text: str, what: str = "name", longest: int = 120) -> str:
     name = " ".join(unicodedata.normalize("NFC", text).split())
     if not name or len(name) > longest:
         raise InvalidError(f"{what}: must have 1 to {longest} characters")
-    if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn") for c in name):
+    if has_unseen(name):
         raise InvalidError(f"{what}: has characters that cannot be shown; remove them")
     return name
+
+
+def handles(name: str) -> list[str]:
+    """Return what an account of a name may be found by: its skeleton, or its small letters in older databases."""
+    return [skeleton(name), name.casefold()]
 
 
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
     name, key = clean_name(name), new_id()
     taken = ConflictError(f"name: an account {name!r} exists already; choose another name, or sign in")
-    if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
+    if tx.execute(select(accounts.c.id).where(accounts.c.handle.in_(handles(name)))).first() is not None:
         raise taken
     hashed = None if password is None else hash_password(password)
-    values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
+    values = {"id": key, "name": name, "handle": skeleton(name), "role": role, "password": hashed}
     try:
         tx.execute(insert(accounts).values(created=now(), **values))
     except IntegrityError:  # somebody took the name at the same moment
@@ -128,7 +134,7 @@ def check_password(store: Store, name: str, password: str, source: str) -> str:
         # counted before the check, so that attempts at the same moment cannot all slip through
         marks = [{"id": new_id(), "subject": subject, "at": now()} for subject in subjects]
         tx.execute(insert(attempts), marks)
-        account = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
+        account = tx.execute(select(accounts).where(accounts.c.handle.in_(handles(name)))).first()
     wrong = SignInNeededError("the name or the password is wrong")
     hashed = None if account is None else account.password
     try:

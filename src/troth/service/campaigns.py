@@ -24,6 +24,7 @@ from troth.service import accounts
 from troth.service.accounts import User, clean_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
 from troth.service.keys import keys_of
+from troth.service.names import skeleton
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 
@@ -242,6 +243,13 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
     active = [member for member in list_members(tx, row.id) if member.revoked is None]
     if len(active) < 2:
         raise ConflictError("a campaign needs at least two providers; invite them first")
+    looks: dict[str, str] = {}
+    for member in active:
+        other = looks.setdefault(skeleton(member.name), member.name)
+        if other != member.name:
+            raise ConflictError(
+                f"the names {other!r} and {member.name!r} look alike; revoke one, and add it differently"
+            )
     plain.setdefault("data", {})["providers"] = [member.name for member in active]
     groups: dict[str, list[str]] = {}
     for member in active:

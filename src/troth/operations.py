@@ -84,7 +84,8 @@ _ROUND = _CAMPAIGN + "/rounds/{number}"
 _SUBMISSION = _ROUND + "/submissions/{submission}"
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health"),
+    Operation("health", "GET", "/health", ANYONE, "Report that the service and its database respond.", output="Health",
+        refusals=(503,)),
     Operation("me", "GET", "/me", _READ, "Show who the token belongs to.", output="Me"),
     Operation("create_token", "POST", "/tokens", ANYONE,
         "Exchange a name and password for a token that expires; it is shown this once.",

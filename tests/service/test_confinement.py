@@ -8,12 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
 
 from service import misbehaving
 from service.databases import opened
 from service.world import TERMS, make_world
+from troth.campaigns.ledger import write_whole
 from troth.core.errors import DataError
 from troth.service import confinement, serve
+from troth.service.app import Settings, create_app
 from troth.service.sandbox import Sandbox
 from troth.service.worker_processes import Bounds
 
@@ -80,3 +85,45 @@ def test_keys_that_are_stored_have_a_limit(database: str, monkeypatch: pytest.Mo
             for key in ("one", "two", "three", "one")
         ]
     assert statuses == [201, 201, 429, 201]
+
+
+def test_health_fails_when_writes_fail(database: str) -> None:
+    """A disk that is full, or a database that became read-only, is no healthy service."""
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        store.try_writing()
+        assert [world.client().get(path).status_code for path in ("/health", "/api/v1/health")] == [200, 200]
+        with store.write() as tx:
+            if store.file is None:
+                tx.execute(text("CREATE RULE frozen AS ON INSERT TO attempts DO INSTEAD SELECT 1/0"))
+            else:
+                frozen = "CREATE TRIGGER frozen BEFORE INSERT ON attempts BEGIN SELECT RAISE(ABORT, 'full'); END"
+                tx.execute(text(frozen))
+        with pytest.raises(DatabaseError):
+            store.try_writing()
+        assert [world.client().get(path).status_code for path in ("/health", "/api/v1/health")] == [503, 503]
+        with store.write() as tx:
+            tx.execute(text("DROP RULE frozen ON attempts" if store.file is None else "DROP TRIGGER frozen"))
+        store.try_writing()
+        assert world.client().get("/health").status_code == 200
+
+
+def test_a_service_answers_to_its_own_names_alone(database: str, tmp_path: Path) -> None:
+    with opened(database) as store:
+        app = create_app(Settings(database, url="https://troth.example.org", tick=0), store)
+        client = TestClient(app)
+        hosts = ("troth.example.org", "testserver", "evil.example.org")
+        statuses = [client.get("/health", headers={"host": host}).status_code for host in hosts]
+    assert statuses == [200, 400, 400]
+
+
+def test_a_temporary_file_is_never_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, victim = tmp_path / "ledger.jsonl", tmp_path / "victim"
+    victim.write_text("mine")
+    monkeypatch.setattr("troth.campaigns.ledger.secrets.token_hex", lambda _: "00")
+    (tmp_path / f".ledger.jsonl.{os.getpid()}.00.tmp").symlink_to(victim)
+    with pytest.raises(OSError, match="exists"):
+        write_whole(target, b"x", private=True)
+    assert victim.read_text() == "mine"
+    write_whole(tmp_path / "other.jsonl", b"x", private=True)
+    assert (tmp_path / "other.jsonl").stat().st_mode & 0o777 == 0o600

@@ -45,7 +45,9 @@ def main() -> None:
 
 
 def _fail(message: str, code: int = 1) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    from troth.results.explanation import printable
+
+    sys.stderr.write("error: " + "\n".join(map(printable, message.split("\n"))) + "\n")
     raise SystemExit(code)
 
 

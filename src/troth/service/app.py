@@ -119,6 +119,7 @@ def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> 
     """Close rounds at their deadlines; every worker tries, and one succeeds."""
     while not stopped.wait(seconds):
         try:
+            store.try_writing()
             settlement.close_due(store)
         except Exception:
             logger.exception("closing rounds at their deadlines failed; it is tried again")

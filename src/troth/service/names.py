@@ -1,7 +1,8 @@
 """Names that look alike are the same name: nobody joins beside "Ash" as another "Ash".
 
 A name is compared by its skeleton, in the spirit of Unicode's report on security: compatibility forms are folded
-(NFKC), then case, then letters of other alphabets that look like Latin ones. Characters that are not shown at all are refused.
+(NFKC), then case, then letters of other alphabets that look like Latin ones. Characters that are not shown at all are
+refused.
 """
 
 from __future__ import annotations

@@ -222,8 +222,13 @@ def _uploads_of(member: str, round_id: str) -> Select[Any]:
     )
 
 
-def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
-    """Return the confirmed reports of rounds, with the fields of their receipts."""
+def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Report]:
+    """Return the confirmed reports of rounds, which payments are computed from."""
+    return [report_of(row.provider, row.day, row) for row in confirmed_rows(tx, campaign, round_ids)]
+
+
+def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
+    """Return the confirmed reports of rounds with the fields of their receipts."""
     query = _confirmed(campaign).where(reports.c.round.in_(round_ids)).order_by(rounds.c.number, members.c.name)
     return list(tx.execute(query))
 

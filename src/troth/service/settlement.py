@@ -21,7 +21,7 @@ from troth.service import heads, ledgers
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
 from troth.service.receipts import check_receipts
-from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, report_of
+from troth.service.rounds import confirmed_reports, confirmed_rows, find_round, list_rounds, read_day
 from troth.service.schema import campaigns, rounds
 from troth.service.store import after, now
 
@@ -112,8 +112,8 @@ def _settled(store: Store, campaign: str) -> bool:
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting:
             return True
-        confirmed = confirmed_reports(tx, campaign, [row.id for row in waiting])
-        reports = [report_of(report.provider, report.day, report) for report in confirmed]
+        reports = confirmed_reports(tx, campaign, [row.id for row in waiting])
+        signed = confirmed_rows(tx, campaign, [row.id for row in waiting])
         ledger = ledgers.load_ledger(tx, campaign)
     terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
@@ -122,7 +122,7 @@ def _settled(store: Store, campaign: str) -> bool:
     paid_days: list[Any] = []
     try:
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, terms.commitment, confirmed)
+        check_receipts(store.keys, campaign, terms.commitment, signed)
         refuse_lonely(reports)
         if reports:
             beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)

@@ -7,6 +7,7 @@ Times are text in UTC that sorts as time does.
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 
 from troth.core.errors import DataError
-from troth.service.errors import InvalidError
+from troth.service.errors import InvalidError, UnavailableError
 from troth.service.keys import OPTION, KeyFolder
+from troth.service.schema import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +53,7 @@ class Store:
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
         options["execution_options"] = {OPTION: self.keys}
         self._turn: AbstractContextManager[Any] = nullcontext()
+        self._writes = True
         if self.file is not None:
             self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
             self.engine = sql.create_engine(self.url, connect_args={"timeout": BUSY_SECONDS}, **options)
@@ -73,6 +76,23 @@ class Store:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self.engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
+
+    def try_writing(self) -> None:
+        """Write and remove a line, and remember for `check_writes` whether that worked: a full disk is noticed."""
+        mark = secrets.token_hex(8)
+        try:
+            with self.write() as tx:
+                tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
+                tx.execute(attempts.delete().where(attempts.c.id == mark))
+            self._writes = True
+        except Exception:
+            self._writes = False
+            raise
+
+    def check_writes(self) -> None:
+        """Raise if the last attempt to write failed."""
+        if not self._writes:
+            raise UnavailableError("the database takes no changes: its disk may be full, or read-only")
 
     def close(self) -> None:
         """Close all connections."""

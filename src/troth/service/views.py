@@ -380,7 +380,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             ledger = ledgers.load_ledger(tx, campaign)
             rows = rounds.list_rounds(tx, campaign)
             row = campaigns.owned(tx, user, campaign)
-            confirmed = rounds.confirmed_reports(tx, campaign, [each.id for each in rows if each.head is not None])
+            confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
         noted = [each.head for each in rows if each.head is not None]

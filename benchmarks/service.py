@@ -226,7 +226,7 @@ def bare_settlement(database: str, campaign: str) -> float:
         reports = rounds.confirmed_reports(tx, campaign, [one.id for one in held])
     store.close()
     start = time.perf_counter()
-    pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(row))
+    pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(store.keys, row))
     return time.perf_counter() - start
 
 

@@ -228,7 +228,7 @@ def test_a_seed_is_there_for_every_announced_day(world: World) -> None:
     with world.store.read() as tx:
         secret = campaigns.secret_of(world.store.keys, campaigns.owned(tx, world.analyst, campaign))
     assert secret is not None
-    assert secret.seed(10_000)
+    assert secret.link(10_000)
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,20 @@ def test_heads_are_published_to_a_file(world: World, tmp_path: Path, monkeypatch
     assert world.round().state == "paid"
 
 
+def test_a_head_that_a_killed_process_did_not_sign_is_signed_at_the_next_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(heads, "sign_head", lambda *_: None)  # as if it had died before
+        world.report_all(COUNTS)
+        world.close()
+    assert world.store.keys.heads(world.campaign) == []
+    heads.catch_up(world.store)
+    heads.catch_up(world.store)
+    (head,) = world.store.keys.heads(world.campaign)
+    assert head["head"] == world.round().head
+
+
 def test_secrets_of_open_rounds_are_not_in_the_database(world: World) -> None:
     world.report_all(COUNTS)
     with world.store.read() as tx:

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import api, confinement, incoming, pages, settlement
+from troth.service import api, confinement, heads, incoming, pages, settlement
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
@@ -77,6 +77,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         if settings.tick:
             clock.start()
         incoming.sweep()
+        heads.catch_up(store)
         SANDBOX.start()  # so that the first upload need not wait for it
         yield
         SANDBOX.close()

@@ -14,16 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
+from sqlalchemy import func, select
+
 from troth.campaigns.ledger import LedgerError
 from troth.campaigns.merkle import consistency_proof, leaf, root
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.statements import HEAD
+from troth.service.ledgers import load_ledger
+from troth.service.schema import ledger_lines
 from troth.service.store import now
 
 if TYPE_CHECKING:
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
     from troth.service.keys import Keys
+    from troth.service.store import Store
 
 logger = logging.getLogger("troth.service")
 TARGETS = "TROTH_PUBLISH_HEADS"
@@ -62,6 +67,22 @@ def sign_head(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any] | Non
     if not ledger.lines or (signed and signed[-1]["lines"] >= len(ledger.lines)):
         return None
     return _add(keys, campaign, ledger, signed[-1]["epoch"] if signed else 1)
+
+
+def catch_up(store: Store) -> None:
+    """Sign the heads of ledgers that a killed process had stored and not signed."""
+    with store.read() as tx:
+        sizes = select(ledger_lines.c.campaign, func.count()).group_by(ledger_lines.c.campaign)
+        for campaign, lines in tx.execute(sizes).all():
+            signed = store.keys.heads(campaign)
+            if not signed or signed[-1]["lines"] < lines:
+                ledger = load_ledger(tx, campaign)
+                try:
+                    check_continues(store.keys, campaign, ledger)
+                except LedgerError as error:
+                    logger.error(json.dumps({"event": "head", "campaign": campaign, "error": str(error)}))
+                else:
+                    sign_head(store.keys, campaign, ledger)
 
 
 def new_epoch(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any]:

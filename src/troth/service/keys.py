@@ -50,7 +50,7 @@ class Keys(Protocol):
         """Return the heads of a campaign that were signed, in order."""
 
     def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
-        """Note a head, durably."""
+        """Note a head, durably, unless a later one was noted."""
 
 
 def keys_of(tx: Connection) -> Keys:
@@ -102,8 +102,15 @@ class KeyFolder:
             raise DataError(f"{self._head_path(campaign)}: this is no list of heads") from None
 
     def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
-        """Note a head, durably."""
+        """Note a head, durably, unless a later one was noted."""
         path = self._head_path(campaign)
+        with locked(self._made()):
+            last = self.heads(campaign)[-1:]
+            if last and (last[0]["epoch"], last[0]["lines"]) >= (head["epoch"], head["lines"]):
+                return  # another process has signed it, or a later one
+            self._append(path, head)
+
+    def _append(self, path: Path, head: Mapping[str, Any]) -> None:
         if not path.exists():
             create_private(path, b"")
         with path.open("r+b") as file:

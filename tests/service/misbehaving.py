@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from troth.service import confinement
 
 
 def eat() -> int:
@@ -47,6 +52,13 @@ def surroundings() -> list[Any]:
     return [sorted(os.environ), sorted(os.listdir("/proc/self/fd"))]
 
 
+def _call(name: str, *arguments: int) -> None:
+    """Make a system call that Python has no function for."""
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.syscall(confinement.CALLS[platform.machine()][name], *arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
+
+
 def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
     """Try everything that a payload might want, and return how each attempt went."""
     attempts: dict[str, Callable[[], Any]] = {
@@ -62,6 +74,8 @@ def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
         "leave a daemon": os.fork,
         "run a program": lambda: subprocess.run(["/bin/true"], check=True),
         "signal the server": lambda: os.kill(server, 0),
+        "signal a thread of the server": lambda: _call("tgkill", server, server, 0),
+        "limit the server": lambda: resource.prlimit(server, resource.RLIMIT_CORE),
         "start a thread": lambda: threading.Thread(target=list).start(),
     }
     outcomes = {}

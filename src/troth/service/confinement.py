@@ -25,79 +25,25 @@ _ALL_FILES = (1 << 13) - 1  # what the first version of Landlock governs
 _THREAD = 0x10000  # the flag of clone that makes a thread
 _REFUSED, _UNKNOWN = 0x00050000 | 1, 0x00050000 | 38  # EPERM, and ENOSYS, after which libraries try another call
 _ALLOWED, _KILLED = 0x7FFF0000, 0x80000000
+_OTHER_NUMBERS = 0x40000000  # from here on the same calls have other numbers
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_CALLS: dict[str, dict[str, int]] = {
-    "x86_64": {
-        "socket": 41,
-        "connect": 42,
-        "accept": 43,
-        "bind": 49,
-        "listen": 50,
-        "accept4": 288,
-        "fork": 57,
-        "vfork": 58,
-        "execve": 59,
-        "execveat": 322,
-        "clone": 56,
-        "clone3": 435,
-        "kill": 62,
-        "tkill": 200,
-        "rt_sigqueueinfo": 129,
-        "ptrace": 101,
-        "process_vm_readv": 310,
-        "process_vm_writev": 311,
-        "pidfd_open": 434,
-        "pidfd_getfd": 438,
-        "mount": 165,
-        "unshare": 272,
-        "setns": 308,
-        "bpf": 321,
-        "perf_event_open": 298,
-        "keyctl": 250,
-        "io_uring_setup": 425,
-        "open_by_handle_at": 304,
-        "shmget": 29,
-        "shmat": 30,
-        "userfaultfd": 323,
-        "kexec_load": 246,
-        "init_module": 175,
-        "finit_module": 313,
-    },
-    "aarch64": {
-        "socket": 198,
-        "connect": 203,
-        "accept": 202,
-        "bind": 200,
-        "listen": 201,
-        "accept4": 242,
-        "execve": 221,
-        "execveat": 281,
-        "clone": 220,
-        "clone3": 435,
-        "kill": 129,
-        "tkill": 130,
-        "rt_sigqueueinfo": 138,
-        "ptrace": 117,
-        "process_vm_readv": 270,
-        "process_vm_writev": 271,
-        "pidfd_open": 434,
-        "pidfd_getfd": 438,
-        "mount": 40,
-        "unshare": 97,
-        "setns": 268,
-        "bpf": 280,
-        "perf_event_open": 241,
-        "keyctl": 219,
-        "io_uring_setup": 425,
-        "open_by_handle_at": 265,
-        "shmget": 194,
-        "shmat": 196,
-        "userfaultfd": 282,
-        "kexec_load": 104,
-        "init_module": 105,
-        "finit_module": 273,
-    },
-}
+_TABLE = """
+socket 41 198, connect 42 203, accept 43 202, bind 49 200, listen 50 201, accept4 288 242, execve 59 221,
+execveat 322 281, clone 56 220, clone3 435 435, kill 62 129, tkill 200 130, tgkill 234 131,
+rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424, ptrace 101 117,
+process_vm_readv 310 270, process_vm_writev 311 271, pidfd_open 434 434, pidfd_getfd 438 438, mount 165 40,
+unshare 272 97, setns 308 268, bpf 321 280, perf_event_open 298 241, keyctl 250 219,
+io_uring_setup 425 425, open_by_handle_at 304 265, shmget 29 194, shmat 30 196, userfaultfd 323 282,
+kexec_load 246 104, init_module 175 105, finit_module 313 273, setpriority 141 140, prlimit64 302 261,
+sched_setaffinity 203 122, sched_setscheduler 144 119, sched_setattr 314 274, fork 57 -, vfork 58 -
+"""
+CALLS: dict[str, dict[str, int]] = {machine: {} for machine in _ARCHITECTURES}
+"""The numbers of the system calls that are refused, by architecture and name."""
+for _entry in _TABLE.replace("\n", " ").split(","):
+    _name, *_numbers = _entry.split()
+    for _machine, _number in zip(CALLS, _numbers, strict=True):
+        if _number != "-":  # newer architectures have no fork beside clone
+            CALLS[_machine][_name] = int(_number)
 _given_up: list[str] = []
 
 
@@ -153,9 +99,9 @@ def _only_read(system: ctypes.CDLL, paths: Iterable[Path]) -> bool:
 
 def _refuse_calls(system: ctypes.CDLL) -> bool:
     machine = platform.machine()
-    if machine not in _CALLS:
+    if machine not in CALLS:
         return False
-    program = _program(_ARCHITECTURES[machine], dict(_CALLS[machine]))
+    program = _program(_ARCHITECTURES[machine], dict(CALLS[machine]))
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     return bool(system.prctl(_SECCOMP, _FILTER_MODE, header, 0, 0) == 0)
@@ -163,18 +109,25 @@ def _refuse_calls(system: ctypes.CDLL) -> bool:
 
 def _program(architecture: int, calls: dict[str, int]) -> bytes:
     """Return the filter, in the kernel's small language: load a word, compare and jump, return."""
-    load, equal, any_bit, give = 0x20, 0x15, 0x45, 0x06
-    clone, clone3 = calls.pop("clone"), calls.pop("clone3")
+    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
+    clone, clone3, limits = calls.pop("clone"), calls.pop("clone3"), calls.pop("prlimit64")
     lines = [
         (load, 0, 0, 4),  # the architecture
         (equal, 1, 0, architecture),
         (give, 0, 0, _KILLED),
         (load, 0, 0, 0),  # the number of the call
+        (at_least, 0, 1, _OTHER_NUMBERS),
+        (give, 0, 0, _REFUSED),
         (equal, 0, 1, clone3),
         (give, 0, 0, _UNKNOWN),
         (equal, 0, 4, clone),
         (load, 0, 0, 16),  # its flags
         (any_bit, 0, 1, _THREAD),
+        (give, 0, 0, _ALLOWED),
+        (give, 0, 0, _REFUSED),
+        (equal, 0, 4, limits),
+        (load, 0, 0, 16),  # whose limits: 0 is one's own
+        (equal, 0, 1, 0),
         (give, 0, 0, _ALLOWED),
         (give, 0, 0, _REFUSED),
     ]

@@ -288,8 +288,10 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     for text in (own, theirs):
         assert f"<h1>{payment.payment} EUR</h1>" in text
         for value in (payment.score, payment.low, payment.high, *payment.terms.values()):
-            assert f"{value:.4f}".replace("-", "−") in text
-        assert f"{payment.share:.4%}" in text
+            known = value if text is theirs or value in (payment.low, payment.high) else round(value, 2)
+            assert f"{known:.4f}".replace("-", "−") in text
+            assert known == value or f"{value:.4f}".replace("-", "−") not in text  # more digits tell of others' data
+        assert (f"{payment.share:.4%}" in text) == (text is theirs)
         assert str(paid.seed) in text
         assert str(paid.commitment) in text
     others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]

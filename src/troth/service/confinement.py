@@ -44,24 +44,24 @@ for _entry in _TABLE.replace("\n", " ").split(","):
     for _machine, _number in zip(CALLS, _numbers, strict=True):
         if _number != "-":  # newer architectures have no fork beside clone
             CALLS[_machine][_name] = int(_number)
-_given_up: list[str] = []
+_lacking: list[str] = []
 
 
 def confine(files: Iterable[Path]) -> None:
     """Give up all but reading some files and the installed modules; for good, and for every child."""
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    _given_up.clear()
+    _lacking.clear()
     own = Path(f"/proc/{os.getpid()}")
     if not _only_read(system, [*files, *_modules(), *([own] if own.exists() else [])]):
-        _given_up.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
+        _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
     if not _refuse_calls(system):
-        _given_up.append("network and children: the kernel takes no seccomp filter of this program")
+        _lacking.append("network and children: the kernel takes no seccomp filter of this program")
 
 
 def missing() -> list[str]:
     """Return what this process should have given up and could not."""
-    return list(_given_up)
+    return list(_lacking)
 
 
 def _modules() -> list[Path]:

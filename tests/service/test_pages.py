@@ -288,7 +288,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     for text in (own, theirs):
         assert f"<h1>{payment.payment} EUR</h1>" in text
         for value in (payment.score, payment.low, payment.high, *payment.terms.values()):
-            known = value if text is theirs or value in (payment.low, payment.high) else round(value, 2)
+            known = value if text is theirs or value in (payment.low, payment.high) else round(float(value or 0.0), 2)
             assert f"{known:.4f}".replace("-", "−") in text
             assert known == value or f"{value:.4f}".replace("-", "−") not in text  # more digits tell of others' data
         assert (f"{payment.share:.4%}" in text) == (text is theirs)

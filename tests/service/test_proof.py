@@ -255,6 +255,46 @@ def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
     assert mine["id"] == exact["id"]
 
 
+def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, terms={**TERMS, "mechanism": {"rule": "LineUp", "decoys": 19}})
+        world.report_all(COUNTS)
+        world.close()
+        post(world, "Ana", "/rounds/1/publish")
+        (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
+        exact = next(each for each in get(world, "Ana", "/rounds/1/payments")["payments"] if each["provider"] == "Ash")
+        assert mine["terms"] == exact["terms"]
+        assert exact["log_pmi"] is not None
+        assert mine["log_pmi"] is None
+        assert "log PMI" not in json.dumps(mine["steps"])
+
+
+def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: str) -> None:
+    rule = {"rule": "LineUp", "rivals": 2, "decoys": 2, "source": "days"}
+    with opened(database) as store:
+        campaign = {**TERMS["campaign"], "budget_per": "day"}
+        terms = {**TERMS, "campaign": campaign, "mechanism": rule, "data": {"day": "day"}}
+        world = make_world(store, terms=terms, opened=False)
+        receipts = {}
+        for day in (1, 2, 3):
+            world.open(day)
+            for name, (ones, zeros) in COUNTS.items():
+                submission = world.submit(name, ones + day, zeros, day)
+                path = f"/rounds/{day}/submissions/{submission}/confirm"
+                receipts[name, day] = post(world, name, path, {"nonce": f"{name} {day}"})["receipt"]
+            world.close(day, final=day == 3)
+        for day in (1, 2, 3):
+            post(world, "Ana", f"/rounds/{day}/publish")
+            for name in COUNTS:
+                paid = get(world, name, f"/rounds/{day}/payments")
+                assert len(paid["next_roots"]) == 3 - day
+                assert len(check_paid_round(receipts[name, day], paid)) == 2
+        with pytest.raises(StatementError, match="seed is not made"):
+            paid = get(world, "Ash", "/rounds/1/payments")
+            check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
+        assert post(world, "Ana", "/verify")["valid"] is True
+
+
 def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
     world.report_all(COUNTS)
     post(world, "Ana", "/payouts", status=409)

@@ -76,6 +76,7 @@ def attack(given: str, database: str, server: int, port: int) -> dict[str, str]:
         "signal the server": lambda: os.kill(server, 0),
         "signal a thread of the server": lambda: _call("tgkill", server, server, 0),
         "limit the server": lambda: resource.prlimit(server, resource.RLIMIT_CORE),
+        "become another user": lambda: os.setuid(1),
         "start a thread": lambda: threading.Thread(target=list).start(),
     }
     outcomes = {}

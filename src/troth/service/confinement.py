@@ -1,8 +1,9 @@
 """What a process gives up before it touches untrusted data, as far as the kernel lets it.
 
-No new files but the one to be read (Landlock), no network, no other program, no child, no look into other processes
-and no signals to them (seccomp). Both are Linux system calls without a library of their own, so they are called by
-number. What the kernel does not have is reported, not assumed.
+No powers of the administrator (a user namespace of its own), no new files but the one to be read (Landlock), no
+network, no other program, no child, no look into other processes and no signals to them (seccomp). These are Linux
+system calls without a library of their own, so most are called by number. What the kernel does not have is reported,
+not assumed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NO_NEW_PRIVILEGES, _DUMPABLE, _SECCOMP, _FILTER_MODE = 38, 4, 22, 2  # of prctl
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, the same on every architecture
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _ALL_FILES = (1 << 13) - 1  # what the first version of Landlock governs
-_THREAD = 0x10000  # the flag of clone that makes a thread
+_THREAD, _NEW_USERS = 0x10000, 0x10000000  # flags of clone: a thread, and a user namespace
 _REFUSED, _UNKNOWN = 0x00050000 | 1, 0x00050000 | 38  # EPERM, and ENOSYS, after which libraries try another call
 _ALLOWED, _KILLED = 0x7FFF0000, 0x80000000
 _OTHER_NUMBERS = 0x40000000  # from here on the same calls have other numbers
@@ -52,6 +53,8 @@ def confine(files: Iterable[Path]) -> None:
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _lacking.clear()
+    if system.unshare(_NEW_USERS) != 0:
+        _lacking.append("user: the kernel makes no user namespace, so a file is read with the service's powers")
     own = Path(f"/proc/{os.getpid()}")
     if not _only_read(system, [*files, *_modules(), *([own] if own.exists() else [])]):
         _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")

@@ -85,7 +85,7 @@ def test_a_provider_checks_its_payment_offline(
     post(world, "Ana", "/rounds/1/publish")
     for name, receipt in receipts.items():
         paid = get(world, name, "/rounds/1/payments")
-        assert len(check_paid_round(receipt, paid)) == 2
+        assert len(check_paid_round(receipt, paid)) == 3
         (tmp_path / "receipt.json").write_text(json.dumps(receipt))
         (tmp_path / "payments.json").write_text(json.dumps(paid))
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
@@ -95,6 +95,9 @@ def test_a_provider_checks_its_payment_offline(
             check_paid_round({**receipt, "summary": [0.0, 7.0]}, paid)
         with pytest.raises(StatementError, match="seed is not made"):
             check_paid_round(receipt, {**paid, "seed": paid["link"]})
+        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
+        with pytest.raises(StatementError, match="not the share"):
+            check_paid_round(receipt, {**paid, "payments": more})
         with pytest.raises(StatementError, match="committed to"):
             check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
     (tmp_path / "receipt.json").write_text(json.dumps({**receipts["Ash"], "rows": 8}))
@@ -288,7 +291,7 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
             for name in COUNTS:
                 paid = get(world, name, f"/rounds/{day}/payments")
                 assert len(paid["next_roots"]) == 3 - day
-                assert len(check_paid_round(receipts[name, day], paid)) == 2
+                assert len(check_paid_round(receipts[name, day], paid)) == 3
         with pytest.raises(StatementError, match="seed is not made"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})

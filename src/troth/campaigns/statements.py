@@ -99,6 +99,10 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> lis
     ):
         raise StatementError("the report on the receipt is not among those that the round was paid by")
     checked = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
+    for payment in [each for each in paid["payments"] if each["provider"] == receipt["provider"]]:
+        if not _is_share(payment) or payment["rows"] != receipt["rows"]:
+            raise StatementError("the payment is not the share shown of the cap shown, or for other rows")
+        checked.append(f"the payment of {payment['payment']} is the share shown, of the cap shown")
     link = paid["link"]
     if link is None:
         return checked
@@ -112,6 +116,13 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> lis
     if paid["beacon"] is not None:
         checked.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
     return checked
+
+
+def _is_share(payment: Mapping[str, Any]) -> bool:
+    """Say whether a payment is its share of the cap, to the four digits that shares are shown with, in whole coins."""
+    coin = 10.0 ** -len(payment["payment"].partition(".")[2])
+    paid, cap = float(payment["payment"]), float(payment["cap"])
+    return abs(paid - payment["share"] * cap) <= 5.1e-5 * cap + coin
 
 
 def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:

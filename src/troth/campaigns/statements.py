@@ -121,8 +121,8 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> lis
 def _is_share(payment: Mapping[str, Any]) -> bool:
     """Say whether a payment is its share of the cap, to the four digits that shares are shown with, in whole coins."""
     coin = 10.0 ** -len(payment["payment"].partition(".")[2])
-    paid, cap = float(payment["payment"]), float(payment["cap"])
-    return abs(paid - payment["share"] * cap) <= 5.1e-5 * cap + coin
+    paid, share, cap = (float(payment[name]) for name in ("payment", "share", "cap"))
+    return abs(paid - share * cap) <= 5.1e-5 * cap + coin
 
 
 def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from troth.operations import SCOPES
 from troth.service import accounts, campaigns
 from troth.service.access import API, COOKIE, check_table, routes_of
 from troth.service.pages import ACCESS as PAGES
+from troth.service.payouts import payout_id
 from troth.service.schema import members, sessions, tokens
 from troth.service.store import after, now
 
@@ -48,6 +49,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/campaigns/{campaign}/terms": {"terms": TERMS},
     "POST /api/v1/campaigns/{campaign}/providers": {"name": "Yew", "identity": "seen"},
     "PUT /api/v1/campaigns/{campaign}/providers/{member}/group": {"group": None},
+    "POST /api/v1/campaigns/{campaign}/payouts/{payout}/void": {"reason": "paid in cash"},
     "POST /api/v1/campaigns/{campaign}/rounds/{number}/submissions/statistics": statistics("Ash", 1, 2),
 }
 OWN = {"GET /api/v1/me", "GET /api/v1/tokens", "GET /api/v1/campaigns", "POST /api/v1/campaigns"}
@@ -71,6 +73,7 @@ class Cast:
             "number": "1",
             "submission": self.submission,
             "token": self.own_tokens["owner"],
+            "payout": payout_id(self.world.campaign, None, "Ash"),
             "secret": "A" * 43,
         }
         return re.sub(r"{(\w+)}", lambda match: values[match.group(1)], route.split(" ")[1])

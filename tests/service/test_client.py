@@ -172,7 +172,7 @@ def _rows(path: Path, ones: int, zeros: int) -> Path:
 
 
 def test_public_data_are_sent_as_sums(analyst: Person, tmp_path: Path) -> None:
-    known = CAMPAIGN + '[data]\npublic = "register.csv"\n'
+    known = CAMPAIGN.replace("clinics", "known") + '[data]\npublic = "register.csv"\n'
     (tmp_path / "campaign.toml").write_text(known)
     _rows(tmp_path / "register.csv", 30, 10)
     made = analyst.json("create", tmp_path / "campaign.toml")

@@ -223,10 +223,11 @@ def bare_settlement(database: str, campaign: str) -> float:
     with store.read() as tx:
         row = tx.execute(select(schema.campaigns).where(schema.campaigns.c.id == campaign)).one()
         held = rounds.list_rounds(tx, campaign)
-        reports = rounds.confirmed_reports(tx, campaign, [one.id for one in held])
+        confirmed = rounds.confirmed_rows(tx, campaign, [one.id for one in held])
+    reports = [rounds.report_of(each.provider, each.day, each) for each in confirmed]
     store.close()
     start = time.perf_counter()
-    pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(row))
+    pay_rounds(terms.terms_of(row), reports, Ledger.from_lines([]), final=True, secret=terms.secret_of(store.keys, row))
     return time.perf_counter() - start
 
 

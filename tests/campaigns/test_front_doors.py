@@ -76,7 +76,13 @@ def test_statistics_files_pay_the_same_cents(tmp_path: Path, monkeypatch: pytest
             for file in files[::2]:
                 assert run(monkeypatch, "statistics", campaign, file) == 0
                 file.unlink()
-            assert len(list((campaign.parent / "data").glob("*.statistics.json"))) == 4
+            written = list((campaign.parent / "data").glob("*.statistics.json"))
+            assert len(written) == 4
+            for file in written:  # nonces move the seed, and files of rows have none
+                plain = json.loads(file.read_text())
+                for sums in plain.get("days", [plain]):
+                    assert len(sums.pop("nonce")) == 64
+                file.write_text(json.dumps(plain))
             assert troth.pay(campaign).totals == expected
 
 

@@ -206,7 +206,9 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
         ("payment", "provider", "Zoe", "provider"),
         ("report", "summary", [0.0, 4.0], "digest"),
         ("report", "rows", 5, "rows is 5"),
-        ("round", "seed", "sha256:" + "1" * 64, "seed of round 1 is not the one that was committed to"),
+        ("round", "seed", "sha256:" + "1" * 64, "round: seed is 'sha256:1111"),
+        ("round", "link", "sha256:" + "1" * 64, "seed of round 1 is not made of what was committed to"),
+        ("round", "root", "1" * 64, "round: root is '1111"),
         ("close", "paid", "1.00", "paid"),
         ("campaign", "digest", "sha256:" + "0" * 64, "digest"),
     ],
@@ -294,13 +296,13 @@ def test_seeds_of_a_daily_campaign_are_revealed_one_by_one(tmp_path: Path, monke
     campaign = write_campaign(tmp_path, text, {"clinics.csv": daily_rows(3)})
     assert run(monkeypatch, "commit", campaign) == 0
     paid = troth.pay(campaign, ledger=tmp_path / "l.jsonl")
-    seeds = [r.seed for r in paid.rounds]
-    assert len(set(seeds)) == 3
+    assert len({r.seed for r in paid.rounds}) == 3
     troth.verify(tmp_path / "l.jsonl")
     from troth.campaigns.seed import follows
 
-    assert follows(str(seeds[1]), str(seeds[0]))
-    assert not follows(str(seeds[0]), str(seeds[1]))
+    links = [head["link"] for head in paid.ledger.of("round")]
+    assert follows(links[1], links[0])
+    assert not follows(links[0], links[1])
 
 
 def test_late_and_early_days_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ import pytest
 
 import troth
 from registry import generator
+from troth.campaigns.ledger_entries import report_root
+from troth.campaigns.seed import derive_seed
+from troth.data.read import reports_by_day
 
 
 def table(days: int, seed: int = 3) -> dict[str, list[Any]]:
@@ -45,6 +48,9 @@ def test_later_days_of_a_campaign_are_decoys(tmp_path: Path) -> None:
     result = pay(6)
     assert [paid.day for paid in result.rounds] == list(range(6))
     assert [head["next"] for head in result.ledger.of("round")] == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5], [5], []]
+    roots = {day: report_root(reports) for day, reports in reports_by_day(result.reports).items()}
+    for head in result.ledger.of("round"):  # of every report that the payments depend on
+        assert head["seed"] == derive_seed(head["link"], [roots[day] for day in (head["day"], *head["next"])])
     assert result.rounds[0].payments[0].terms["decoys"] == 3
     assert result.rounds[4].payments[0].terms["decoys"] == 3  # too few later days: drawn from the model
     assert "later days" in result.explain("c0", 3)

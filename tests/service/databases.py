@@ -51,6 +51,9 @@ class Databases:
     def __init__(self) -> None:
         memory = "/dev/shm"
         self.folder = Path(tempfile.mkdtemp(prefix="troth-test-", dir=memory if os.access(memory, os.W_OK) else None))
+        self.keys = self.folder / "keys"  # of every database: copies of one share its secrets
+        self._kept_keys: dict[Path, bytes] = {}
+        os.environ["TROTH_KEYS"] = str(self.keys)
         self.server: Server | None = None
         self._numbers = count(1)
         self._ready: dict[str, str] = {}
@@ -97,7 +100,8 @@ class Databases:
         self._emptied.append(url)
 
     def keep(self, url: str) -> None:
-        """Note what a database holds, to `restore` it."""
+        """Note what a database and the folder of keys hold, to `restore` it."""
+        self._kept_keys = {path: path.read_bytes() for path in self.keys.glob("*")}
         if "://" in url:
             with psycopg.connect(url) as connection:
                 connection.execute("CREATE SCHEMA kept")
@@ -106,8 +110,12 @@ class Databases:
             return
         shutil.copy(url, url + ".kept")
 
-    def restore(self, url: str) -> None:
-        """Make a database hold again what was noted, which is much faster than another copy of it."""
+    def restore(self, url: str, *, keys: bool = True) -> None:
+        """Make a database, and the folder of keys, hold again what was noted, which is faster than another copy."""
+        if keys:
+            self.forget_heads()
+        for path, content in self._kept_keys.items() if keys else ():
+            path.write_bytes(content)
         if "://" in url:
             steps = ["SET session_replication_role = replica", f"TRUNCATE {', '.join(_tables())}"]
             steps += [f"INSERT INTO public.{table} TABLE kept.{table}" for table in _tables()]
@@ -117,6 +125,11 @@ class Databases:
         for ending in ("-wal", "-shm"):
             Path(url + ending).unlink(missing_ok=True)
         shutil.copy(url + ".kept", url)
+
+    def forget_heads(self) -> None:
+        """Remove all signed heads, so that a copy of a database whose original was paid can be paid too."""
+        for path in self.keys.glob("*.heads.jsonl"):
+            path.unlink()
 
     def remove(self, url: str) -> None:
         """Remove a database, whoever is connected to it."""

@@ -119,7 +119,7 @@ def main() -> None:
     uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
     settlement.__dict__["pay_rounds"] = pay_rounds  # here: another process would take long to start for each death
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
+        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()
     warm = ""
     for line in sys.stdin.buffer:

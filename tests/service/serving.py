@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -102,6 +102,9 @@ def serving(url: str, folder: Path, *, workers: int = 1) -> Iterator[Served]:
         assert process.wait(60) in (0, -15)
     finally:
         served.close()
+        process.terminate()  # so that it ends its workers, after a failure too
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30)
         gone(process)
 
 

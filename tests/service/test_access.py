@@ -18,6 +18,7 @@ from troth.operations import SCOPES
 from troth.service import accounts, campaigns
 from troth.service.access import API, COOKIE, check_table, routes_of
 from troth.service.pages import ACCESS as PAGES
+from troth.service.payouts import payout_id
 from troth.service.schema import members, sessions, tokens
 from troth.service.store import after, now
 
@@ -48,6 +49,7 @@ BODIES: dict[str, Any] = {
     "PUT /api/v1/campaigns/{campaign}/terms": {"terms": TERMS},
     "POST /api/v1/campaigns/{campaign}/providers": {"name": "Yew", "identity": "seen"},
     "PUT /api/v1/campaigns/{campaign}/providers/{member}/group": {"group": None},
+    "POST /api/v1/campaigns/{campaign}/payouts/{payout}/void": {"reason": "paid in cash"},
     "POST /api/v1/campaigns/{campaign}/rounds/{number}/submissions/statistics": statistics("Ash", 1, 2),
 }
 OWN = {"GET /api/v1/me", "GET /api/v1/tokens", "GET /api/v1/campaigns", "POST /api/v1/campaigns"}
@@ -71,6 +73,7 @@ class Cast:
             "number": "1",
             "submission": self.submission,
             "token": self.own_tokens["owner"],
+            "payout": payout_id(self.world.campaign, None, "Ash"),
             "secret": "A" * 43,
         }
         return re.sub(r"{(\w+)}", lambda match: values[match.group(1)], route.split(" ")[1])
@@ -96,6 +99,7 @@ class Cast:
             return self.world.client().request(
                 method, path + "?name=rows.csv", headers=headers, content=b"improved\n1\n"
             )
+        path += "?since=0" if path.endswith("/head") else ""
         sent = {} if method in ("GET", "DELETE") else {"json": body}
         return self.world.client().request(method, path, headers=headers, **sent)
 
@@ -170,6 +174,8 @@ def expected(who: str, route: str) -> set[int]:
         return fine if who.startswith("owner") else {404}
     if who.startswith("other"):
         return {404}
+    if "/payouts/{" in route:
+        return {404}  # nothing was paid yet
     if who == "removed provider":
         sends = route.startswith("POST") and "submissions" in route
         return {403} if sends and "{submission}" not in route else {403, 404} if "{submission}" in route else fine

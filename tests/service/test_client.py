@@ -207,7 +207,8 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
         assert "other bytes" in people["Ash"].run("submit", campaign, tmp_path / "a.csv", "--yes", code=1)
     assert people["Ash"].json("round", "show", campaign, "1")["submission"] is None
 
-    ash = people["Ash"].apart("submit", "clinics", tmp_path / "a.csv", "--yes", "--json")
+    signed = tmp_path / "ash.receipt.json"
+    ash = people["Ash"].apart("submit", "clinics", tmp_path / "a.csv", "--yes", "--json", "--receipt", signed)
     receipt = json.loads(ash.stdout)
     assert receipt["sha256"] == sha256((tmp_path / "a.csv").read_bytes()).hexdigest()
     assert (receipt["rows"], receipt["provider"]) == (9, "Ash")
@@ -234,7 +235,18 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     everybody = analyst.json("payments", campaign)["payments"]
     mine = people["Ash"].json("payments", campaign)["payments"]
     assert [one["provider"] for one in everybody] == ["Ash", "Birch", "Elm"]
-    assert mine == [one for one in everybody if one["provider"] == "Ash"]
+    assert [(one["id"], one["payment"]) for one in mine] == [(everybody[0]["id"], everybody[0]["payment"])]
+    shown = tmp_path / "ash.payments.json"
+    shown.write_text(people["Ash"].run("payments", campaign, "--json"))
+    assert "one of the 3" in people["Ash"].run("verify-receipt", signed, "--payments", shown)
+    first = analyst.json("payouts", campaign, tmp_path / "payouts")["written"]
+    assert [Path(path).suffix for path in first] == [".json", ".csv"]
+    assert analyst.json("payouts", campaign, tmp_path / "payouts")["written"] == []
+    noted = people["Ash"].home / "troth" / "heads.json"
+    heads = json.loads(noted.read_text())
+    assert "warning" not in people["Ash"].done("payments", campaign).stderr
+    noted.write_text(json.dumps({place: {**head, "root": "00" * 32} for place, head in heads.items()}))
+    assert "changed or cut off" in people["Ash"].done("payments", campaign).stderr
     why = people["Ash"].run("why", campaign)
     assert f"paid {mine[0]['payment']} EUR" in why
     assert "share × cap, rounded down" in why

@@ -70,7 +70,7 @@ def test_the_services_own_clock_ticks(database: str) -> None:
         world = make_world(store, opened=False)
         world.open(deadline=after(seconds=1))
         world.report_all(COUNTS)
-        with TestClient(create_app(Settings(database, tick=0.05), Store(database))):
+        with TestClient(create_app(Settings(database, tick=0.05, hosts=("testserver",)), Store(database))):
             until = time.monotonic() + 30
             while world.round().state != "paid" and time.monotonic() < until:
                 time.sleep(0.05)

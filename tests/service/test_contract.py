@@ -142,7 +142,7 @@ schema = _contract(door)
 
 @contextmanager
 def _opened(database: str) -> Iterator[TestClient]:
-    app = create_app(Settings(database, limits=Limits(bytes=1 << 20, seconds=2.0), tick=0))
+    app = create_app(Settings(database, limits=Limits(bytes=1 << 20, seconds=2.0), tick=0, hosts=("testserver",)))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

@@ -38,6 +38,7 @@ def deaths(
     databases: Databases, dying: Dying, prepared: str, path: str, headers: dict[str, str], body: Any, step: int = 1
 ) -> Iterator[tuple[str, int]]:
     """Kill the same request at each touch of the same database, or at some; yield its address and the touch."""
+    databases.forget_heads()
     databases.keep(prepared)
     touches = dying.ask(prepared, path, headers, body, None)["touches"]
     assert touches > 5

@@ -288,7 +288,9 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     for text in (own, theirs):
         assert f"<h1>{payment.payment} EUR</h1>" in text
         assert f"{payment.terms['decoys'] - payment.terms['above'] - payment.terms['tied']:,.0f} of them" in text
-        assert f"{payment.share:.2%}" in text
+        share = payment.share if text is theirs else float(str(payment.payment)) / float(str(payment.cap))
+        assert f"{share:.2%}" in text
+        assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
         assert str(paid.seed) in text
         assert str(paid.commitment) in text
     others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]

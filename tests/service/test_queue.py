@@ -12,9 +12,11 @@ from sqlalchemy import update
 
 from service.databases import opened
 from service.world import TERMS, World, make_world, payments_of
+from troth.campaigns.ledger_entries import recorded_reports
 from troth.campaigns.terms import Campaign
-from troth.service import incoming, rounds, settlement, upload_queue
+from troth.service import incoming, rounds, settlement, settling, upload_queue, views
 from troth.service.errors import ConflictError, TooManyError
+from troth.service.ledgers import load_ledger
 from troth.service.parse import parse
 from troth.service.schema import queued
 from troth.service.schema import rounds as round_table
@@ -70,6 +72,10 @@ def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeyp
         assert read(store) == [sent.json()["id"]]
         shown = world.client().get(place, headers=world.headers("Ash")).json()
         assert (shown["state"], shown["rows"], shown["received"]) == ("read", 3, sent.json()["received"])
+        assert shown["nonce"] == sent.json()["nonce"] is not None  # drawn when the bytes arrived
+        receipt = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash")).json()["receipt"]
+        assert (receipt["nonce"], receipt["received"]) == (shown["nonce"], shown["received"])
+        assert receipt["confirmed"] > receipt["received"]
         assert not list(store.spool.iterdir())
 
 
@@ -90,6 +96,36 @@ def test_the_deadline_counts_receipt(database: str) -> None:
             rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, waiting)
         settlement.settle(store, world.campaign)
         assert {name for _, name in payments_of(store, world.campaign)} == {"Ash", "Birch", "Elm"}
+
+
+def test_a_report_that_changes_while_payments_are_computed_is_paid_as_it_is_now(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider with two files that were read late may confirm one and then the other."""
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Birch": (3, 1), "Elm": (1, 3)})
+        first, second = send(world, "Ash"), send(world, "Ash", content=CSV + b"1\n")
+        world.close()
+        read(store)
+
+        def confirm(upload: str, replaces: str | None = None) -> None:
+            with store.write() as tx:
+                rounds.confirm(tx, world.providers["Ash"], world.campaign, 1, upload, replaces)
+
+        def pay(*arguments: Any, **options: Any) -> Any:
+            monkeypatch.setattr(settlement, "pay_rounds", settling.pay_rounds)
+            paid = settling.pay_rounds(*arguments, **options)
+            confirm(second, first)
+            return paid
+
+        confirm(first)
+        monkeypatch.setattr(settlement, "pay_rounds", pay)
+        settlement.settle(store, world.campaign)
+        with store.read() as tx:
+            reports = recorded_reports(load_ledger(tx, world.campaign))
+        assert {report.provider: report.rows for report in reports} == {"Ash": 4, "Birch": 4, "Elm": 4}
+        assert views.verified(store, world.analyst, world.campaign).valid
 
 
 def test_what_is_not_confirmed_holds_a_round_up_for_minutes_only(database: str) -> None:

@@ -226,9 +226,9 @@ def test_groups_of_a_campaign_file_are_kept(world: World) -> None:
 def test_a_seed_is_there_for_every_announced_day(world: World) -> None:
     campaign = world.create(terms(**{**TWO_DAYS, "campaign": {**TWO_DAYS["campaign"], "days": 10_000}}))
     with world.store.read() as tx:
-        secret = campaigns.secret_of(campaigns.owned(tx, world.analyst, campaign))
+        secret = campaigns.secret_of(world.store.keys, campaigns.owned(tx, world.analyst, campaign))
     assert secret is not None
-    assert secret.seed(10_000)
+    assert secret.link(10_000)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A round of the service pays the same cents as ``troth pay`` does on the same data, terms and secret."""
+"""A round of the service pays the same cents as ``troth pay`` does on the same data, nonces, terms and secret."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from sqlalchemy import select
 from campaigns.shop import run
 from registry import SOAK
 from service.databases import KINDS, opened
-from service.world import World, make_world, payments_of
+from service.world import World, make_world, payments_of, statistics
 from troth.campaigns.seed import save_secret, secret_path
 from troth.campaigns.toml import to_toml
 from troth.service.campaigns import secret_of
+from troth.service.receipts import nonce_of
+from troth.service.rounds import confirmed_rows, list_rounds, read_day
 from troth.service.schema import campaigns
 
 MODEL = {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}}
@@ -98,21 +100,34 @@ def pay_by_file(
     with world.store.read() as tx:
         row = tx.execute(select(campaigns).where(campaigns.c.id == world.campaign)).one()
     plain: dict[str, Any] = {**terms, "mechanism": dict(terms["mechanism"]), "groups": {}}
-    plain["data"] = {**terms.get("data", {}), "provider": "provider", "providers": list(PEOPLE), "source": "rows.csv"}
+    plain["data"] = {**terms.get("data", {}), "provider": "provider", "providers": list(PEOPLE), "source": "*.json"}
     for name, label in groups.items():
         plain["groups"].setdefault(label, []).append(name)
     path = folder / "campaign.toml"
-    secret = secret_of(row)
+    secret = secret_of(world.store.keys, row)
     if secret is not None:
         plain["mechanism"]["commitment"] = secret.commitment
         save_secret(secret, secret_path(path))
     path.write_text(to_toml({part: table for part, table in plain.items() if table}), encoding="utf-8")
-    lines = ["provider,improved" if None in reports else "provider,improved,day"]
-    for day, sent in reports.items():
-        for name, (ones, zeros) in sent.items():
-            ending = "" if day is None else f",{day}"
-            lines += [f"{name},{value}{ending}" for value in [1] * ones + [0] * zeros]
-    (folder / "rows.csv").write_text("\n".join(lines) + "\n")
+    with world.store.read() as tx:
+        ids = [each.id for each in list_rounds(tx, world.campaign)]
+        nonces = {
+            (each.provider, read_day(each.day)): nonce_of(each) for each in confirmed_rows(tx, world.campaign, ids)
+        }
+    for name in {name for sent in reports.values() for name in sent}:
+        days = [(day, *sent[name]) for day, sent in reports.items() if name in sent]
+        entries = [
+            {"day": day, "rows": ones + zeros, "summary": [zeros, ones], "nonce": nonces[name, day]}
+            for day, ones, zeros in days
+        ]
+        plain_file = statistics(name, *days[0][1:])
+        if None in reports:
+            plain_file["nonce"] = entries[0]["nonce"]
+        else:
+            plain_file = {key: plain_file[key] for key in plain_file if key not in ("rows", "summary")} | {
+                "days": entries
+            }
+        (folder / f"{name}.json").write_text(json.dumps(plain_file))
     capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--json") == 0
     told = json.loads(capsys.readouterr().out)

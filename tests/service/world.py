@@ -51,7 +51,7 @@ def statistics(provider: str, ones: int, zeros: int, day: Any = None) -> dict[st
 def one_app() -> FastAPI:
     """Return the application, made once: making one, and its first request, take long."""
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))
+        app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()
     return app
 

@@ -11,11 +11,13 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import canonical
+from troth.campaigns.private_files import open_exclusively
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -122,12 +124,15 @@ def read_ledger(path: str | Path) -> Ledger:
         raise LedgerError(f"{path.name}: cannot be read: {error.strerror}") from None
 
 
-def write_whole(name: str | Path, content: bytes) -> Path:
-    """Write a file so that it is always either the old one or the new one, even if the power fails."""
+def write_whole(name: str | Path, content: bytes, *, private: bool = False) -> Path:
+    """Write a file so that it is always either the old one or the new one, even if the power fails.
+
+    A new file that is private can be read by its owner alone; an old one keeps its mode.
+    """
     path = Path(name).resolve()  # what a link points to is written, not the link
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(open_exclusively(temporary, 0o600 if private else 0o666), "wb") as file:
             if path.exists():
                 os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             file.write(content)

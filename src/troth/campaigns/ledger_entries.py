@@ -5,33 +5,42 @@ A ledger names its format in its first line, and a reader is chosen by it.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.canonical_json import as_number, digest
+from troth.campaigns.canonical_json import as_number, canonical, digest
 from troth.campaigns.ledger import LedgerError
+from troth.campaigns.merkle import leaf, root
 from troth.campaigns.money import to_minor
+from troth.campaigns.seed import derive_seed
 from troth.campaigns.settle import Payment
 from troth.data.request import Day, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
 
-FORMAT = 2
-"""The format that is written."""
+FORMAT = 3
+"""The format that new ledgers have; one that was begun in another is continued in it."""
 
 _MONEY = ("cap", "payment", "deposit")
 
 
 class Reader(NamedTuple):
-    """How the entries of one format are read."""
+    """How the entries of one format are read, and how a round's seed is written.
+
+    ``seal`` makes the round's fields of its link (None if nothing is drawn), the roots over the reports it is paid by
+    and the beacon's value; ``link`` reads the link back.
+    """
 
     report: Callable[[dict[str, Any]], Report]
     payment: Callable[[Campaign, dict[str, Any]], Payment]
+    seal: Callable[[str | None, list[str], str | None], dict[str, Any]]
+    link: Callable[[dict[str, Any]], str | None]
 
 
 def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
@@ -65,8 +74,44 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    own = {} if report.data_digest is None else {"data_digest": report.data_digest}
+    own = {key: value for key in ("data_digest", "nonce") if (value := getattr(report, key)) is not None}
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
+
+
+def report_leaf(report: Report) -> str:
+    """Return the leaf of a report in its round's tree.
+
+    The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
+    payments do not depend on names: equal reports are paid alike, whoever sent them.
+    """
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce)
+
+
+def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None) -> str:
+    """Return the leaf of what a report says.
+
+    Sums count to eight digits of the largest, because engines that add the same rows differ in their last digits, and
+    the seed must not.
+
+    Examples
+    --------
+    >>> leaf_of(None, 3, [0.1 + 0.2, 3.0], None) == leaf_of(None, 3, [0.3, 3.0], None)
+    True
+    """
+    largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
+    scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
+    sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce}))
+
+
+def report_leaves(reports: Sequence[Report]) -> list[str]:
+    """Return the leaves of a round's tree, in the order of their hashes."""
+    return sorted(map(report_leaf, reports))
+
+
+def report_root(reports: Sequence[Report]) -> str:
+    """Return the root over the reports of a round."""
+    return root(report_leaves(reports))
 
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
@@ -81,9 +126,8 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
-    return Report(
-        entry["provider"], entry["day"], entry["rows"], summary, entry.get("source", ""), entry.get("data_digest")
-    )
+    source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce)
 
 
 def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
@@ -108,5 +152,14 @@ def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:
     )
 
 
-READERS = {FORMAT: Reader(_read_report, _read_payment)}
+def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, Any]:
+    """Return a round's root and, if it draws, what its seed is made of."""
+    drawn = {} if link is None else {"link": link} | ({} if beacon is None else {"beacon": beacon})
+    return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
+
+
+READERS = {
+    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed")),
+    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link")),
+}
 """Readers by format."""

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import FORMAT, payment_entry, recorded_public, recorded_reports, report_entry
+from troth.campaigns.ledger_entries import (
+    FORMAT,
+    payment_entry,
+    reader_of,
+    recorded_public,
+    recorded_reports,
+    report_entry,
+    report_root,
+)
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
 from troth.core.contract import HasReduction
@@ -43,6 +51,7 @@ def pay_rounds(
     *,
     final: bool = False,
     secret: Secret | None = None,
+    beacon: str | None = None,
     watch: Callable[[int, int], None] | None = None,
 ) -> list[Day]:
     """Add to the ledger what has become payable, and return the days that were paid now.
@@ -55,6 +64,8 @@ def pay_rounds(
         Whether no day follows the last one.
     secret
         What the campaign is committed to, for rules that draw.
+    beacon
+        The value of the public beacon that the terms name, published after the reports were in.
     watch
         Called with the number of rounds done and in all.
     """
@@ -78,13 +89,15 @@ def pay_rounds(
     check_kinds([*days, *(campaign.public if campaign.public_by_day else ())])
     _check_days(campaign, days, paid, campaign.daily and any(entry["last"] for entry in ledger.of("round")))
     payable = _payable(campaign, days, paid, final)
+    if payable:
+        check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
     refuse_lonely([report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
-        seed = _seed(campaign, secret, len(ledger.of("round")) + 1)
+        link = _link(campaign, secret, len(ledger.of("round")) + 1)
         stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
-        write_round(campaign, ledger, by_day[day], following, known, seed, stamp)
+        write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
         if watch is not None:
             watch(done, len(payable))
     return payable
@@ -124,7 +137,8 @@ def write_round(
     reports: Sequence[Report],
     following: Sequence[Report] | None,
     known: dict[Any, Report],
-    seed: str | None,
+    link: str | None,
+    beacon: str | None,
     stamp: dict[str, Any],
 ) -> None:
     """Write a round: public data of the day, reports that the ledger has not yet, the head, payments and the close."""
@@ -134,25 +148,41 @@ def write_round(
         if report.key not in known:
             known[report.key] = report
             ledger.append(report_entry(report))
-    payments = settle(campaign, reports, following, seed)
+    by_day = reports_by_day([*reports, *(following or ())])
+    seal = reader_of(ledger).seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
+    payments = settle(campaign, reports, following, seal["seed"])
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
-    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), "seed": seed, "next": next_day, **stamp})
+    ledger.append({"entry": "round", **place, "budget": campaign.text(budget), **seal, "next": next_day, **stamp})
     for payment in payments:
         ledger.append(payment_entry(campaign, reports[0].day, payment))
     total = sum(payment.payment for payment in payments)
     ledger.append({"entry": "close", **place, "paid": campaign.text(total), "left": campaign.text(budget - total)})
 
 
-def _seed(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
+def check_beacon(campaign: Campaign, beacon: str | None) -> None:
+    """Refuse to pay without the value of the beacon that the terms name, or with a value that they do not ask for."""
+    named = campaign.beacon if campaign.draws else None
+    if named is not None and beacon is None:
+        raise DataError(f"[mechanism] beacon: pass the value that {named!r} had after the reports were in")
+    if named is None and beacon is not None:
+        raise DataError("beacon: the terms name none that payments would depend on; leave it out")
+
+
+def used_seeds(ledger: Ledger) -> dict[int, str]:
+    """Return the seeds that the rounds of a ledger have drawn with, by number."""
+    return {head["number"]: head["seed"] for head in ledger.of("round") if head["seed"] is not None}
+
+
+def _link(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
     if not campaign.draws:
         return None
     if campaign.commitment is None:
-        return (secret or draw_secret()).seed(1 if secret is None else number)
+        return (secret or draw_secret()).link(1 if secret is None else number)
     if secret is None or secret.commitment != campaign.commitment:
         raise DataError("the secret is not the one that the campaign's commitment was made of; find the right file")
-    return secret.seed(number)
+    return secret.link(number)
 
 
 def _refuse_changes(reports: Sequence[Report], known: dict[Any, Report], paid: Sequence[Day]) -> None:
@@ -237,6 +267,19 @@ def written_days(campaign: Campaign, days: Sequence[Day]) -> Any:
     if campaign.rule.days > 2:
         return list(days)
     return days[0] if days else None
+
+
+def read_days(written: Any) -> list[Day]:
+    """Return the days that a day is compared with, of what the ledger has.
+
+    Examples
+    --------
+    >>> read_days(None), read_days(2), read_days([2, 3])
+    ([], [2], [2, 3])
+    """
+    if isinstance(written, list):
+        return written
+    return [] if written is None else [written]
 
 
 def _is_last(campaign: Campaign, days: Sequence[Day], day: Day, final: bool) -> bool:

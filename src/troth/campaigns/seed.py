@@ -1,13 +1,14 @@
-"""The seed of rules that draw: unknown to providers while they report, and checkable by them afterwards.
+"""The seed of rules that draw: known to nobody while reports come in, and checkable by everybody afterwards.
 
-A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals H^(N−k)(s),
-whose hash is what was revealed before: each round's seed is fixed from the start, and none reveals the next.
+A secret s is hashed N times, and H^N(s) is published before anybody reports. Round k uses and then reveals the link
+H^(N−k)(s), whose hash is what was revealed before. The seed of round k is the hash of its link, of the root over all of
+its reports, and of a public beacon's value if the terms name one. So who chose the secret does not know the seed before
+the last report is in, and who reports does not know the link.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from troth.campaigns.canonical_json import digest
+from troth.campaigns.private_files import create_private, replace_private
 from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _PREFIX = "sha256:"
@@ -30,7 +34,7 @@ class Secret:
     Examples
     --------
     >>> secret = Secret("00" * 32, rounds=2)
-    >>> follows(secret.seed(1), secret.commitment), follows(secret.seed(2), secret.seed(1))
+    >>> follows(secret.link(1), secret.commitment), follows(secret.link(2), secret.link(1))
     (True, True)
     """
 
@@ -48,10 +52,10 @@ class Secret:
     @property
     def commitment(self) -> str:
         """What is published before anybody reports."""
-        return self.seed(0)
+        return self.link(0)
 
-    def seed(self, number: int) -> str:
-        """Return the seed of a round, counted from 1; number 0 is the commitment."""
+    def link(self, number: int) -> str:
+        """Return what a round, counted from 1, reveals; number 0 is the commitment."""
         if number > self.rounds:
             raise DataError(f"the secret serves {self.rounds} rounds, and this is round {number}: commit to a new one")
         value = bytes.fromhex(self.hexadecimal)
@@ -65,9 +69,24 @@ def draw_secret(rounds: int = 1) -> Secret:
     return Secret(secrets.token_hex(32), rounds)
 
 
-def follows(seed: str, before: str) -> bool:
-    """Say whether a revealed seed is the one that was fixed before it was revealed."""
-    return sha256(bytes.fromhex(seed.removeprefix(_PREFIX))).hexdigest() == before.removeprefix(_PREFIX)
+def follows(link: str, before: str, steps: int = 1) -> bool:
+    """Say whether a revealed link is the one that was fixed that many steps before."""
+    value = bytes.fromhex(link.removeprefix(_PREFIX))
+    for _ in range(steps):
+        value = sha256(value).digest()
+    return value.hex() == before.removeprefix(_PREFIX)
+
+
+def derive_seed(link: str, roots: Sequence[str], beacon: str | None = None) -> str:
+    """Return the seed of a round: a hash of its link, the roots over the reports it is paid by, and the beacon's value.
+
+    Examples
+    --------
+    >>> link = Secret("00" * 32).link(1)
+    >>> derive_seed(link, ["ab" * 32]) == derive_seed(link, ["ac" * 32])
+    False
+    """
+    return digest({"link": link, "roots": list(roots), "beacon": beacon})
 
 
 def generator(seed: str) -> np.random.Generator:
@@ -83,23 +102,48 @@ def secret_path(campaign: Path) -> Path:
 def save_secret(secret: Secret, path: Path) -> None:
     """Write a secret that nobody else may read, and never over another one."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        create_private(path, _as_json(secret, {}))
     except FileExistsError:
         raise DataError(
             f"{path.name}: there is a secret already; a commitment that was published must not be replaced"
         ) from None
-    with os.fdopen(handle, "w") as file:
-        json.dump({"secret": secret.hexadecimal, "rounds": secret.rounds}, file)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def load_secret(path: Path) -> Secret:
     """Read a secret."""
+    return _load(path)[0]
+
+
+def record_use(path: Path, seeds: Mapping[int, str]) -> None:
+    """Note beside a secret which seed each round makes of it, before its link is revealed.
+
+    A link that is known must not serve other reports: whoever knows it could choose the report that earns most. So a
+    ledger or a database that was set back cannot be paid again with other reports.
+
+    Raises
+    ------
+    DataError
+        If a round's link was revealed for other reports.
+    """
+    secret, used = _load(path)
+    for number, seed in seeds.items():
+        if used.setdefault(str(number), seed) != seed:
+            raise DataError(
+                f"round {number}: its secret was revealed for other reports, as if an older copy had been restored; "
+                "restore the copy in which it was paid, or start a new campaign"
+            )
+    replace_private(path, _as_json(secret, used))
+
+
+def _as_json(secret: Secret, used: Mapping[str, str]) -> bytes:
+    plain = {"secret": secret.hexadecimal, "rounds": secret.rounds, **({"used": dict(used)} if used else {})}
+    return json.dumps(plain).encode() + b"\n"
+
+
+def _load(path: Path) -> tuple[Secret, dict[str, str]]:
     try:
         plain = json.loads(path.read_text())
-        return Secret(plain["secret"], plain["rounds"])
+        return Secret(plain["secret"], plain["rounds"]), dict(plain.get("used", {}))
     except FileNotFoundError:
         raise DataError(
             f"{path.name}: the secret that the campaign is committed to is missing; put it back beside it"

@@ -1,12 +1,14 @@
 """A summary instead of rows: a small file that a provider makes of its data and sends in their place.
 
-It has all that a payment depends on, and a digest of the data for later disputes. What no data can have is refused.
+It has all that a payment depends on, and a digest of the data for later disputes. Its nonce, which nobody can foresee,
+goes into the round's seed, and lets the provider find its report in the ledger. What no data can have is refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 from hashlib import file_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 KIND = "troth summary"
 FORMAT = 2
 _LARGEST_FILE = 1 << 28
-_KEYS = {"kind", "format", "provider", "family", "digest"}
+_KEYS = {"kind", "format", "provider", "family", "digest", "nonce"}
 
 
 def make_statistics(campaign: Campaign, file: str | Path, provider: str | None = None) -> dict[str, Any]:
@@ -48,7 +50,9 @@ def make_statistics(campaign: Campaign, file: str | Path, provider: str | None =
     reports = read_own(path, campaign.request, provider, format=campaign.format)
     name = reports[0].provider
     head = {"kind": KIND, "format": FORMAT, "provider": name, "family": type(campaign.model_of(name)).__name__}
-    sums = [{"rows": report.rows, "summary": report.summary.tolist()} for report in reports]
+    sums = [
+        {"rows": report.rows, "summary": report.summary.tolist(), "nonce": secrets.token_hex(32)} for report in reports
+    ]
     days = [{"day": report.day, **sums_of_day} for report, sums_of_day in zip(reports, sums, strict=True)]
     body: dict[str, Any] = {"days": days} if campaign.daily else sums[0]
     with path.open("rb") as rows:
@@ -136,7 +140,10 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
     beyond = ~(np.abs(summary) <= LARGEST_SUM)
     if beyond.any():
         raise DataError(f"{at}number {int(np.argmax(beyond))} of the summary is not a number up to {LARGEST_SUM:g}")
-    report = Report(name, day, rows, summary, source, digest)
+    nonce = entry.get("nonce")
+    if nonce is not None and (not isinstance(nonce, str) or not re.fullmatch("[0-9a-f]{64}", nonce)):
+        raise DataError(f"{at}nonce must be 64 hexadecimal digits, or be left out")
+    report = Report(name, day, rows, summary, source, digest, nonce)
     try:
         check_possible(campaign, report)
     except DataError as error:

@@ -103,6 +103,7 @@ class Campaign:
     history_source: Source | None = None
     public_source: Source | None = None
     known: Mapping[Day, Report] | None = None
+    beacon: str | None = None
     path: Path | None = None
 
     @classmethod
@@ -128,6 +129,7 @@ class Campaign:
             **_limits(sections["limits"]),
             **_model(sections["model"], model),
             commitment=sections["mechanism"].digest("commitment", "commit"),
+            beacon=sections["mechanism"].text("beacon"),
             rule=read_rule(sections["mechanism"]) if rule is None else rule,
             **_data(sections["data"]),
             **_history(sections["history"]),

@@ -11,6 +11,7 @@ from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
     SAME,
+    check_beacon,
     check_kinds,
     check_limits,
     check_possible,
@@ -82,21 +83,25 @@ def _checked(campaign: Campaign, ledger: Ledger, place: str, watch: Callable[[in
     check_public(campaign.public, campaign.model, campaign.columns)
     for report in reports:
         check_possible(campaign, report)
+    nonces = [report.nonce for report in reports if report.nonce is not None]
+    if len(set(nonces)) < len(nonces):
+        raise LedgerError(f"{place}: two reports have the same nonce, so that one proof would serve both")
     by_day = reports_by_day(reports)
     check_kinds(list(by_day))
     known: dict[Any, Report] = {}
     before = campaign.commitment
-    rounds = ledger.of("round")
+    rounds, reader = ledger.of("round"), reader_of(ledger, place)
     for done, head in enumerate(rounds, 1):
-        seed = head.get("seed")
-        _check_seed(campaign, seed, before, done, place)
-        before = seed if before is not None else None
+        link, beacon = reader.link(head), head.get("beacon")
+        _check_link(campaign, link, before, done, place)
+        check_beacon(campaign, beacon)
+        before = link if before is not None else None
         _check_plan(campaign, rounds, done, list(by_day), place)
         stamp = {key: head.get(key) for key in ("last", "versions", "time")}
         later = later_days(campaign, list(by_day), head["day"])
         following = [report for day in later for report in by_day[day]] or None
         try:
-            write_round(campaign, fresh, by_day[head["day"]], following, known, seed, stamp)
+            write_round(campaign, fresh, by_day[head["day"]], following, known, link, beacon, stamp)
         except TrothError as error:
             raise LedgerError(f"{place}: round {done} cannot be recomputed: {error}") from None
         if watch is not None:
@@ -135,11 +140,11 @@ def _check_stamp(entry: dict[str, Any], place: str) -> None:
         raise LedgerError(f"{place}: the time is missing") from None
 
 
-def _check_seed(campaign: Campaign, seed: str | None, before: str | None, number: int, place: str) -> None:
-    if (seed is not None) != campaign.draws:
-        raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if seed else 'has no seed'}")
-    if seed is not None and before is not None and not follows(seed, before):
-        raise LedgerError(f"{place}: the seed of round {number} is not the one that was committed to")
+def _check_link(campaign: Campaign, link: str | None, before: str | None, number: int, place: str) -> None:
+    if (link is not None) != campaign.draws:
+        raise LedgerError(f"{place}: round {number} {'has a seed but draws nothing' if link else 'has no seed'}")
+    if link is not None and before is not None and not follows(link, before):
+        raise LedgerError(f"{place}: the seed of round {number} is not made of what was committed to")
 
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:

@@ -137,9 +137,14 @@ def pay(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    beacon: Annotated[
+        str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pay what has become payable: payments, ledger, report."""
+    from troth.campaigns.private_files import readable_by_others
+    from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
     from troth.results.pay import pay_campaign
 
@@ -148,7 +153,7 @@ def pay(
     page = report or campaign.parent / "report.html"
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
-        result = pay_campaign(terms, ledger=book, final=final, watch=watch)
+        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch)
         try:
             if result.rounds and not no_report:
                 result.write_page(page, watch=watch)
@@ -168,6 +173,9 @@ def pay(
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
+    for path in (book, secret_path(campaign)):
+        if readable_by_others(path):
+            warn(f"others can read {path}: chmod 600 {path}")
     if result.rounds:
         written = "" if no_report else f"\nreport   {page}"
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){written}")

@@ -202,11 +202,16 @@ def submit(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Confirm without being asked.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the report that you have confirmed.")] = False,
+    keep: Annotated[
+        Path | None, typer.Option("--receipt", help="Save the signed receipt, for troth verify-receipt.")
+    ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Send data to a round, check how it was read, and confirm it."""
-    from troth.client.submission import check_receipt, prepare
+    import secrets
+
+    from troth.client.submission import check_receipt, check_signed, prepare
 
     if not yes and not sys.stdin.isatty():
         raise DataError("standard input is not a terminal; pass --yes to confirm without being asked")
@@ -229,7 +234,14 @@ def submit(
         typer.echo(_printable(line), err=True)
     if not yes and not typer.confirm("Is this correct, and your report to this round?", err=True):
         raise DataError("nothing was confirmed, and what was sent does not count")
-    receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier)
+    nonce = secrets.token_hex(32)
+    receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)
+    signed = check_signed(submission, receipt, nonce)
+    if keep is not None:
+        from troth.campaigns.canonical_json import as_json as write_json
+        from troth.campaigns.private_files import replace_private
+
+        replace_private(keep, (write_json(signed) + "\n").encode())
     _show(receipt, as_json, _receipt(chosen, receipt))
 
 
@@ -252,12 +264,17 @@ def close_round(
     campaign: TheCampaign,
     number: TheRound = None,
     final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
+    beacon: Annotated[
+        str | None,
+        typer.Option("--beacon", help="The value of the beacon that the terms name, for a round that is closed."),
+    ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Close a round and pay what has become payable."""
-    client, chosen, current = _find_round(server, campaign, number, "open", "no round is open")
-    closed = client.close_round(chosen["id"], current["number"], final=final)
+    state = "open" if beacon is None else "closed"
+    client, chosen, current = _find_round(server, campaign, number, state, f"no round is {state}")
+    closed = client.close_round(chosen["id"], current["number"], final=final, beacon=beacon)
     _show(closed, as_json, [_about(closed)])
     _refuse_unpaid(closed)
 
@@ -377,9 +394,40 @@ def export(
     _show(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
 
 
+def payouts(
+    campaign: TheCampaign,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where batches go.", show_default=False)],
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export what is to be paid out, in numbered batches: pay out each file once, and everybody is paid once."""
+    from troth.campaigns.canonical_json import as_json as write_json
+    from troth.campaigns.private_files import replace_private
+    from troth.client import RefusedError
+
+    client, chosen = _find_campaign(server, campaign)
+    try:
+        client.export_payouts(chosen["id"])
+    except RefusedError as error:
+        if error.status != 409:
+            raise
+    batches = {each["batch"] for each in client.list_payouts(chosen["id"])["payouts"]} - {None}
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for batch in sorted(batches):
+        for ending in ("json", "csv"):
+            path = directory / f"payouts-{chosen['id']}-{batch:04d}.{ending}"
+            if not path.exists():
+                content = client.payouts_file(chosen["id"], batch) if ending == "csv" else b""
+                content = content or (write_json(client.show_payouts(chosen["id"], batch)) + "\n").encode()
+                replace_private(path, content)
+                written.append(str(path))
+    _show({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the program."""
-    for command in (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export):
+    for command in (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts):
         app.command()(command)
     app.add_typer(rounds, name="round")
 
@@ -442,6 +490,8 @@ def _find_round(
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    from troth.client.heads import watch_head
+
     client, chosen = _find_campaign(server, campaign)
     if number is None:
         paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
@@ -449,7 +499,11 @@ def _payments(server: str | None, campaign: str, number: int | None) -> tuple[di
             waiting = "published" if "provider" in chosen else "paid"
             raise DataError(f"{_printable(chosen['name'])}: no round is {waiting} yet")
         number = paid[-1]["number"]
-    return chosen, client.list_payments(chosen["id"], number)
+    shown = client.list_payments(chosen["id"], number)
+    wrong = watch_head(client, chosen["id"])
+    if wrong is not None:
+        warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
+    return chosen, shown
 
 
 def _refuse_unpaid(closed: dict[str, Any]) -> None:
@@ -506,6 +560,8 @@ def _receipt(chosen: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
     ]
     if receipt["commitment"] is not None:
         rows.append(["commitment", receipt["commitment"]])
+    if receipt["receipt"] is not None:
+        rows.append(["signed by", receipt["receipt"]["key"]])
     return ["receipt", *(f"  {line}" for line in _table(None, rows))]
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from troth.cli import campaign, checks, client, history, ledger
+from troth.cli import campaign, checks, client, history, ledger, receipts
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
 
@@ -45,7 +45,9 @@ def main() -> None:
 
 
 def _fail(message: str, code: int = 1) -> None:
-    sys.stderr.write(f"error: {message}\n")
+    from troth.results.explanation import printable
+
+    sys.stderr.write("error: " + "\n".join(map(printable, message.split("\n"))) + "\n")
     raise SystemExit(code)
 
 
@@ -79,6 +81,7 @@ for command in (
     ledger.verify,
     ledger.report,
     ledger.explain,
+    receipts.verify_receipt,
     serve,
 ):
     app.command()(command)

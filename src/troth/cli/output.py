@@ -40,7 +40,9 @@ def print_result(result: Result) -> None:
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    typer.echo(f"warning: {message}", err=True)
+    from troth.results.explanation import printable
+
+    typer.echo(f"warning: {printable(message)}", err=True)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +23,16 @@ PublicUrl = Annotated[
     typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.", show_default="http://HOST:PORT"),
 ]
 
+KeyFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        envvar="TROTH_KEYS",
+        help="A folder for the signing key, secrets of rounds and signed heads: not in the database.",
+        show_default="beside the database",
+    ),
+]
+
 service = typer.Typer(help="Look after a service's database.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -34,16 +46,31 @@ def serve(
         str | None, typer.Option(help="Addresses of trusted reverse proxies, separated by commas.", show_default="none")
     ] = None,
     upload: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=4096)] = 64,
+    keys: KeyFolderOption = None,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to start if uploads cannot be read in confinement.")
+    ] = False,
+    publish_heads: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--publish-heads", help="A file or https:// address for signed heads of ledgers; can be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Start the service: campaigns with people in them, in a browser."""
     _needs_service()
     from troth.service.app import Settings
+    from troth.service.heads import TARGETS
     from troth.service.serve import check_url
     from troth.service.serve import serve as start
     from troth.service.uploads import Limits
 
+    _use_keys(keys)
+    if publish_heads:
+        os.environ[TARGETS] = json.dumps(publish_heads)
     shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 (compared, not bound)
-    settings = Settings(database, check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20))
+    address, limits = check_url(url or f"http://{shown}:{port}"), Limits(bytes=upload << 20)
+    settings = Settings(database, address, limits, require_sandbox=require_sandbox)
     start(settings, host=host, port=port, workers=workers, proxies=proxies, say=typer.echo)
 
 
@@ -88,6 +115,37 @@ def sign_everybody_out(database: Database = "troth.db") -> None:
     typer.echo("everybody must sign in again")
 
 
+@service.command("heads")
+def print_heads(database: Database = "troth.db", keys: KeyFolderOption = None) -> None:
+    """Print the signed heads of all ledgers, to be put where everybody can see them."""
+    _needs_service()
+    from troth.service.serve import all_heads
+
+    _use_keys(keys)
+    for head in all_heads(_open(database)):
+        typer.echo(f"campaign {head['campaign']}  epoch {head['epoch']}  lines {head['lines']}  {head['time']}")
+        typer.echo(f"  root       {head['root']}\n  key        {head['key']}\n  signature  {head['signature']}")
+
+
+@service.command("new-epoch")
+def new_epoch(
+    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", help="Its identifier.", show_default=False)],
+    database: Database = "troth.db",
+    keys: KeyFolderOption = None,
+) -> None:
+    """Go on from a database that was set back: everybody who has seen a later head of the ledger is warned."""
+    _needs_service()
+    from troth.service.serve import begin_epoch
+
+    _use_keys(keys)
+    typer.echo(f"epoch {begin_epoch(_open(database), campaign)} of campaign {campaign} has begun")
+
+
+def _use_keys(keys: Path | None) -> None:
+    if keys is not None:
+        os.environ["TROTH_KEYS"] = str(keys.resolve())
+
+
 def _open(database: str) -> Store:
     """Open a database that exists, and bring it up to date."""
     from troth.core.errors import DataError
@@ -104,6 +162,6 @@ def _open(database: str) -> Store:
 def _needs_service() -> None:
     from importlib.util import find_spec
 
-    for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2"):
+    for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
         if find_spec(name) is None:
             raise MissingCapabilityError("the service needs more packages: pip install troth[service]")

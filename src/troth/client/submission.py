@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.statements import RECEIPT, check_signature
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -55,6 +56,18 @@ def check_receipt(package: Package, submission: dict[str, Any]) -> None:
             f"{package.name}: the service has read other bytes (SHA-256 {submission.get('sha256')}, here "
             f"{package.sha256}); nothing was confirmed: send it again once the file no longer changes"
         )
+
+
+def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: str) -> dict[str, Any] | None:
+    """Return the signed receipt of what was sent, or refuse one that is of something else; None if none was signed."""
+    receipt: dict[str, Any] | None = confirmed.get("receipt")
+    if receipt is None:
+        return None
+    check_signature(receipt, RECEIPT)
+    same = all(receipt[name] == submission[name] for name in ("campaign", "round", "provider", "sha256", "summary"))
+    if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
+        raise DataError("the receipt is not of what was sent; note what you sent, and ask the analyst")
+    return receipt
 
 
 def _digest(path: Path) -> str:

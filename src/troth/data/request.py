@@ -127,7 +127,7 @@ class Report:
     """What one provider reported, on one day: all that a payment depends on.
 
     ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
-    statistics instead of rows.
+    statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one.
     """
 
     provider: str
@@ -136,6 +136,7 @@ class Report:
     summary: Array
     source: str = ""
     data_digest: str | None = None
+    nonce: str | None = None
 
     @property
     def key(self) -> Key:

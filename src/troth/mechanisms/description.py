@@ -89,7 +89,7 @@ class RuleDescription:
     """The terms of a breakdown in words."""
 
     log_pmi_first: bool = True
-    """Whether an explanation starts with log PMI, rather than with the rule's own steps."""
+    """Whether a share is made of log PMI itself, not of its order alone; an explanation then starts with it."""
 
     summed_terms: ClassVar[tuple[str, ...]] = ()
     """The terms that add up to the score, if it is a sum."""

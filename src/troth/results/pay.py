@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.describe import describe_campaign
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep
-from troth.campaigns.rounds import pay_rounds
-from troth.campaigns.seed import Secret, load_secret, secret_path
+from troth.campaigns.rounds import pay_rounds, used_seeds
+from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
@@ -45,6 +45,7 @@ def pay(
     seed: int | str | Secret | None = None,
     ledger: str | Path | None = None,
     final: bool | None = None,
+    beacon: str | None = None,
     watch: Watch | None = None,
 ) -> Result:
     """Pay providers for the data they reported, so that telling the truth pays best.
@@ -79,6 +80,8 @@ def pay(
         A file to continue or to begin; nobody who is in it is paid twice.
     final
         Whether the last day is the last: then it is paid too. By default it is, unless a ledger is continued.
+    beacon
+        The value of the public beacon that the terms name, published after all reports were in.
     watch
         Called with what is being done, how much of it is done, and how much there is.
 
@@ -103,7 +106,8 @@ def pay(
             if value is not None:
                 raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
-        return pay_campaign(campaign, ledger=ledger, final=bool(final), secret=_secret(seed), watch=watch)
+        options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
+        return pay_campaign(campaign, ledger=ledger, final=bool(final), **options)
     if model is None or budget is None:
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
     campaign = describe_campaign(
@@ -111,7 +115,7 @@ def pay(
     )
     reports = _read(campaign, data, watch)
     ended = final if final is not None else ledger is None
-    return _pay(campaign, reports, ledger=ledger, final=ended, secret=_secret(seed), watch=watch)
+    return _pay(campaign, reports, ledger=ledger, final=ended, secret=_secret(seed), beacon=beacon, watch=watch)
 
 
 def pay_campaign(
@@ -120,16 +124,20 @@ def pay_campaign(
     ledger: str | Path | None = None,
     final: bool = False,
     secret: Secret | None = None,
+    beacon: str | None = None,
     watch: Watch | None = None,
 ) -> Result:
     """Pay what has become payable in a campaign file, with the secret that lies beside it."""
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
+    secret_file: Path | None = None
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
-        secret = load_secret(secret_path(campaign.path))
+        secret_file = secret_path(campaign.path)
+        secret = load_secret(secret_file)
     skip = [Path(ledger).resolve()] if ledger is not None else []
     reports = read_campaign(campaign, watch, skip=skip)
-    return _pay(campaign, reports, ledger=ledger, final=final, secret=secret, watch=watch)
+    options: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "watch": watch}
+    return _pay(campaign, reports, ledger=ledger, final=final, **options)
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
@@ -188,13 +196,13 @@ def _pay(
     ledger: str | Path | None,
     final: bool,
     secret: Secret | None,
+    beacon: str | None,
     watch: Watch | None,
+    secret_file: Path | None = None,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
-        paying = _task(watch, "paying")
-        return Result(
-            campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, secret=secret, watch=paying))
-        )
+        options: dict[str, Any] = {"secret": secret, "beacon": beacon, "watch": _task(watch, "paying")}
+        return Result(campaign, book, tuple(pay_rounds(campaign, reports, book, final=final, **options)))
 
     if ledger is None:
         return pay_into(Ledger())
@@ -205,6 +213,8 @@ def _pay(
         sweep(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
         if result.paid_now:
+            if secret_file is not None:
+                record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)
     return result
 

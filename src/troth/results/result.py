@@ -194,8 +194,8 @@ class Result:
         return None if self.campaign.rule.to_settings() is not None else self.campaign.rule
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the ledger, in one piece."""
-        return write_whole(path, self.ledger.to_bytes())
+        """Write the ledger, in one piece; only its owner can read a new one, because it has everybody's statistics."""
+        return write_whole(path, self.ledger.to_bytes(), private=True)
 
     def write_page(self, path: str | Path, **options: Any) -> Path:
         """Write the page: one HTML file that needs no network; options are those of `troth.results.page.render`."""
@@ -206,7 +206,7 @@ class Result:
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""
         columns = self._columns()
-        columns["provider"] = ["'" + name if name[:1] in "=+-@\t\r" else name for name in columns["provider"]]
+        columns["provider"] = [harmless(name) for name in columns["provider"]]
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(columns)
@@ -241,6 +241,11 @@ class Result:
         head, lines = payment_table(self)
         template = make_environment().get_template("results/notebook.html")
         return template.render(title=self.headline(), picture=self.plot(), head=head, lines=lines)
+
+
+def harmless(name: str) -> str:
+    """Return a name that no spreadsheet takes for a formula."""
+    return "'" + name if name[:1] in "=+-@\t\r" else name
 
 
 def _revived(raw: bytes, model: Any, rule: Any, paid_now: tuple[Day, ...]) -> Result:

@@ -26,6 +26,7 @@ from troth.service.errors import (
     SignInNeededError,
     TooManyError,
 )
+from troth.service.names import has_unseen, skeleton
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
 from troth.service.store import after, now, queue
 
@@ -67,19 +68,24 @@ def clean_name(text: str, what: str = "name", longest: int = 120) -> str:
     name = " ".join(unicodedata.normalize("NFC", text).split())
     if not name or len(name) > longest:
         raise InvalidError(f"{what}: must have 1 to {longest} characters")
-    if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn") for c in name):
+    if has_unseen(name):
         raise InvalidError(f"{what}: has characters that cannot be shown; remove them")
     return name
+
+
+def handles(name: str) -> list[str]:
+    """Return what an account of a name may be found by: its skeleton, or its small letters in older databases."""
+    return [skeleton(name), name.casefold()]
 
 
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
     name, key = clean_name(name), new_id()
     taken = ConflictError(f"name: an account {name!r} exists already; choose another name, or sign in")
-    if tx.execute(select(accounts.c.id).where(accounts.c.handle == name.casefold())).first() is not None:
+    if tx.execute(select(accounts.c.id).where(accounts.c.handle.in_(handles(name)))).first() is not None:
         raise taken
     hashed = None if password is None else hash_password(password)
-    values = {"id": key, "name": name, "handle": name.casefold(), "role": role, "password": hashed}
+    values = {"id": key, "name": name, "handle": skeleton(name), "role": role, "password": hashed}
     try:
         tx.execute(insert(accounts).values(created=now(), **values))
     except IntegrityError:  # somebody took the name at the same moment
@@ -124,10 +130,10 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     """
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     with store.read() as tx:
-        account = tx.execute(select(accounts).where(accounts.c.handle == name.casefold())).first()
+        account = tx.execute(select(accounts).where(accounts.c.handle.in_(handles(name)))).first()
         known = account is not None and _is_device_of(tx, account.id, device)
     source = f"device {digest(device)}" if known else source
-    allowed = {f"name:{name.casefold()} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
+    allowed = {f"name:{skeleton(name)} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}
     with store.write() as tx:
         for subject in sorted(allowed):
             queue(tx, subject)

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import accounts, api, incoming, pages, settlement, settling, upload_queue
+from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, settling, upload_queue
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
@@ -41,12 +41,18 @@ class Settings:
         Where people reach it: links begin with it, and cookies are for it alone.
     tick
         Seconds between checks of deadlines; 0 for none.
+    require_sandbox
+        Refuse to start where the kernel cannot confine the process that reads uploads.
+    hosts
+        Names of the service beside the one in ``url``, ``localhost`` and ``127.0.0.1``.
     """
 
     database: str
     url: str = "http://127.0.0.1:8000"
     limits: Limits = field(default_factory=Limits)
     tick: float = 2.0
+    require_sandbox: bool = False
+    hosts: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """Return the settings as text, for workers."""
@@ -72,6 +78,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
             clock.start()
         reader = threading.Thread(target=_read_uploads, args=(store, settings, stopped), daemon=True)
         incoming.sweep(store.spool)
+        heads.catch_up(store)
         for sandbox in (SANDBOX, settling.SANDBOX):
             sandbox.start()  # so that the first upload need not wait for it
         if settings.tick:
@@ -103,7 +110,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     app.add_middleware(SizeLimit, largest=settings.limits.bytes)
     app.add_middleware(TimeLimit)
     host = urlsplit(settings.url).hostname or "localhost"
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", "testserver"])
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[host, "localhost", "127.0.0.1", *settings.hosts])
     app.add_middleware(ResponseGuard, https=settings.url.startswith("https:"))
     return app
 
@@ -111,6 +118,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
 def from_environment() -> FastAPI:
     """Return the application as a worker starts it."""
     log_to_stderr()
+    confinement.hide_memory()
     return create_app(Settings.from_text(os.environ[SETTINGS]))
 
 
@@ -118,6 +126,7 @@ def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> 
     """Close rounds at their deadlines; every worker tries, and one succeeds."""
     while not stopped.wait(seconds):
         try:
+            store.try_writing()
             settlement.close_due(store)
             accounts.write_uses(store)
         except Exception:

@@ -24,6 +24,8 @@ from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
 from troth.service.accounts import User, clean_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
+from troth.service.keys import keys_of
+from troth.service.names import skeleton
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from troth.data.request import Report
+    from troth.service.keys import Keys
     from troth.service.store import Store
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
@@ -58,21 +61,22 @@ def create_campaign(
     key = new_id()
     options = {"publish_at_once": publish_at_once, "share_ledger": share_ledger}
     values = {"id": key, "owner": user.account, "state": "draft", "created": now(), **options}
-    tx.execute(insert(campaigns).values(**values, **_committed(terms)))
+    tx.execute(insert(campaigns).values(**values, **_committed(tx, terms)))
     _add_named(tx, key, names, groups)
     return key
 
 
-def _committed(terms: dict[str, Any]) -> dict[str, Any]:
-    """Return terms as the tables have them, with the secret that they commit to if their rule draws."""
+def _committed(tx: Connection, terms: dict[str, Any]) -> dict[str, Any]:
+    """Return terms as the tables have them, committed to a secret that is kept outside if their rule draws."""
     campaign = _checked(terms)
     if not campaign.draws:
-        return {"plain": json.dumps(terms), "secret": None, "secret_rounds": None}
+        return {"plain": json.dumps(terms)}
     secret = draw_secret(max(DAILY_ROUNDS, campaign.days or 0) if campaign.daily else 1)
     mechanism = {"rule": DEFAULT_RULE, **terms.get("mechanism", {}), "commitment": secret.commitment}
     committed = {**terms, "mechanism": mechanism}
     _checked(committed)
-    return {"plain": json.dumps(committed), "secret": secret.hexadecimal, "secret_rounds": secret.rounds}
+    keys_of(tx).keep(secret)
+    return {"plain": json.dumps(committed)}
 
 
 def checked_terms(plain: Any) -> Campaign:
@@ -86,7 +90,7 @@ def change_terms(tx: Connection, user: User, campaign: str, plain: Any) -> None:
     if row.state != "draft":
         raise ConflictError("terms cannot change once a round was opened; create a new campaign")
     terms, names, groups = _own_terms(plain)
-    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(terms)))
+    tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(**_committed(tx, terms)))
     members_by_name = {member.name: member.id for member in list_members(tx, campaign)}
     _add_named(tx, campaign, [name for name in names if clean_name(name) not in members_by_name], groups)
     for name, label in groups.items():
@@ -153,9 +157,10 @@ def terms_of(row: Row[Any]) -> Campaign:
     return _parsed(row.plain)
 
 
-def secret_of(row: Row[Any]) -> Secret | None:
+def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:
     """Return the secret that a campaign's commitment was made of."""
-    return None if row.secret is None else Secret(row.secret, row.secret_rounds)
+    commitment = terms_of(row).commitment
+    return None if commitment is None else keys.secret(commitment)
 
 
 def add_member(tx: Connection, user: User, campaign: str, name: str, identity: str, related: str | None = None) -> str:
@@ -262,6 +267,13 @@ def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
     active = [member for member in list_members(tx, row.id) if member.revoked is None]
     if len(active) < 2:
         raise ConflictError("a campaign needs at least two providers; invite them first")
+    looks: dict[str, str] = {}
+    for member in active:
+        other = looks.setdefault(skeleton(member.name), member.name)
+        if other != member.name:
+            raise ConflictError(
+                f"the names {other!r} and {member.name!r} look alike; revoke one, and add it differently"
+            )
     plain.setdefault("data", {})["providers"] = [member.name for member in active]
     groups: dict[str, list[str]] = {}
     for member in active:

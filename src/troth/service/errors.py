@@ -64,6 +64,12 @@ class TooManyError(RefusedError):
     status = 429
 
 
+class UnavailableError(RefusedError):
+    """The service cannot do its work now."""
+
+    status = 503
+
+
 def status_of(error: TrothError) -> int:
     """Return the HTTP status of an error; what Troth itself refuses is invalid."""
     return int(getattr(error, "status", InvalidError.status))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from troth.service.errors import ConflictError
+from troth.service.errors import ConflictError, TooManyError
 from troth.service.schema import replies
 from troth.service.store import after, now, queue
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 KEPT_DAYS = 7
+MOST_REPLIES = 10_000  # stored for one account
 
 
 class Reply(NamedTuple):
@@ -82,5 +83,8 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
             raise ConflictError("somebody did the same at the same moment; reload, and try again") from None
         if request is not None:
             tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
+            own = select(func.count()).select_from(replies).where(replies.c.account == request.account)
+            if (tx.scalar(own) or 0) >= MOST_REPLIES:
+                raise TooManyError(f"Idempotency-Key: you have used {MOST_REPLIES:,} in {KEPT_DAYS} days; use fewer")
             tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
         return reply

@@ -22,8 +22,10 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 
 from troth.campaigns.ledger import locked
+from troth.campaigns.seed import Secret
 from troth.core.errors import DataError
-from troth.service.schema import metadata
+from troth.service.keys import keys_of
+from troth.service.schema import campaigns, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +63,16 @@ def migrate(store: Store) -> str | None:
         with store.write() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            _move_secrets(connection)
         return backup
+
+
+def _move_secrets(connection: sql.Connection) -> None:
+    """Take secrets that an older version kept in the database out of it."""
+    kept = sql.select(campaigns.c.secret, campaigns.c.secret_rounds).where(campaigns.c.secret.is_not(None))
+    for row in connection.execute(kept):
+        keys_of(connection).keep(Secret(row.secret, row.secret_rounds))
+    connection.execute(sql.update(campaigns).where(campaigns.c.secret.is_not(None)).values(secret=None))
 
 
 def back_up(store: Store, label: str) -> str:

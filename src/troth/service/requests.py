@@ -100,12 +100,20 @@ class NewRound(Deadline):
 
 
 class Closing(Strict):
-    """Whether no day follows."""
+    """Whether no day follows, and the value of the beacon that the terms name, for a round that was closed before."""
 
     final: bool = False
+    beacon: Line | None = None
 
 
 class Confirmation(Strict):
-    """Which submission this one replaces, where one was confirmed before."""
+    """Which submission this one replaces, where one was confirmed before, and your part of the nonce."""
 
     replaces: Line | None = None
+    nonce: Line | None = Field(default=None, description="Any text that the service cannot foresee.")
+
+
+class Voiding(Strict):
+    """Why a payout is void."""
+
+    reason: Line

@@ -51,6 +51,7 @@ Extended = Annotated[
 ]
 """A number that need not be finite: JSON has it as text then."""
 Day: TypeAlias = str | int | None
+PayoutState: TypeAlias = Literal["pending", "posted", "void"]
 
 
 class Shown(BaseModel):
@@ -216,6 +217,27 @@ class ColumnSummary(Shown):
     labels: list[tuple[str, int]] = []
 
 
+class Receipt(Shown):
+    """What a provider confirmed, signed by the service: `troth verify-receipt` checks it."""
+
+    kind: Literal["troth receipt"]
+    campaign: Id
+    round: int
+    day: Day
+    provider: str
+    rows: int
+    summary: list[float]
+    sha256: Hash
+    data_digest: Commitment | None
+    nonce: Hash | None = Field(description="The service's part of the nonce, drawn when the file arrived.")
+    own_nonce: str = Field(description="The provider's part of the nonce, sent when it confirmed.")
+    received: Time = Field(description="When the last bytes arrived, which counts for the deadline.")
+    confirmed: Time
+    commitment: Commitment | None
+    key: Hash
+    signature: str = Field(pattern="^[0-9a-f]{128}$")
+
+
 class Submission(Shown):
     """What was sent, as it was understood: the receipt, once it is confirmed."""
 
@@ -236,6 +258,8 @@ class Submission(Shown):
     received: Time
     confirmed: Time | None
     commitment: Commitment | None
+    nonce: Hash | None = Field(description="The service's part of the nonce.")
+    receipt: Receipt | None = Field(description="Once it is confirmed.")
     preview: list[list[str]]
     columns: list[ColumnSummary]
 
@@ -249,8 +273,10 @@ class Step(Shown):
 
 
 class Payment(Shown):
-    """A payment and all numbers that it came from."""
+    """A payment and the numbers that it came from; providers see them rounded."""
 
+    id: Id = Field(description="The same whenever and wherever this payment is shown.")
+    state: PayoutState
     member: Id
     provider: str
     rows: int
@@ -268,15 +294,90 @@ class Payment(Shown):
     steps: list[Step]
 
 
-class Payments(Shown):
-    """Payments of a round."""
+class Inclusion(Shown):
+    """The proof that a report is a leaf of its round's tree."""
 
+    place: int
+    size: int
+    hashes: list[Hash]
+
+
+class Payments(Shown):
+    """Payments of a round, and what its seed was made of."""
+
+    campaign: Id
     round: int
     day: Day
+    paid_as: int | None = Field(description="The number of the round in the ledger.")
+    root: Hash | None = Field(description="The root over the reports of the round.")
+    next_roots: list[Hash] = Field(description="The roots over the reports of the days that it was compared with.")
+    link: Commitment | None = Field(description="The link of the secret that this round reveals.")
+    beacon: str | None
     seed: str | None
     commitment: Commitment | None
     head: Hash | None
+    proof: Inclusion | None = Field(description="That your report is one of those that the round was paid by.")
     payments: list[Payment]
+
+
+class Head(Shown):
+    """The head of a ledger, signed, and the proof that it continues the ledger of an earlier head."""
+
+    kind: Literal["troth head"]
+    campaign: Id
+    epoch: int
+    lines: int
+    root: Hash
+    head: Hash
+    time: Time
+    key: Hash
+    signature: str = Field(pattern="^[0-9a-f]{128}$")
+    proof: list[Hash]
+
+
+class Payout(Shown):
+    """A payment that is to be paid out, and whether it was."""
+
+    id: Id
+    round: int
+    day: Day
+    provider: str
+    amount: Money
+    head: Hash | None
+    state: PayoutState
+    batch: int | None
+    reason: str | None
+
+
+class Payouts(Shown):
+    """All payouts of a campaign."""
+
+    campaign: Id
+    name: str
+    currency: str
+    payouts: list[Payout]
+
+
+class BatchLine(Shown):
+    """A payment in a batch; no two batches have the same one."""
+
+    id: Id
+    campaign: Id
+    round: int
+    day: Day
+    provider: str
+    amount: Money
+    currency: str
+    head: Hash | None
+
+
+class Batch(Shown):
+    """Payments that were exported together, to be paid out."""
+
+    campaign: Id
+    name: str
+    batch: int
+    payments: list[BatchLine]
 
 
 class Verified(Shown):

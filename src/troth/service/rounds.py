@@ -7,6 +7,7 @@ constraint guards. A report may be replaced until the round closes.
 from __future__ import annotations
 
 import json
+import secrets
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ from sqlalchemy import delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.data.request import Day, Report, day_order, parse_day
-from troth.service import campaigns
+from troth.service import campaigns, receipts
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
+from troth.service.keys import keys_of
 from troth.service.schema import members, new_id, queued, reports, rounds, uploads
 from troth.service.store import after, now, queue
 
@@ -131,7 +133,7 @@ def add_upload(
     row, member = open_to(tx, user, campaign, number, received)
     refuse_many(tx, row.id, member.id)
     key = new_id()
-    store_upload(tx, key, row.id, member.id, upload, received)
+    store_upload(tx, key, row.id, member.id, upload, received, new_nonce())
     return key
 
 
@@ -142,7 +144,14 @@ def refuse_many(tx: Connection, round_id: str, member: str) -> None:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
 
 
-def store_upload(tx: Connection, key: str, round_id: str, member: str, upload: Upload, received: str) -> None:
+def new_nonce() -> str:
+    """Return the service's part of a report's nonce, drawn when its bytes have arrived."""
+    return secrets.token_hex(32)
+
+
+def store_upload(
+    tx: Connection, key: str, round_id: str, member: str, upload: Upload, received: str, nonce: str
+) -> None:
     """Store what was read of an upload."""
     report = upload.report
     shown = {"preview": upload.preview, "columns": [dict(column) for column in upload.columns]}
@@ -153,21 +162,34 @@ def store_upload(tx: Connection, key: str, round_id: str, member: str, upload: U
         "rows": report.rows,
         "summary": json.dumps([float(value) for value in report.summary]),
         "shown": json.dumps(shown),
+        "nonce": nonce,
     }
     tx.execute(insert(uploads).values(id=key, round=round_id, member=member, created=received, **values))
 
 
-def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str, replaces: str | None = None) -> None:
-    """Make an upload the provider's report.
+def confirm(
+    tx: Connection,
+    user: User,
+    campaign: str,
+    number: int,
+    upload: str,
+    replaces: str | None = None,
+    nonce: str | None = None,
+) -> None:
+    """Make an upload the provider's report, and sign its receipt.
 
     Parameters
     ----------
     replaces
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
+    nonce
+        Any text that the service could not foresee: then it cannot have chosen its own part of the nonce to steer the
+        seed.
     """
     row, member = _locked(tx, user, campaign, number)
     if not _read_late(tx, row, upload):
         check_open(row, member)
+    campaign_row, _ = campaigns.joined(tx, user, campaign)
     my_upload(tx, member.id, row.id, upload)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
@@ -179,13 +201,17 @@ def confirm(tx: Connection, user: User, campaign: str, number: int, upload: str,
             raise ConflictError("replaces: there is no report to replace")
         values = {"campaign": campaign, "round": row.id, "member": member.id, "upload": upload}
         try:
-            tx.execute(insert(reports).values(id=new_id(), confirmed=now(), **values))
+            tx.execute(insert(reports).values(id=new_id(), confirmed=now(), nonce=nonce, **values))
         except IntegrityError:
             raise twice from None
-        return
-    if replaces != current:
+    elif replaces != current:
         raise twice
-    tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now()))
+    else:
+        tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now(), nonce=nonce, receipt=None))
+    (report,) = tx.execute(_confirmed(campaign).where(own_report))
+    commitment = campaigns.terms_of(campaign_row).commitment
+    signed = keys_of(tx).sign(receipts.statement(campaign, commitment, report))
+    tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
 def open_to(tx: Connection, user: User, campaign: str, number: int, received: str) -> tuple[Row[Any], Row[Any]]:
@@ -244,24 +270,35 @@ def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]
 
 def _uploads_of(member: str, round_id: str) -> Select[Any]:
     return (
-        select(uploads, reports.c.confirmed)
+        select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt)
         .join(reports, reports.c.upload == uploads.c.id, isouter=True)
         .where(uploads.c.round == round_id, uploads.c.member == member)
     )
 
 
-def confirmed_reports(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Report]:
-    """Return the confirmed reports of rounds, which payments are computed from."""
-    query = (
-        select(uploads, members.c.name.label("provider"), rounds.c.day)
+def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
+    """Return the confirmed reports of rounds with the fields of their receipts."""
+    query = _confirmed(campaign).where(reports.c.round.in_(round_ids)).order_by(rounds.c.number, members.c.name)
+    return list(tx.execute(query))
+
+
+def _confirmed(campaign: str) -> Select[Any]:
+    return (
+        select(
+            uploads,
+            members.c.name.label("provider"),
+            rounds.c.day,
+            rounds.c.number,
+            reports.c.confirmed,
+            reports.c.nonce.label("own_nonce"),
+            reports.c.receipt,
+        )
         .select_from(reports)
         .join(uploads, uploads.c.id == reports.c.upload)
         .join(members, members.c.id == reports.c.member)
         .join(rounds, rounds.c.id == reports.c.round)
-        .where(reports.c.campaign == campaign, reports.c.round.in_(round_ids))
-        .order_by(rounds.c.number, members.c.name)
+        .where(reports.c.campaign == campaign)
     )
-    return [report_of(row.provider, row.day, row) for row in tx.execute(query)]
 
 
 def withdraw_revoked(tx: Connection, round_id: str) -> None:
@@ -273,7 +310,8 @@ def withdraw_revoked(tx: Connection, round_id: str) -> None:
 def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
     """Return an upload as a report."""
     summary = np.array(json.loads(upload.summary))
-    return Report(provider, read_day(day), upload.rows, summary, upload.name, upload.data_digest)
+    nonce = receipts.nonce_of(upload)
+    return Report(provider, read_day(day), upload.rows, summary, upload.name, upload.data_digest, nonce)
 
 
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:

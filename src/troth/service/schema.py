@@ -135,7 +135,7 @@ rounds = _table(
     Column("amount", BigInteger),
     "head?",
     Column("attempts", Integer, nullable=False, server_default="0"),
-    "attempted?",
+    *("attempted?", "beacon?"),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
 )
@@ -146,7 +146,7 @@ uploads = _table(
     _of("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    *("summary", "shown", "created"),
+    *("summary", "shown", "created", "nonce?"),
 )
 queued = _table(
     "queued",
@@ -163,7 +163,7 @@ queued = _table(
     Column("milliseconds", BigInteger, nullable=False),
     Column("expanded", BigInteger, nullable=False),
     Column("status", Integer),
-    "problem?",
+    *("problem?", "nonce?"),
 )
 reports = _table(
     "reports",
@@ -172,7 +172,7 @@ reports = _table(
     _of("round", "rounds"),
     _of("member", "members"),
     _of("upload", "uploads"),
-    "confirmed",
+    *("confirmed", "nonce?", "receipt?"),
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
 ledger_lines = _table(
@@ -180,6 +180,13 @@ ledger_lines = _table(
     Column("campaign", Text, ForeignKey("campaigns.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("line", LargeBinary, nullable=False),
+)
+payouts = _table(
+    "payouts",
+    Column("id", Text, primary_key=True),
+    _of("campaign", "campaigns"),
+    Column("batch", Integer),
+    *("state", "changed", "reason?"),
 )
 for _dialect, _statements in _APPEND_ONLY.items():
     for _statement in _statements:

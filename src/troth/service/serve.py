@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
+from troth.campaigns.private_files import readable_by_others
 from troth.core.errors import DataError
-from troth.service import accounts
+from troth.service import accounts, confinement, heads, ledgers
 from troth.service.app import SETTINGS, Settings
 from troth.service.connections import allow_many_files
 from troth.service.migrate import back_up, copy_sqlite, migrate
 from troth.service.schema import accounts as account_table
+from troth.service.schema import campaigns as campaign_table
+from troth.service.schema import rounds as round_table
 from troth.service.store import Store
+from troth.service.uploads import SANDBOX
+from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +48,10 @@ def serve(
     say
         Called with lines for the terminal.
     """
+    check_sandbox(settings.require_sandbox, say)
     store = Store(settings.database)
+    if store.file is not None and readable_by_others(store.file):
+        say(f"warning: others can read {store.file}, which has everybody's statistics: chmod 600 {store.file}")
     backup = migrate(store)
     if backup is not None:
         say(f"the database was upgraded; it was copied before to {backup}")
@@ -70,6 +78,16 @@ def serve(
     )
 
 
+def check_sandbox(required: bool, say: Callable[[str], None]) -> None:
+    """Say what the kernel lacks to confine the process that reads uploads, or refuse to start without it."""
+    lacking = SANDBOX.run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
+    SANDBOX.close()
+    if lacking and required:
+        raise DataError(f"--require-sandbox: {'; '.join(lacking)}")
+    for what in lacking:
+        say(f"warning: {what}")
+
+
 def first_link(store: Store, url: str) -> str | None:
     """Return a one-time link for the first analyst, until that one has a password."""
     with store.write() as tx:
@@ -83,7 +101,7 @@ def first_link(store: Store, url: str) -> str | None:
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
     """Return a one-time link that signs an account in; create the account, an analyst's, if asked to."""
     with store.write() as tx:
-        by_name = select(account_table.c.id).where(account_table.c.handle == name.casefold())
+        by_name = select(account_table.c.id).where(account_table.c.handle.in_(accounts.handles(name)))
         account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)
         if account is None:
             raise DataError(f"there is no account {name!r}")
@@ -98,6 +116,24 @@ def backup(store: Store, target: Path | None) -> str:
         raise DataError(f"{target}: exists already; choose another name")
     copy_sqlite(store.file, target)
     return str(target)
+
+
+def all_heads(store: Store) -> list[dict[str, Any]]:
+    """Return the last signed head of every campaign."""
+    with store.read() as tx:
+        campaigns = tx.scalars(select(campaign_table.c.id).order_by(campaign_table.c.created)).all()
+    return [signed[-1] for campaign in campaigns if (signed := store.keys.heads(campaign))]
+
+
+def begin_epoch(store: Store, campaign: str) -> int:
+    """Begin a new epoch of a campaign's heads, and return its number."""
+    with store.write() as tx:
+        if tx.execute(select(campaign_table.c.id).where(campaign_table.c.id == campaign)).first() is None:
+            raise DataError(f"there is no campaign {campaign!r}")
+        head = heads.new_epoch(store.keys, campaign, ledgers.load_ledger(tx, campaign))
+        unpaid = (round_table.c.campaign == campaign) & (round_table.c.state == "closed")
+        tx.execute(update(round_table).where(unpaid).values(problem=None, settled=None, attempts=0))
+    return int(head["epoch"])
 
 
 def check_url(url: str) -> str:

@@ -22,10 +22,11 @@ from sqlalchemy import delete, select, update
 from troth.campaigns.rounds import refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
-from troth.service import ledgers, upload_queue
+from troth.service import heads, ledgers, upload_queue
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
-from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, withdraw_revoked
+from troth.service.receipts import check_receipts
+from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, report_of, withdraw_revoked
 from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, pay_rounds, plain_text
@@ -44,7 +45,9 @@ LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
 """Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
 
 
-def close_round(store: Store, user: User | None, campaign: str, number: int, *, final: bool = False) -> bool:
+def close_round(
+    store: Store, user: User | None, campaign: str, number: int, *, final: bool = False, beacon: str | None = None
+) -> bool:
     """Close a round, pay what has become payable, and return whether this call closed it.
 
     Parameters
@@ -53,6 +56,9 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
         The analyst, or None for the clock.
     final
         Say that no day follows: the last one is then paid too, by its rule.
+    beacon
+        The value of the public beacon that the terms name, published after the round was closed: a closed round that
+        waits for it is paid with it. It is fixed once it was given.
     """
     with store.write() as tx:
         if user is not None:
@@ -65,6 +71,9 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
             last = final or terms_of(campaign_row).days == number
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
             tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values, attempts=0))
+        if beacon is not None and not closing and row.state == "closed" and row.beacon is None:
+            values = {"beacon": beacon, "problem": None, "settled": None, "attempts": 0}
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
     settle(store, campaign)
     return closing
 
@@ -95,7 +104,8 @@ def reopen(tx: Connection, user: User, campaign: str, number: int, deadline: str
     if _used(tx, campaign, row):
         raise ConflictError("its reports were used to pay the day before and cannot change")
     values: dict[str, Any] = {"state": "open", "closed": None, "settled": None, "problem": None, "final": False}
-    tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, attempts=0, **values))
+    values |= {"beacon": None, "attempts": 0}
+    tx.execute(update(rounds).where(rounds.c.id == row.id).values(deadline=deadline, **values))
     withdraw_revoked(tx, row.id)
 
 
@@ -145,20 +155,25 @@ def _settled(store: Store, campaign: str) -> bool:
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting or upload_queue.pending(tx, [row.id for row in waiting]):
             return True  # nothing to pay, or reports that came in time are still to be read or confirmed
-        received = confirmed_reports(tx, campaign, [row.id for row in waiting])
+        confirmed = confirmed_rows(tx, campaign, [row.id for row in waiting])
         ledger = ledgers.load_ledger(tx, campaign)
     terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
+    received = [report_of(row.provider, row.day, row) for row in confirmed]
     reported_days = {report.day for report in received}
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
-    options = {"final": final, "secret": secret_of(campaign_row)}
+    beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)
+    options: dict[str, Any] = {"final": final, "beacon": beacon}
     attempts = _count_attempt(store, waiting) if received else 0
     if attempts is None:
         time.sleep(0.05)
         return False
     try:
+        heads.check_continues(store.keys, campaign, ledger)
+        check_receipts(store.keys, campaign, terms.commitment, confirmed)
         refuse_lonely(received)
+        options["secret"] = secret_of(store.keys, campaign_row)
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")
         if received:
@@ -181,10 +196,19 @@ def _settled(store: Store, campaign: str) -> bool:
     try:
         with store.write() as tx:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
+            ids = [row.id for row in waiting]
+            tx.execute(select(rounds.c.id).where(rounds.c.id.in_(ids)).with_for_update(key_share=True)).all()
             if _marks(_waiting(tx, campaign)) != _marks(waiting):
                 return False  # one was reopened or closed meanwhile
-            if upload_queue.pending(tx, [row.id for row in waiting]):
+            if upload_queue.pending(tx, ids):
                 return True  # one more has arrived in time
+            if _receipts(confirmed_rows(tx, campaign, ids)) != _receipts(confirmed):
+                return False  # a report that was read late was confirmed meanwhile
+            if problem is None:
+                try:  # before anything of it can be seen
+                    heads.record_seeds(store.keys, terms, ledger)
+                except TrothError as error:
+                    problem = str(error)
             if problem is None:
                 ledgers.add_lines(tx, campaign, ledger, known_lines)
             elif ledgers.height(tx, campaign) != known_lines:
@@ -202,6 +226,8 @@ def _settled(store: Store, campaign: str) -> bool:
                 tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     except ConflictError:
         return False
+    if problem is None:
+        heads.sign_head(store.keys, campaign, ledger)
     return True
 
 
@@ -245,8 +271,13 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
 
 
 def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
-    """Return what payments depend on besides reports, which cannot change while a round is closed."""
-    return [(row.id, row.closed, row.final) for row in waiting]
+    """Return what payments depend on besides reports."""
+    return [(row.id, row.closed, row.final, row.beacon) for row in waiting]
+
+
+def _receipts(confirmed: list[Row[Any]]) -> list[tuple[Any, ...]]:
+    """Return what tells whether reports are the same."""
+    return [(row.id, row.receipt) for row in confirmed]
 
 
 def close_due(store: Store) -> int:

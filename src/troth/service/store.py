@@ -7,6 +7,7 @@ Times are text in UTC that sorts as time does.
 from __future__ import annotations
 
 import os
+import secrets
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -17,13 +18,17 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 
 from troth.core.errors import DataError
-from troth.service.errors import InvalidError
+from troth.service.errors import InvalidError, UnavailableError
+from troth.service.keys import OPTION, KeyFolder
+from troth.service.schema import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
+
+    from troth.service.keys import Keys
 
 BUSY_SECONDS = 60
 
@@ -35,16 +40,22 @@ class Store:
     ----------
     url
         A PostgreSQL URL, or the path of an SQLite file.
+    keys
+        What is kept outside the database; by default in the folder that TROTH_KEYS names, or else beside the file, or
+        for PostgreSQL in ``troth.keys``.
     """
 
-    def __init__(self, url: str, *, pool: int = 20) -> None:
+    def __init__(self, url: str, *, pool: int = 20, keys: Keys | None = None) -> None:
         self.url = sqlalchemy_url(url)
         self.file = Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+        self.keys = keys or KeyFolder(_key_folder(self.file))
         # as many connections as there are threads to want them, and no values in errors, which are logged
         options: dict[str, Any] = {"pool_size": pool, "max_overflow": pool, "hide_parameters": True}
+        options["execution_options"] = {OPTION: self.keys}
         self.spool = self._spool()
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
         self._turn: AbstractContextManager[Any] = nullcontext()
+        self._writes = True
         if self.file is not None:
             self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
             options["connect_args"] = {"timeout": BUSY_SECONDS}
@@ -80,10 +91,34 @@ class Store:
         with engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
+    def try_writing(self) -> None:
+        """Write and remove a line, and remember for `check_writes` whether that worked: a full disk is noticed."""
+        mark = secrets.token_hex(8)
+        try:
+            with self.write() as tx:
+                tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
+                tx.execute(attempts.delete().where(attempts.c.id == mark))
+            self._writes = True
+        except Exception:
+            self._writes = False
+            raise
+
+    def check_writes(self) -> None:
+        """Raise if the last attempt to write failed."""
+        if not self._writes:
+            raise UnavailableError("the database takes no changes: its disk may be full, or read-only")
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
         self.probe.dispose()
+
+
+def _key_folder(file: Path | None) -> Path:
+    named = os.environ.get("TROTH_KEYS")
+    if named:
+        return Path(named)
+    return Path("troth.keys") if file is None else file.with_name(f"{file.name}.keys")
 
 
 def queue(tx: Connection, subject: str, *, shared: bool = False) -> None:

@@ -64,6 +64,7 @@ def enqueue(
     os.fsync(folder)
     os.close(folder)
     fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
+    fresh |= {"nonce": rounds.new_nonce()}
     tx.execute(insert(queued).values(id=place, name=printable_name(name), received=received, **values, **fresh))
     return place
 
@@ -160,7 +161,8 @@ def _read(store: Store, limits: Limits, row: Row[Any]) -> None:
         else:
             values |= {"state": "read", "expanded": outcome.expanded}
             if tx.scalar(select(uploads.c.id).where(uploads.c.id == row.id)) is None:
-                rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received)
+                nonce = row.nonce or rounds.new_nonce()  # an older version gave none
+                rounds.store_upload(tx, row.id, row.round, row.member, outcome, row.received, nonce)
         tx.execute(update(queued).where(queued.c.id == row.id).values(**values))
     if values["state"] == "waiting":
         time.sleep(1.0)  # all places to read in were taken

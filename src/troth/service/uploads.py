@@ -221,6 +221,7 @@ def _read_rows(
     bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
         os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
+        bounds = replace(bounds, files=(folder, str(path.resolve())))
         status = 422
         try:
             most = limits.cells, limits.expanded, campaign.rows

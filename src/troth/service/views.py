@@ -7,18 +7,27 @@ not the caps. Terms are shown to providers without the names, groups, weights an
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
 
 from troth import __version__
+from troth.campaigns.ledger import LedgerError
+from troth.campaigns.ledger_entries import report_leaf, report_leaves, report_root
+from troth.campaigns.merkle import inclusion_proof
+from troth.campaigns.rounds import read_days
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
+from troth.data.read import reports_by_day
 from troth.results.explanation import steps
 from troth.results.pay import verify
-from troth.service import campaigns, ledgers, responses, rounds, upload_queue
+from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
+from troth.service.keys import keys_of
+from troth.service.receipts import check_receipts, signed_receipt
 from troth.service.responses import Amount
 from troth.service.store import now
 
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
     from troth.data.request import Report
     from troth.results.result import Result
     from troth.service.accounts import User
+    from troth.service.keys import Keys
     from troth.service.store import Store
 
 
@@ -209,9 +219,10 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
     round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
+    keys = keys_of(tx)
     waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
-    return [*waiting, *(_submission(terms, member, round_row, upload) for upload in uploads)]
+    return [*waiting, *(_submission(keys, terms, member, round_row, upload) for upload in uploads)]
 
 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
@@ -222,14 +233,14 @@ def submission_view(tx: Connection, user: User, campaign: str, number: int, subm
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
         return _unread(campaigns.terms_of(row), member, round_row, waiting)
     upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(campaigns.terms_of(row), member, round_row, upload)
+    return _submission(keys_of(tx), campaigns.terms_of(row), member, round_row, upload)
 
 
 def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
-    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "confirmed"))
+    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "confirmed", "receipt"))
     return responses.Submission(
-        **_attributes(waiting, "id", "sha256", "received", "problem"),
+        **_attributes(waiting, "id", "sha256", "received", "problem", "nonce"),
         **unknown,
         state="refused" if waiting.state == "refused" else "waiting",
         campaign=row.campaign,
@@ -243,10 +254,12 @@ def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any])
     )
 
 
-def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
+def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[Any]) -> responses.Submission:
     report = rounds.report_of(member.name, row.day, upload)
+    fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
+    receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
     return responses.Submission(
-        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed"),
+        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed", "nonce"),
         campaign=row.campaign,
         round=row.number,
         day=report.day,
@@ -255,6 +268,7 @@ def _submission(terms: Campaign, member: Row[Any], row: Row[Any], upload: Row[An
         summary=report.summary.tolist(),
         received=upload.created,
         commitment=terms.commitment,
+        receipt=None if receipt is None else responses.Receipt(**receipt),
         **json.loads(upload.shown),
     )
 
@@ -272,20 +286,86 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
     terms, result = campaigns.terms_of(row), ledgers.load_result(tx, campaign)
     day = rounds.read_day(round_row.day)
     paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
-    payments = () if paid_round is None else paid_round.payments
     members = {each.name: each.id for each in campaigns.list_members(tx, campaign)}
+    known = payouts.states(tx, campaign)
+    shown = []
+    for payment in () if paid_round is None else paid_round.payments:
+        if own_name is None or payment.provider == own_name:
+            key = payouts.payout_id(campaign, day, payment.provider)
+            state = known[key].state if key in known else "pending"
+            figures = payment if own_name is None else disclosed(terms, payment)
+            shown.append(payment_view(terms, members[payment.provider], figures, id=key, state=state))
     return responses.Payments(
+        campaign=campaign,
         round=number,
         day=day,
-        seed=None if paid_round is None else paid_round.seed,
         commitment=terms.commitment,
         head=round_row.head,
-        payments=[
-            payment_view(terms, members[payment.provider], payment)
-            for payment in payments
-            if own_name is None or payment.provider == own_name
-        ],
+        **_made_of(result, day, own_name),
+        payments=shown,
     )
+
+
+def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
+    """Return what a round's seed was made of, and the proof that a provider's report is in it."""
+    head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
+    if result is None or head is None:
+        return dict.fromkeys(("paid_as", "root", "link", "beacon", "seed", "proof")) | {"next_roots": []}
+    by_day = reports_by_day(result.reports)
+    leaves = report_leaves(by_day[day])
+    place = next((leaves.index(report_leaf(own)) for own in by_day[day] if own.provider == own_name), None)
+    return {
+        **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},
+        "paid_as": head["number"],
+        "next_roots": [report_root(by_day[later]) for later in read_days(head["next"])],
+        "proof": None
+        if place is None
+        else responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place)),
+    }
+
+
+def disclosed(terms: Campaign, payment: Payment) -> Payment:
+    """Return a payment as its provider sees it: estimates are rounded, because they tell of others' data.
+
+    From a score with all its digits the peers' data together can often be computed. What is left is what was paid:
+    the share is that of the whole minor units, and log PMI only if the share is made of it.
+    """
+
+    def rounded(value: float | None, digits: int) -> float | None:
+        return None if value is None else round(value, digits)
+
+    share = payment.payment / payment.cap if payment.cap else 0.0
+    return replace(
+        payment,
+        log_pmi=rounded(payment.log_pmi, 1) if terms.rule.log_pmi_first else None,
+        score=rounded(payment.score, 2),
+        terms={key: round(value, 2) for key, value in payment.terms.items()},
+        share=round(share, 4),
+        empty_share=round(payment.empty_share, 4),
+    )
+
+
+def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
+    """Return the signed head of a ledger: for providers, of what is published."""
+    if user.role == "analyst":
+        campaigns.owned(tx, user, campaign)
+    else:
+        campaigns.joined(tx, user, campaign)
+    result = ledgers.load_result(tx, campaign)
+    entries = [] if result is None else result.ledger.entries
+    lines = len(entries)
+    if user.role != "analyst":
+        rows = rounds.list_rounds(tx, campaign)
+        published, lines = {rounds.read_day(row.day) for row in rows if row.published is not None}, 0
+        closes = [(number, entry["day"]) for number, entry in enumerate(entries, 1) if entry["entry"] == "close"]
+        for number, day in closes:
+            if day not in published:
+                break
+            lines = number
+    head = None if result is None else heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
+    if head is None:
+        raise ConflictError("nothing was paid yet" if user.role == "analyst" else "nothing is published yet")
+    return responses.Head(**head)
 
 
 def payment_of(tx: Connection, user: User, campaign: str, number: int, member: str) -> responses.Payments:
@@ -297,13 +377,13 @@ def payment_of(tx: Connection, user: User, campaign: str, number: int, member: s
     return shown.model_copy(update={"payments": payments})
 
 
-def payment_view(terms: Campaign, member: str, payment: Payment) -> responses.Payment:
+def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) -> responses.Payment:
     """Return a payment with its reasons."""
     money = {name: Amount(getattr(payment, name), terms.decimals) for name in ("cap", "payment", "deposit")}
     reasons = [
         responses.Step(what=what, value=value, meaning=meaning) for what, value, meaning in steps(terms, payment)
     ]
-    return responses.Payment(**vars(payment) | money, member=member, steps=reasons)
+    return responses.Payment(**vars(payment) | money, member=member, steps=reasons, **payout)
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
@@ -328,8 +408,14 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
         with store.read() as tx:
             shared_result(tx, user, campaign)
             ledger = ledgers.load_ledger(tx, campaign)
-            heads = [row.head for row in rounds.list_rounds(tx, campaign) if row.head is not None]
-        result = verify(ledger, head=heads[-1] if heads else None)
+            rows = rounds.list_rounds(tx, campaign)
+            row = campaigns.owned(tx, user, campaign)
+            confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
+        heads.check_continues(store.keys, campaign, ledger)
+        check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
+        noted = [each.head for each in rows if each.head is not None]
+        result = verify(ledger, head=noted[-1] if noted else None)
+        _check_recorded(result, confirmed)
     except RefusedError:
         raise
     except TrothError as error:
@@ -342,3 +428,12 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
         rounds=len(result.rounds),
         paid=Amount(result.paid, result.campaign.decimals),
     )
+
+
+def _check_recorded(result: Result, confirmed: list[Row[Any]]) -> None:
+    """Refuse a ledger whose reports are not those that were confirmed."""
+    recorded = {report.key: report_leaf(report) for report in result.reports}
+    for row in confirmed:
+        report = rounds.report_of(row.provider, row.day, row)
+        if recorded.get(report.key) != report_leaf(report):
+            raise LedgerError(f"{report}: the ledger has another report than the one that was confirmed")

@@ -170,4 +170,7 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     def broken(request: Request, error: Exception) -> Response:
         logger.error("a request failed", exc_info=error)
-        return response(request, 500, "something went wrong in the service; it was logged")
+        refusal = response(request, 500, "something went wrong in the service; it was logged")
+        for name, value in HEADERS.items():  # this handler is called outside of ResponseGuard
+            refusal.headers.setdefault(name, value)
+        return refusal

@@ -27,6 +27,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from troth.service.confinement import confine
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -50,11 +52,14 @@ class Bounds:
         Processor time, in whole seconds rounded up; the clock allows half as much again, and a second.
     answer
         Bytes that come back.
+    files
+        Files and folders that it may read, besides the installed modules.
     """
 
     memory: int
     seconds: float
     answer: int = 1 << 20
+    files: tuple[str, ...] = ()
 
 
 def serve(place: int, modules: Sequence[str]) -> None:
@@ -119,6 +124,8 @@ class _WaitingProcess:
             return
         if not child:
             _be_child(job, [self.control, self.wake, self.waking, *self.children.values()])
+        with suppress(OSError):  # whichever of the two is first makes the group
+            os.setpgid(child, child)
         self.children[child] = job
         self.poll.register(job, 0)  # reports only that the server hung up
 
@@ -126,7 +133,8 @@ class _WaitingProcess:
         for child, job in self.children.items():
             if job.fileno() == descriptor:
                 self.poll.unregister(job)
-                os.kill(child, signal.SIGKILL)  # it was not waited for yet, so no other process has its number
+                with suppress(ProcessLookupError):  # it was not waited for yet, so no other group has its number
+                    os.killpg(child, signal.SIGKILL)
 
     def _reap(self) -> None:
         while self.children:
@@ -150,12 +158,14 @@ def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setpgid(0, 0)
         for other in others:
             other.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         (length,) = LENGTH.unpack(_received(job, LENGTH.size))
         bounds, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
         _limit(bounds)
+        confine(map(Path, bounds.files))
         answer = json.dumps(function(*arguments), allow_nan=False).encode()
         job.sendall(LENGTH.pack(len(answer)) + answer)
         status = 0

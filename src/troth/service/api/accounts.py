@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def health(call: Call) -> Health:
+    call.store.check_writes()
     with call.store.read(probe=True) as tx:
         return views.health_view(tx)
 

@@ -33,6 +33,8 @@ _PARAMETERS: dict[str, Any] = {
     "submission": requests.Identifier,
     "token": requests.Identifier,
     "number": requests.Number,
+    "payout": requests.Identifier,
+    "since": Annotated[int, Query(ge=0, le=10**9, description="The lines of the head that you have seen; or 0.")],
     "name": Annotated[
         str, Query(min_length=1, max_length=200, description="The file's name; its ending says the format.")
     ],

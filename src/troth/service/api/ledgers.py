@@ -5,19 +5,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.results.page import render
-from troth.service import views
-from troth.service.api.calls import reads
+from troth.service import payouts, views
+from troth.service.api.calls import reads, writes
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from troth.service.accounts import User
     from troth.service.api.calls import Call
-    from troth.service.responses import Verified
+    from troth.service.requests import Voiding
+    from troth.service.responses import Batch, Payouts, Verified
 
 
 list_payments = reads(views.payments_view)
 show_payment = reads(views.payment_of)
+show_head = reads(views.head_view)
+list_payouts = reads(payouts.list_payouts)
+show_payouts = reads(payouts.batch_view)
+payouts_file = reads(payouts.batch_file)
+
+
+@writes
+def export_payouts(tx: Connection, call: Call, campaign: str) -> Batch:
+    return payouts.export(tx, call.user, campaign)
+
+
+@writes
+def void_payout(tx: Connection, call: Call, campaign: str, payout: str, body: Voiding) -> Payouts:
+    payouts.void(tx, call.user, campaign, payout, body.reason)
+    return payouts.list_payouts(tx, call.user, campaign)
 
 
 @reads

@@ -32,7 +32,7 @@ def open_round(call: Call, campaign: str, body: NewRound) -> Reply:
 
 
 def close_round(call: Call, campaign: str, number: int, body: Closing) -> Reply:
-    settlement.close_round(call.store, call.user, campaign, number, final=body.final)
+    settlement.close_round(call.store, call.user, campaign, number, final=body.final, beacon=body.beacon)
     return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
 
 

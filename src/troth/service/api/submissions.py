@@ -50,5 +50,5 @@ def submit_statistics(call: Call, campaign: str, number: int, body: Path) -> Rep
 def confirm_submission(
     tx: Connection, call: Call, campaign: str, number: int, submission: str, body: Confirmation
 ) -> Submission:
-    rounds.confirm(tx, call.user, campaign, number, submission, body.replaces)
+    rounds.confirm(tx, call.user, campaign, number, submission, body.replaces, body.nonce)
     return views.submission_view(tx, call.user, campaign, number, submission)

@@ -49,7 +49,6 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
     payment, terms = payments.payments[0], campaigns.terms_of(row)
     figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
     result = ledgers.load_result(tx, row.id)
-    days = [] if result is None else [each.day for each in result.rounds if each.number == payments.round]
     context: dict[str, Any] = {
         "view": views.campaign_view(tx, user, row.id),
         "round": views.round_view(tx, user, row.id, payments.round),
@@ -60,11 +59,11 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "mathml": mathml,
         "drawn": drawn,
         "drawn_line": draw_line,
-        "data": data_in_words(result, days[0], payment.provider) if result and days else "",
+        "data": data_in_words(result, payments.day, payment.provider) if result and user.role == "analyst" else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
         "assumed": ASSUMED,
     }
-    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head")}
+    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head", "root")}
     return page(request, user, "explanation.html", **context)
 
 

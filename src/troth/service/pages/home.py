@@ -58,7 +58,8 @@ def docs(request: Request, user: Visitor) -> Response:
 
 
 def health(request: Request, user: Visitor) -> Response:
-    """Report that the service and its database respond."""
+    """Report that the service and its database respond, and that the database takes changes."""
+    store_of(request).check_writes()
     with store_of(request).read(probe=True) as tx:
         view = views.health_view(tx)
     if "text/html" not in request.headers.get("accept", ""):

@@ -142,7 +142,8 @@ def confirm(
     """Make a submission the provider's report."""
     try:
         with store_of(request).write() as tx:
-            rounds.confirm(tx, user, campaign, number, submission, form.text("replaces") or None)
+            parts = form.text("replaces") or None, form.text("nonce")[:200] or None
+            rounds.confirm(tx, user, campaign, number, submission, *parts)
     except TrothError as error:
         return _submission(request, user, campaign, number, submission, error)
     return goto(f"/campaigns/{campaign}/rounds/{number}/submissions/{submission}", "confirmed")

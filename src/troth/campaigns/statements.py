@@ -1,0 +1,148 @@
+"""Statements that a service signs, receipts and heads, and what anybody can check of them without the service.
+
+A statement is plain data, signed with Ed25519 over its canonical JSON. A receipt binds a provider to its report in a
+round; a head binds the service to all lines of a ledger so far.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.canonical_json import canonical
+from troth.campaigns.ledger_entries import leaf_of
+from troth.campaigns.merkle import extends, includes
+from troth.campaigns.seed import derive_seed, follows
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+RECEIPT, HEAD = "troth receipt", "troth head"
+
+
+class StatementError(DataError):
+    """A statement that was not signed as it is, or that others contradict."""
+
+
+def public_key(key: Ed25519PrivateKey) -> str:
+    """Return the public half of a key, in hexadecimal."""
+    return key.public_key().public_bytes_raw().hex()
+
+
+def sign(key: Ed25519PrivateKey, statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statement with the public key and the signature."""
+    signed = {**statement, "key": public_key(key)}
+    return {**signed, "signature": key.sign(canonical(signed)).hex()}
+
+
+def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = None) -> None:
+    """Raise unless a statement of a kind was signed as it is, with the key given or else the one that it names.
+
+    Examples
+    --------
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> head = sign(Ed25519PrivateKey.generate(), {"kind": HEAD, "lines": 7})
+    >>> check_signature(head, HEAD)
+    >>> check_signature({**head, "lines": 8}, HEAD)
+    Traceback (most recent call last):
+    troth.campaigns.statements.StatementError: the signature is not of these words: something was changed
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if statement.get("kind") != kind:
+        raise StatementError(f"this is no {kind}")
+    if key is not None and statement.get("key") != key:
+        raise StatementError(f"it was signed with the key {statement.get('key')}, not with {key}")
+    signed = {name: value for name, value in statement.items() if name != "signature"}
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(statement["key"]))
+        public.verify(bytes.fromhex(statement["signature"]), canonical(signed))
+    except (InvalidSignature, ValueError, KeyError, TypeError):
+        raise StatementError("the signature is not of these words: something was changed") from None
+
+
+def joint_nonce(service_nonce: str, own_nonce: str) -> str:
+    """Return the nonce of a report: of the service's part, which came first, and the provider's."""
+    return sha256(f"{service_nonce}\n{own_nonce}".encode()).hexdigest()
+
+
+def receipt_leaf(receipt: Mapping[str, Any]) -> str:
+    """Return the leaf that a receipt promises in its round's tree."""
+    nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
+    return leaf_of(receipt["day"], receipt["rows"], [float(value) for value in receipt["summary"]], nonce)
+
+
+def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:
+    """Check the round that a provider was paid in against its receipt, and return what was checked, in words.
+
+    Parameters
+    ----------
+    receipt
+        A receipt whose signature is right.
+    paid
+        What the service shows the provider of the round: the answer of ``list_payments``.
+
+    Raises
+    ------
+    StatementError
+        If the report is not in the round's tree, or the seed is not made of it and of what was committed to.
+    """
+    proof = paid["proof"]
+    if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
+        raise StatementError("the payment is of another campaign or round than the receipt")
+    if proof is None or not includes(
+        paid["root"], proof["size"], proof["place"], receipt_leaf(receipt), proof["hashes"]
+    ):
+        raise StatementError("the report on the receipt is not among those that the round was paid by")
+    checked = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
+    for payment in [each for each in paid["payments"] if each["provider"] == receipt["provider"]]:
+        if not _is_share(payment) or payment["rows"] != receipt["rows"]:
+            raise StatementError("the payment is not the share shown of the cap shown, or for other rows")
+        checked.append(f"the payment of {payment['payment']} is the share shown, of the cap shown")
+    link = paid["link"]
+    if link is None:
+        return checked
+    if receipt["commitment"] != paid["commitment"]:
+        raise StatementError("the commitment is not the one on the receipt")
+    if paid["commitment"] is not None and not follows(link, paid["commitment"], paid["paid_as"]):
+        raise StatementError("the revealed secret is not the one that was committed to")
+    if derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"]) != paid["seed"]:
+        raise StatementError("the seed is not made of the revealed secret and the reports")
+    checked.append("the seed is made of the secret that was committed to and of all reports together")
+    if paid["beacon"] is not None:
+        checked.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
+    return checked
+
+
+def _is_share(payment: Mapping[str, Any]) -> bool:
+    """Say whether a payment is its share of the cap, to the four digits that shares are shown with, in whole coins."""
+    coin = 10.0 ** -len(payment["payment"].partition(".")[2])
+    paid, share, cap = (float(payment[name]) for name in ("payment", "share", "cap"))
+    return abs(paid - share * cap) <= 5.1e-5 * cap + coin
+
+
+def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:
+    """Raise unless a head is signed and continues the one that was seen before.
+
+    ``head["proof"]`` is the proof of consistency from the lines of the head that was seen.
+    """
+    proof = head["proof"]
+    check_signature({name: value for name, value in head.items() if name != "proof"}, HEAD)
+    if seen is None:
+        return
+    if seen["key"] != head["key"]:
+        raise StatementError(f"the service signs with another key than before ({head['key']}, before {seen['key']})")
+    if seen["epoch"] != head["epoch"]:
+        raise StatementError(
+            f"the service has begun epoch {head['epoch']} of this ledger after epoch {seen['epoch']}: its database was "
+            "set back, and what was paid after the copy was made may be missing from it"
+        )
+    if not extends(seen["root"], seen["lines"], head["root"], head["lines"], proof):
+        raise StatementError(
+            f"the ledger of {head['lines']} lines that the service shows now does not begin with the {seen['lines']} "
+            "lines whose head you have seen: it was changed or cut off"
+        )

@@ -1,0 +1,52 @@
+"""Heads of ledgers that were seen on this machine: a service that shows another history later is found out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.private_files import replace_private
+from troth.campaigns.statements import StatementError, check_head
+from troth.client.credentials import credentials_path
+from troth.client.http import RefusedError
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from troth.client.api import Client
+
+
+def heads_path() -> Path:
+    """Return where heads are stored."""
+    return credentials_path().with_name("heads.json")
+
+
+def watch_head(client: Client, campaign: str) -> str | None:
+    """Compare a campaign's head with the one that was seen before, and return what is wrong, or None.
+
+    A head that continues the one before takes its place; one that does not is not stored, so that the warning stays.
+    """
+    path = heads_path()
+    try:
+        seen_heads: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        raise DataError(f"{path}: cannot be read; keep a copy of it, and remove it") from None
+    place = f"{client.server} {campaign}"
+    seen = seen_heads.get(place)
+    try:
+        head: dict[str, Any] = client.show_head(campaign, since=0 if seen is None else seen["lines"])
+    except RefusedError as error:
+        if error.status != 409:
+            raise
+        return None if seen is None else f"the service shows no head any more, and you have seen one: {error}"
+    try:
+        if head["campaign"] != campaign:
+            raise StatementError("the head is of another campaign")
+        check_head(seen, head)
+    except StatementError as error:
+        return str(error)
+    seen_heads[place] = {name: value for name, value in head.items() if name != "proof"}
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_private(path, json.dumps(seen_heads, indent=1).encode())
+    return None

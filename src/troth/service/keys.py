@@ -1,0 +1,147 @@
+"""What the service keeps outside its database: its signing key, secrets of rounds, and the heads that it has signed.
+
+Whoever reads or changes the database, or sets it back to an older copy, does not have these. `KeyFolder` keeps them in
+a folder that only its owner reads; a key service takes its place by offering the same methods.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from troth.campaigns.ledger import locked
+from troth.campaigns.private_files import create_private
+from troth.campaigns.seed import Secret, load_secret, record_use, save_secret
+from troth.campaigns.statements import public_key, sign
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from sqlalchemy import Connection
+
+OPTION = "troth_keys"
+
+
+class Keys(Protocol):
+    """What a key service offers."""
+
+    @property
+    def public(self) -> str:
+        """The public half of the signing key, in hexadecimal."""
+
+    def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a statement with the key and a signature."""
+
+    def keep(self, secret: Secret) -> None:
+        """Keep a secret, durably, before its commitment is published."""
+
+    def secret(self, commitment: str) -> Secret:
+        """Return the secret that a commitment was made of."""
+
+    def record_use(self, commitment: str, seeds: Mapping[int, str]) -> None:
+        """Note, durably, which seeds rounds make of a secret, and refuse others than those that were noted before."""
+
+    def heads(self, campaign: str) -> list[dict[str, Any]]:
+        """Return the heads of a campaign that were signed, in order."""
+
+    def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
+        """Note a head, durably, unless a later one was noted."""
+
+
+def keys_of(tx: Connection) -> Keys:
+    """Return the keys that belong to a transaction's database."""
+    keys: Keys = tx.get_execution_options()[OPTION]
+    return keys
+
+
+class KeyFolder:
+    """Keys in a folder that only its owner reads; it is made when it is first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._key: Ed25519PrivateKey | None = None
+
+    @property
+    def public(self) -> str:
+        """The public half of the signing key, in hexadecimal."""
+        return public_key(self._signing_key())
+
+    def sign(self, statement: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a statement with the key and a signature."""
+        return sign(self._signing_key(), statement)
+
+    def keep(self, secret: Secret) -> None:
+        """Keep a secret, durably, before its commitment is published."""
+        path = self._secret_path(secret.commitment)
+        if not path.exists():
+            save_secret(secret, path)
+
+    def secret(self, commitment: str) -> Secret:
+        """Return the secret that a commitment was made of."""
+        return load_secret(self._secret_path(commitment))
+
+    def record_use(self, commitment: str, seeds: Mapping[int, str]) -> None:
+        """Note, durably, which seeds rounds make of a secret, and refuse others than those that were noted before."""
+        with locked(self._made()):
+            record_use(self._secret_path(commitment), seeds)
+
+    def heads(self, campaign: str) -> list[dict[str, Any]]:
+        """Return the heads of a campaign that were signed, in order."""
+        try:
+            lines = self._head_path(campaign).read_bytes().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        try:
+            return [json.loads(line) for line in lines if line.endswith(b"\n")]  # a line cut off was never published
+        except ValueError:
+            raise DataError(f"{self._head_path(campaign)}: this is no list of heads") from None
+
+    def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
+        """Note a head, durably, unless a later one was noted."""
+        path = self._head_path(campaign)
+        with locked(self._made()):
+            last = self.heads(campaign)[-1:]
+            if last and (last[0]["epoch"], last[0]["lines"]) >= (head["epoch"], head["lines"]):
+                return  # another process has signed it, or a later one
+            self._append(path, head)
+
+    def _append(self, path: Path, head: Mapping[str, Any]) -> None:
+        if not path.exists():
+            create_private(path, b"")
+        with path.open("r+b") as file:
+            whole = file.read()
+            file.truncate(whole.rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            file.write(json.dumps(dict(head)).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _signing_key(self) -> Ed25519PrivateKey:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        if self._key is None:
+            path = self._made() / "signing.key"
+            if not path.exists():
+                with suppress(FileExistsError):  # another process was first
+                    create_private(path, Ed25519PrivateKey.generate().private_bytes_raw().hex().encode() + b"\n")
+            try:
+                self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
+            except ValueError:
+                raise DataError(f"{path}: this is no signing key") from None
+        return self._key
+
+    def _secret_path(self, commitment: str) -> Path:
+        return self._made() / f"{commitment.removeprefix('sha256:')}.secret"
+
+    def _head_path(self, campaign: str) -> Path:
+        return self._made() / f"{campaign}.heads.jsonl"
+
+    def _made(self) -> Path:
+        if not self.folder.is_dir():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self.folder

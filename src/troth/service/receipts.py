@@ -1,0 +1,65 @@
+"""Receipts: what a provider confirmed, signed by the service with a key that its database does not have."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from troth.campaigns.statements import RECEIPT, StatementError, check_signature, joint_nonce
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from troth.service.keys import Keys
+
+
+def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, Any]:
+    """Return what the receipt of a confirmed report says.
+
+    ``report`` has the columns of the upload, the ``provider``, the round's ``number`` and ``day``, the provider's part
+    of the nonce as ``own_nonce``, and when it was ``created``, that is received, and ``confirmed``.
+    """
+    return {
+        "kind": RECEIPT,
+        "campaign": campaign,
+        "round": report.number,
+        "day": None if report.day is None else json.loads(report.day),
+        "provider": report.provider,
+        "rows": report.rows,
+        "summary": json.loads(report.summary),
+        "sha256": report.sha256,
+        "data_digest": report.data_digest,
+        "nonce": report.nonce,
+        "own_nonce": report.own_nonce or "",
+        "received": report.created,
+        "confirmed": report.confirmed,
+        "commitment": commitment,
+    }
+
+
+def signed_receipt(keys: Keys, campaign: str, commitment: str | None, report: Any) -> dict[str, Any] | None:
+    """Return the receipt of a report as it was signed; None if it was confirmed before receipts were signed."""
+    if report.receipt is None:
+        return None
+    return {**statement(campaign, commitment, report), "key": keys.public, "signature": report.receipt}
+
+
+def check_receipts(keys: Keys, campaign: str, commitment: str | None, reports: Iterable[Any]) -> None:
+    """Raise if a report is not the one that its receipt was signed for."""
+    for report in reports:
+        receipt = signed_receipt(keys, campaign, commitment, report)
+        if receipt is None and report.nonce is None:
+            continue
+        try:
+            check_signature(receipt or {}, RECEIPT, keys.public)
+        except StatementError:
+            raise DataError(
+                f"the report of {report.provider!r} is not the one that its receipt was signed for: the database was "
+                "changed. Reopen the round and let the provider report again"
+            ) from None
+
+
+def nonce_of(report: Any) -> str | None:
+    """Return the nonce of a confirmed report."""
+    return None if report.nonce is None else joint_nonce(report.nonce, report.own_nonce or "")

@@ -1,0 +1,338 @@
+"""Providers need not trust the service: receipts, proofs and heads show what it did, on both databases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import select, update
+
+from campaigns.shop import run
+from service.databases import Databases, opened
+from service.test_ledger import disarm, read_lines, write_lines
+from service.world import TERMS, World, dump, make_world
+from troth.campaigns.ledger import Ledger
+from troth.campaigns.ledger_entries import recorded_reports
+from troth.campaigns.rounds import pay_rounds
+from troth.campaigns.seed import derive_seed
+from troth.campaigns.statements import (
+    HEAD,
+    RECEIPT,
+    StatementError,
+    check_head,
+    check_paid_round,
+    check_signature,
+)
+from troth.campaigns.terms import Campaign
+from troth.data.request import Report
+from troth.service import heads
+from troth.service.campaigns import secret_of
+from troth.service.ledgers import load_ledger
+from troth.service.schema import campaigns, payouts, rounds, uploads
+from troth.service.serve import begin_epoch
+from troth.service.settlement import close_round
+
+COUNTS = {"Ash": (5, 2), "Birch": (4, 3), "Elm": (6, 1)}
+
+
+@pytest.fixture
+def world(database: str) -> Any:
+    with opened(database) as store:
+        yield make_world(store)
+
+
+def get(world: World, name: str, path: str, status: int = 200) -> Any:
+    answer = world.client().get(f"{world.base}{path}", headers=world.headers(name))
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def post(world: World, name: str, path: str, body: Any = None, status: int = 200) -> Any:
+    answer = world.client().post(f"{world.base}{path}", headers=world.headers(name), json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def confirmed(world: World, name: str, ones: int, zeros: int) -> dict[str, Any]:
+    """Report through the API with a nonce of one's own, and return the signed receipt."""
+    submission = world.submit(name, ones, zeros)
+    path = f"/rounds/1/submissions/{submission}/confirm"
+    receipt: dict[str, Any] = post(world, name, path, {"nonce": f"words of {name}"})["receipt"]
+    return receipt
+
+
+def test_a_receipt_binds_all_that_it_says(world: World) -> None:
+    receipt = confirmed(world, "Ash", 5, 2)
+    check_signature(receipt, RECEIPT, world.store.keys.public)
+    assert receipt["own_nonce"] == "words of Ash"
+    for field, value in receipt.items():
+        if field != "signature":
+            other = 8 if isinstance(value, int) else [1.0] if isinstance(value, list) else "0" * 64
+            with pytest.raises(StatementError):
+                check_signature({**receipt, field: other}, RECEIPT)
+    with pytest.raises(StatementError, match="signed with the key"):
+        check_signature(receipt, RECEIPT, "00" * 32)
+
+
+def test_a_provider_checks_its_payment_offline(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipts = {name: confirmed(world, name, *counts) for name, counts in COUNTS.items()}
+    world.close()
+    post(world, "Ana", "/rounds/1/publish")
+    for name, receipt in receipts.items():
+        paid = get(world, name, "/rounds/1/payments")
+        assert len(check_paid_round(receipt, paid)) == 3
+        (tmp_path / "receipt.json").write_text(json.dumps(receipt))
+        (tmp_path / "payments.json").write_text(json.dumps(paid))
+        parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
+        assert run(monkeypatch, "verify-receipt", *parts, "--key", receipt["key"]) == 0
+        assert "to be believed" in capsys.readouterr().out
+        with pytest.raises(StatementError, match="not among those"):
+            check_paid_round({**receipt, "summary": [0.0, 7.0]}, paid)
+        with pytest.raises(StatementError, match="seed is not made"):
+            check_paid_round(receipt, {**paid, "seed": paid["link"]})
+        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
+        with pytest.raises(StatementError, match="not the share"):
+            check_paid_round(receipt, {**paid, "payments": more})
+        with pytest.raises(StatementError, match="committed to"):
+            check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
+    (tmp_path / "receipt.json").write_text(json.dumps({**receipts["Ash"], "rows": 8}))
+    assert run(monkeypatch, "verify-receipt", tmp_path / "receipt.json") == 1
+
+
+def test_an_edited_report_is_not_paid(world: World) -> None:
+    """Somebody who can write to the database, but has not the key, cannot change what was confirmed."""
+    for name, counts in COUNTS.items():
+        confirmed(world, name, *counts)
+    with world.store.write() as tx:
+        tx.execute(update(uploads).where(uploads.c.summary == "[2.0, 5.0]").values(summary="[0.0, 7.0]"))
+    world.close()
+    assert world.round().state == "closed"
+    assert "'Ash'" in str(world.round().problem)
+    assert "receipt" in str(world.round().problem)
+
+
+def test_a_forged_history_is_found(world: World) -> None:
+    """A ledger that was rewritten from its first line on, with the heads in the database too, continues no signed head."""
+    world.report_all(COUNTS)
+    world.close()
+    assert post(world, "Ana", "/verify")["valid"] is True
+    entries = [
+        {key: value for key, value in entry.items() if key not in ("previous", "hash")}
+        for entry in Ledger.from_lines(read_lines(world)).entries
+    ]
+    with world.store.read() as tx:
+        row = tx.execute(select(campaigns).where(campaigns.c.id == world.campaign)).one()
+    forged = Ledger()
+    reports = recorded_reports(Ledger(entries))
+    reports[0] = Report("Ash", None, 7, reports[0].summary * 0 + [0, 7], "", None, reports[0].nonce)
+    terms = Campaign.from_dict(json.loads(row.plain))
+    # pays other reports with the secret that is known by now
+    pay_rounds(terms, reports, forged, secret=secret_of(world.store.keys, row))
+    disarm(world.store)
+    write_lines(world, list(forged.lines))
+    with world.store.write() as tx:
+        tx.execute(update(rounds).values(head=forged.head))
+    found = post(world, "Ana", "/verify")
+    assert found["valid"] is False
+    assert "signed" in found["problem"]
+
+
+def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
+    databases: Databases, database: str, kind: str
+) -> None:
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all(COUNTS)
+    databases.keep(database)
+    try:
+        with opened(database) as store:
+            world.store = store
+            world.close()
+            seen = get(world, "Ana", "/head?since=0")
+            check_head(None, seen)
+        databases.restore(database, keys=False)
+        with opened(database) as store:
+            world.store = store
+            assert world.round().state == "open"
+            with store.read() as tx:
+                old = tx.scalar(select(uploads.c.id).where(uploads.c.summary == "[2.0, 5.0]"))
+            world.report("Ash", 7, 0, replaces=old)
+            close_round(store, world.analyst, world.campaign, 1)
+            assert world.round().state == "closed"
+            assert "older copy" in str(world.round().problem)
+            assert read_lines(world) == []
+            begin_epoch(store, world.campaign)  # heads go on, and everybody is warned
+            close_round(store, world.analyst, world.campaign, 1)
+            assert "revealed for other reports" in str(world.round().problem)
+            assert read_lines(world) == []
+    finally:
+        if "://" in database:
+            with psycopg.connect(database) as connection:
+                connection.execute("DROP SCHEMA kept CASCADE")
+
+
+def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None:
+    world.report_all(COUNTS)
+    world.close()
+    get(world, "Ash", "/head?since=0", 409)  # not published yet
+    post(world, "Ana", "/rounds/1/publish")
+    seen = get(world, "Ash", "/head?since=0")
+    check_head(None, seen)
+    with world.store.read() as tx:
+        ledger = load_ledger(tx, world.campaign)
+    longer = Ledger([*ledger.entries, {"entry": "note"}])
+    heads.sign_head(world.store.keys, world.campaign, longer)
+    later = heads.shown_head(world.store.keys, world.campaign, longer, 10**9, seen["lines"])
+    assert later is not None
+    check_head(seen, later)
+    cut = Ledger(ledger.entries[:3])
+    again = heads.new_epoch(world.store.keys, world.campaign, cut)
+    with pytest.raises(StatementError, match="epoch 2"):
+        check_head(seen, {**again, "proof": []})
+    said = {name: later[name] for name in ("kind", "campaign", "epoch", "lines", "head", "time")}
+    forged = world.store.keys.sign({**said, "root": "00" * 32})
+    with pytest.raises(StatementError, match="does not begin"):
+        check_head(seen, {**forged, "proof": later["proof"]})
+
+
+def test_heads_are_published_to_a_file(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(heads.TARGETS, json.dumps([str(tmp_path / "heads.jsonl"), "http://127.0.0.1:9/unreachable"]))
+    world.report_all(COUNTS)
+    world.close()
+    (line,) = (tmp_path / "heads.jsonl").read_text().splitlines()
+    check_signature(json.loads(line), HEAD, world.store.keys.public)
+    assert world.round().state == "paid"
+
+
+def test_a_head_that_a_killed_process_did_not_sign_is_signed_at_the_next_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(heads, "sign_head", lambda *_: None)  # as if it had died before
+        world.report_all(COUNTS)
+        world.close()
+    assert world.store.keys.heads(world.campaign) == []
+    heads.catch_up(world.store)
+    heads.catch_up(world.store)
+    (head,) = world.store.keys.heads(world.campaign)
+    assert head["head"] == world.round().head
+
+
+def test_secrets_of_open_rounds_are_not_in_the_database(world: World) -> None:
+    world.report_all(COUNTS)
+    with world.store.read() as tx:
+        row = tx.execute(select(campaigns).where(campaigns.c.id == world.campaign)).one()
+    secret = secret_of(world.store.keys, row)
+    assert secret is not None
+    stored = dump(world.store)
+    assert secret.hexadecimal not in stored
+    assert secret.link(1).removeprefix("sha256:") not in stored
+
+
+def test_the_nonce_of_a_provider_moves_the_seed(world: World) -> None:
+    """So who draws the other part of the nonce cannot choose the seed by it: that part came first."""
+    submission = world.submit("Ash", 5, 2)
+    shown = get(world, "Ash", f"/rounds/1/submissions/{submission}")
+    receipt = post(world, "Ash", f"/rounds/1/submissions/{submission}/confirm", {"nonce": "dice: 4 1 6 6"})["receipt"]
+    assert (receipt["nonce"], receipt["own_nonce"]) == (shown["nonce"], "dice: 4 1 6 6")
+
+
+def test_a_provider_is_shown_rounded_numbers(world: World) -> None:
+    world.report_all(COUNTS)
+    world.close()
+    post(world, "Ana", "/rounds/1/publish")
+    (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
+    analysts = {each["provider"]: each for each in get(world, "Ana", "/rounds/1/payments")["payments"]}
+    exact = analysts["Ash"]
+    assert mine["payment"] == exact["payment"]
+    assert mine["log_pmi"] == round(exact["log_pmi"], 1) != exact["log_pmi"]
+    assert mine["score"] == round(exact["score"], 2) != exact["score"]
+    assert all(value == round(exact["terms"][key], 2) for key, value in mine["terms"].items())
+    assert mine["share"] == round(float(mine["payment"]) / float(mine["cap"]), 4)
+    assert f"{exact['log_pmi']:.4f}" not in json.dumps(mine["steps"])
+    assert mine["id"] == exact["id"]
+
+
+def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, terms={**TERMS, "mechanism": {"rule": "LineUp", "decoys": 19}})
+        world.report_all(COUNTS)
+        world.close()
+        post(world, "Ana", "/rounds/1/publish")
+        (mine,) = get(world, "Ash", "/rounds/1/payments")["payments"]
+        exact = next(each for each in get(world, "Ana", "/rounds/1/payments")["payments"] if each["provider"] == "Ash")
+        assert mine["terms"] == exact["terms"]
+        assert exact["log_pmi"] is not None
+        assert mine["log_pmi"] is None
+        assert "log PMI" not in json.dumps(mine["steps"])
+
+
+def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: str) -> None:
+    rule = {"rule": "LineUp", "rivals": 2, "decoys": 2, "source": "days"}
+    with opened(database) as store:
+        campaign = {**TERMS["campaign"], "budget_per": "day"}
+        terms = {**TERMS, "campaign": campaign, "mechanism": rule, "data": {"day": "day"}}
+        world = make_world(store, terms=terms, opened=False)
+        receipts = {}
+        for day in (1, 2, 3):
+            world.open(day)
+            for name, (ones, zeros) in COUNTS.items():
+                submission = world.submit(name, ones - day, zeros + day, day)
+                path = f"/rounds/{day}/submissions/{submission}/confirm"
+                receipts[name, day] = post(world, name, path, {"nonce": f"{name} {day}"})["receipt"]
+            world.close(day, final=day == 3)
+        for day in (1, 2, 3):
+            post(world, "Ana", f"/rounds/{day}/publish")
+            for name in COUNTS:
+                paid = get(world, name, f"/rounds/{day}/payments")
+                assert len(paid["next_roots"]) == 3 - day
+                assert len(check_paid_round(receipts[name, day], paid)) == 3
+        with pytest.raises(StatementError, match="seed is not made"):
+            paid = get(world, "Ash", "/rounds/1/payments")
+            check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})
+        assert post(world, "Ana", "/verify")["valid"] is True
+
+
+def test_whoever_pays_out_every_batch_pays_once(world: World) -> None:
+    world.report_all(COUNTS)
+    post(world, "Ana", "/payouts", status=409)
+    world.close()
+    due = get(world, "Ana", "/payouts")["payouts"]
+    assert {each["state"] for each in due} == {"pending"}
+    post(world, "Ana", f"/payouts/{due[0]['id']}/void", {"reason": "paid in cash"})
+    client, headers = world.client(), world.headers("Ana", "one-key")
+    first = client.post(f"{world.base}/payouts", headers=headers)
+    assert first.status_code == 201, first.text
+    assert client.post(f"{world.base}/payouts", headers=headers).content == first.content
+    post(world, "Ana", "/payouts", status=409)  # nothing is left
+    batch = first.json()
+    assert {line["id"] for line in batch["payments"]} == {each["id"] for each in due[1:]}
+    assert all(line["head"] == world.round().head for line in batch["payments"])
+    assert get(world, "Ana", "/payouts/1") == batch
+    file = client.get(f"{world.base}/payouts/1/payouts.csv", headers=world.headers("Ana")).text
+    assert len(file.splitlines()) == len(due)
+    post(world, "Ana", f"/payouts/{due[1]['id']}/void", {"reason": "bounced"})
+    assert get(world, "Ana", "/payouts/1") == batch  # what was exported does not change
+    states = [each["state"] for each in get(world, "Ana", "/payouts")["payouts"]]
+    assert states == ["void", "void", "posted"]
+    with world.store.read() as tx:
+        assert len(tx.execute(select(payouts)).all()) == len(due)
+
+
+def test_a_named_beacon_is_waited_for(database: str) -> None:
+    terms = {**TERMS, "mechanism": {**TERMS["mechanism"], "beacon": "the lottery of Saturday"}}
+    with opened(database) as store:
+        world = make_world(store, terms=terms)
+        world.report_all(COUNTS)
+        post(world, "Ana", "/rounds/1/close", {})
+        assert "lottery" in str(world.round().problem)
+        shown = post(world, "Ana", "/rounds/1/close", {"beacon": "3 14 15 92"})
+        assert shown["state"] == "paid"
+        paid = get(world, "Ana", "/rounds/1/payments")
+        assert paid["seed"] == derive_seed(paid["link"], [paid["root"]], "3 14 15 92")
+        assert post(world, "Ana", "/verify")["valid"] is True

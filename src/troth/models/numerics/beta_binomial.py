@@ -80,12 +80,16 @@ class _Rate:
 
     def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(1 + a)/dm = s/(1 + a)."""
-        m, w, a, b, s = expit(x), expit(-x), self._a[report], self._b[report], 1 / delta
+        odds, a, b, s = np.exp(x), self._a[report], self._b[report], 1 / delta
+        both = 1 + odds
+        w, log_both = 1 / both, np.log(both)
+        m = odds * w
         v = m * w
-        value, first, second = a * np.log(m) + b * np.log(w), a * w - b * m, -(a + b) * v
+        value, first, second = a * x - (a + b) * log_both, a * w - b * m, -(a + b) * v
         for tables, rate, sign in ((self._ones, m, 1.0), (self._zeros, w, -1.0)):
-            of_rate, slope, bend = tables.value_and_slopes(report, self._scale.place(np.log1p(rate * s)))
-            chain = s / (1 + rate * s)
+            more = 1 + rate * s
+            of_rate, slope, bend = tables.value_and_slopes(report, self._scale.place(np.log(more)))
+            chain = s / more
             once, twice = sign * slope * chain, (bend - slope) * chain**2
             value, first, second = value + of_rate, first + v * once, second + v * v * twice + v * (w - m) * once
         return value, first, second

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
 
 _COARSE = 10
-_NEGLIGIBLE = 20.0  # nats below the best spread
-_DIGITS = 17.0  # nats to which L is exact
+_NEGLIGIBLE = 17.0  # nats below the best spread
+_DIGITS = 14.0  # nats to which L is exact
 _MOST = 64  # Chebyshev points
 _PLACES = 256  # between which a spread is drawn
-_CHUNK = 128
+_CHUNK = 256
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -77,7 +77,7 @@ class BySpread(NamedTuple):
         total = np.empty(len(self.report))
         widths = (self.high - self.low) * np.sqrt(1 + self.providers / 16)
         steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where places are dense
-        levels = np.clip(np.ceil(np.log2(np.maximum(widths / 5, steep / 8))), 0, 5).astype(int)
+        levels = np.clip(np.ceil(np.log2(np.maximum(widths / 5, steep / 12))), 0, 5).astype(int)
         for level in np.unique(levels).tolist():
             rows = levels == level
             matrix, places, weights = _quadrature(self.evidence.shape[1], 32 << level)
@@ -131,20 +131,20 @@ def _quadrature(points: int, places: int) -> tuple[Array, Array, Array]:
 def evidence_by_spread(location: Location, low: float, high: float) -> list[BySpread]:
     """L at the points that matter, by how many these are."""
     reports = len(location.start)
-    everyone = np.repeat(np.arange(reports)[:, None], _COARSE, axis=1)
-    first = np.log(low**2 + location.resolution)[:, None]
-    step = (np.log(high**2 + location.resolution)[:, None] - first) / (_COARSE - 1)
-    delta = np.exp(first + step * np.arange(_COARSE)) - location.resolution[:, None]
+    everyone = np.repeat(np.arange(reports), _COARSE)
+    first = np.log(low**2 + location.resolution)
+    step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
+    steps = np.tile(np.arange(_COARSE), reports)
+    delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
 
-    def slopes(x: Array) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta, everyone)
+    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, delta[which], everyone[which])
 
-    coarse = find_tails(slopes, *find_peaks(slopes, np.repeat(location.start[:, None], _COARSE, axis=1), 0.3))
-    rough = coarse.value + np.log(coarse.width) + location.constant(delta, everyone)
+    coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
+    rough = (coarse.value + np.log(coarse.width) + location.constant(delta, everyone)).reshape(reports, _COARSE)
     best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
     left = np.maximum(np.argmax(best, axis=1) - 1, 0)
     right = np.minimum(_COARSE - np.argmax(best[:, ::-1], axis=1), _COARSE - 1)
-    first, step = first[:, 0], step[:, 0]
     ends = first + step * left, first + step * right
     length = ends[1] - ends[0]
     points = np.ceil((_DIGITS + np.log1p(location.providers)) / np.arcsinh(2 * np.pi / length) / 4).astype(int) * 4
@@ -158,11 +158,16 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
     before = np.minimum(place.astype(np.intp), _COARSE - 2)
     part = place - before
 
-    def between(values: Array) -> Array:
-        return np.asarray((1 - part) * values[report, before] + part * values[report, before + 1])
+    before += _COARSE * report
 
-    peak, value, width = find_peaks(lambda x: location.slopes(x, given, report), between(coarse.place), 0.1)
-    tails = (1.1 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
+    def between(values: Array) -> Array:
+        return np.asarray((1 - part) * values[before] + part * values[before + 1])
+
+    def slopes_given(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, given[which], report[which])
+
+    peak, value, width = find_peaks(slopes_given, between(coarse.place), 0.15)
+    tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
     evidence = log_integral(
         lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
     ) + location.constant(given, report)
@@ -197,8 +202,8 @@ def draw(rng: Generator, location: Location, low: float, high: float) -> tuple[A
         spread[group.report] = group.draw(rng, low, high)
     report, delta = np.arange(len(spread)), np.where(spread > 0, spread, low) ** 2
 
-    def slopes(x: Array) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta, report)
+    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, delta[which], report[which])
 
     peaks = find_tails(slopes, *find_peaks(slopes, location.start, 0.1))
     uniform = rng.random((2, len(spread)))

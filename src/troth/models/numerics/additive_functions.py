@@ -102,7 +102,7 @@ class Tables:
                 slope = slope * u + value
             value *= u
             value += power.take(cell, mode="clip", out=part)
-        return value if beyond is None else value + beyond * slope
+        return np.asarray(value if beyond is None else value + beyond * slope)
 
     def value_and_slopes(self, which: NDArray[np.intp], at: Array) -> tuple[Array, Array, Array]:
         """Evaluate functions, and first and second derivatives with respect to ln(origin + a)."""

@@ -52,9 +52,7 @@ def log_evidence(statistics: Array, alpha: float, beta: float, spreads: tuple[fl
     return integrate(statistics, partial(_Rate, alpha=alpha, beta=beta, smallest=spreads[0]), *spreads)
 
 
-def draw_rate(
-    rng: Generator, t: Array, alpha: float, beta: float, spreads: tuple[float, float]
-) -> tuple[Array, Array]:
+def draw_rate(rng: Generator, t: Array, alpha: float, beta: float, spreads: tuple[float, float]) -> tuple[Array, Array]:
     """Draw m and the spread given statistics ``(report, statistic)``."""
     exact = rng.beta(alpha + t[:, 0], beta + t[:, 1])
     x, spread = draw(rng, _Rate(t, alpha, beta, spreads[0]), *spreads)
@@ -102,4 +100,4 @@ class _Rate:
         value = self._a[report] * x - (self._a + self._b)[report] * log_both
         value += self._ones.value(report, self._scale.place(np.log(both + odds * s) - log_both))
         value += self._zeros.value(report, self._scale.place(np.log(both + s) - log_both))
-        return value
+        return np.asarray(value)

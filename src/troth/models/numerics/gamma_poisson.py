@@ -38,7 +38,7 @@ def summarise_counts(rows: Array, total: Array, mean: float, spreads: tuple[floa
     v, delta = (scale.nodes for scale in _scales(mean, spreads))
 
     def logs(n: Array) -> Array:
-        return np.log1p(np.maximum(n * v, -0.75))
+        return np.asarray(np.log1p(np.maximum(n * v, -0.75)))
 
     log_rows = by_count(rows, logs)
     shares = by_count(rows, lambda n: np.divide(logs(n), v, out=n * np.ones_like(v), where=v != 0))
@@ -76,7 +76,7 @@ class _LogMean:
 
     def constant(self, delta: Array, report: Places) -> Array:
         """Return what does not depend on λ."""
-        return self._prior + self._rising.value(report, self._scale_of_delta.place(np.log(delta)))
+        return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.place(np.log(delta))))
 
     def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
         """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""

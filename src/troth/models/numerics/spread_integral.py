@@ -49,7 +49,7 @@ class Location(Protocol):
     """How many providers each report sums up."""
 
     def constant(self, delta: Array, report: Places) -> Array:
-        """What does not depend on the location."""
+        """Return what does not depend on the location."""
 
     def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
         """Return the function, but for what is constant, and its first and second derivative."""
@@ -59,7 +59,7 @@ class Location(Protocol):
 
 
 class BySpread(NamedTuple):
-    """L at Chebyshev points of an interval of w, for reports with as many points: ``(report, point)`` and ``(report,)``."""
+    """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
 
     report: Places
     evidence: Array
@@ -115,7 +115,9 @@ class BySpread(NamedTuple):
         alike = ALIKE * np.exp(self.alike[:, None] - top)
         summed = np.cumsum(np.concatenate([alike, weights], axis=1), axis=1)
         place = (summed < rng.random((len(v), 1)) * summed[:, -1:]).sum(axis=1)
-        inside = np.take_along_axis(v, np.maximum(place - 1, 0)[:, None], axis=1) + step * (rng.random(step.shape) - 0.5)
+        inside = np.take_along_axis(v, np.maximum(place - 1, 0)[:, None], axis=1) + step * (
+            rng.random(step.shape) - 0.5
+        )
         return np.where(place == 0, 0.0, np.exp(0.5 * inside[:, 0]))
 
 

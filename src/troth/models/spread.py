@@ -33,7 +33,7 @@ class VaryingProviders(Family):
     """
 
     independent_rows: ClassVar[bool] = False
-    evidence_cost: ClassVar[int] = 80
+    evidence_cost: ClassVar[int] = 60
     smallest_spread: ClassVar[float]
     largest_spread: ClassVar[float]
 

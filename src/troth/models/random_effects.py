@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,6 @@ class RandomEffects(VaryingProviders):
     and its integral over the effect is c + hᵀγ − ½γᵀMγ for each τ, in coordinates γ of the prior. These, the number
     of rows and that of providers are the statistic. Λ integrates over γ in closed form, and over τ by quadrature.
     """
-
-    evidence_cost: ClassVar[int] = 10
 
     @property
     def _coefficients(self) -> int:

@@ -8,7 +8,7 @@ what each lie gains over the truth, with its standard error, beside the textbook
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,11 @@ from troth.core.information import line_log_pmi
 from troth.mechanisms.line import on_grid, rank_share
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array, Generator
+
+    Counts: TypeAlias = NDArray[np.int64]
 
 PROVIDERS, ROWS, DECOYS, RIVALS, ROUNDS = 10, 100, 49, 4, 300
 LIES = ("a tenth", "half", "twice", "nothing", "flip 10%", "made up")
@@ -36,7 +40,7 @@ def draw_rates(rng: Generator, correlation: float | None, rounds: int) -> Array:
     return np.where(spread[..., 0] > 0, own, common[..., 0])
 
 
-def draw_reports(rng: Generator, ones: Array) -> Array:
+def draw_reports(rng: Generator, ones: Counts) -> Array:
     """Return counts of zeros and ones of the truth and of each lie, ``(report, round, 2)``."""
     some = [rng.hypergeometric(ones, ROWS - ones, size) for size in (ROWS // 10, ROWS // 2)]
     flipped = ones - rng.binomial(ones, 0.1) + rng.binomial(ROWS - ones, 0.1)
@@ -46,7 +50,7 @@ def draw_reports(rng: Generator, ones: Array) -> Array:
     return np.array([np.stack([rows - k, k], axis=-1) for k, rows in parts], dtype=np.float64)
 
 
-def shares(rng: Generator, model: Any, reports: Array, peers: Array) -> Array:
+def shares(rng: Generator, model: Any, reports: Array, peers: Counts) -> Array:
     """Return what each report earns from a line-up, ``(report, round)``."""
     rounds = len(peers)
     theta = model.draw_parameters(rng, (DECOYS, rounds, 1))

@@ -260,6 +260,16 @@ def test_every_report_is_within_the_range(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", VARYING, ids=lambda m: type(m).__name__)
+def test_a_log_evidence_does_not_depend_on_the_batch(model: Any) -> None:
+    rng = generator(10)
+    t = model.draw_statistics(rng, model.draw_parameters(rng, (300,)), model.plan(20))
+    together = model.log_evidence(t + t[::-1])
+    for i in (0, 7, 150, 299):
+        assert float(model.log_evidence(t[i] + t[299 - i])) == together[i]
+    assert np.array_equal(model.log_evidence((t + t[::-1])[::3]), together[::3])
+
+
+@pytest.mark.parametrize("model", VARYING, ids=lambda m: type(m).__name__)
 def test_rules_pay_them(model: Any) -> None:
     rng = generator(6)
     t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 1)).repeat(4, axis=1), 5))

@@ -46,6 +46,7 @@ class VaryingLabels(VaryingProviders):
     spread of each question; the questions are independent, so Λ is a sum over them.
     """
 
+    most_rows: ClassVar[int] = 10**9
     smallest_spread: ClassVar[float] = 0.003
     largest_spread: ClassVar[float] = 3.0
 
@@ -183,8 +184,8 @@ class VaryingBernoulli(VaryingLabels):
     The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
     ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
 
-    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, two functions of the pseudo-counts
-    as Chebyshev series: log PMI is that of the continuous integral over rate and spread to 1e-6.
+    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, three functions of the pseudo-counts
+    by their values on a grid: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
     Parameters
     ----------

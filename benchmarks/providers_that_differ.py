@@ -35,8 +35,8 @@ def draw_rates(rng: Generator, correlation: float | None, rounds: int) -> Array:
     if correlation is not None:
         spread = np.full_like(spread, np.sqrt(correlation / (1 - correlation)))
     strength = np.maximum(spread, 1e-6)[..., 0] ** -2.0
-    pseudo = np.stack([common[..., 0] * strength, (1 - common[..., 0]) * strength])
-    own = rng.beta(*np.maximum(pseudo, 1e-300), size=(rounds, PROVIDERS))
+    one, zero = (np.maximum(rate * strength, 1e-300) for rate in (common[..., 0], 1 - common[..., 0]))
+    own = rng.beta(one, zero, size=(rounds, PROVIDERS))
     return np.where(spread[..., 0] > 0, own, common[..., 0])
 
 

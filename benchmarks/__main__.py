@@ -13,6 +13,7 @@ from benchmarks import (
     incentives,
     line_up,
     line_up_options,
+    providers_that_differ,
     pydvl_comparison,
     rules,
     service,
@@ -28,6 +29,7 @@ BENCHMARKS = {
     "history": history.main,
     "incentives": incentives.main,
     "griefing": griefing.main,
+    "providers_that_differ": providers_that_differ.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
 }

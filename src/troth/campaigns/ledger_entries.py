@@ -65,7 +65,9 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    own = {} if report.data_digest is None else {"data_digest": report.data_digest}
+    own: dict[str, Any] = {} if report.data_digest is None else {"data_digest": report.data_digest}
+    if report.dropped:
+        own["dropped"] = report.dropped
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
 
 
@@ -82,7 +84,13 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     return Report(
-        entry["provider"], entry["day"], entry["rows"], summary, entry.get("source", ""), entry.get("data_digest")
+        entry["provider"],
+        entry["day"],
+        entry["rows"],
+        summary,
+        entry.get("source", ""),
+        entry.get("data_digest"),
+        entry.get("dropped", 0),
     )
 
 

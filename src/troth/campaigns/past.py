@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """What a backtest calls the model that is written in the campaign file."""
 
-_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories")
+_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -71,6 +71,8 @@ def read_history(
         named,
         campaign.categories,
         campaign.values,
+        campaign.missing,
+        campaign.scales,
     )
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)

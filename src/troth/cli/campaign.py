@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import print_result, progress, show, warn
-from troth.core.errors import DataError, ParameterError
+from troth.core.errors import DataError
+
+
+class BudgetPer(StrEnum):
+    """What a budget is for."""
+
+    day = "day"
+    campaign = "campaign"
 
 
 def demo(
@@ -74,28 +82,33 @@ def init(
         str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
+        list[str] | None,
+        typer.Option(
+            help="Its column that is paid for; with --target those that explain it.", show_default="the others"
+        ),
     ] = None,
+    target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
+    budget_per: Annotated[
+        BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
+    ] = BudgetPer.day,
+    currency: Annotated[str, typer.Option(help="Its code in ISO 4217, which says how many decimals it has.")] = "EUR",
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
-    if column is not None and len(column) > 1:
-        raise ParameterError(
-            "--column is the one column that is paid for; for a regression or several columns write an example with "
-            "troth init DIR --family LinearRegression, without --data, and put your source and columns into it"
-        )
+    from troth.campaigns.currencies import minor_unit
+    from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
-    from troth.campaigns.starter.examples import init_for
     from troth.campaigns.starter.guess import guess
 
-    columns = {"provider": provider, "column": column[0] if column else None, "day": day}
+    money = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
+    columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
     guessed = None if data is None else guess(data, family, **columns)
     if data is None or guessed is None:
-        path = write_example(directory, family, rule, daily=daily, budget=budget, **columns)
+        path = write_example(directory, family, rule, daily=daily, **money, **columns)
     else:
-        path = init_for(directory, data, guessed, rule, budget)
+        path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
     if guessed is None:
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
@@ -109,9 +122,25 @@ def init(
             "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
             f"      troth pay {path}"
         )
-    if guessed is not None and guessed.seen and not as_json:
-        warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
-    show({"campaign": str(path)}, as_json, text)
+    if guessed is None:
+        show({"campaign": str(path)}, as_json, text)
+        return
+    notes = list(guessed.notes)
+    if guessed.missing:
+        rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
+        notes.append(f'{rows} no value: {path.name} says missing = "drop", and the ledger counts them')
+    if guessed.seen:
+        notes.append(
+            f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
+        )
+    if guessed.day is not None:
+        each = f"for each of {guessed.days:,} days" if budget_per is BudgetPer.day else f"for all {guessed.days:,} days"
+        notes.append(f"the budget of {budget} {currency} is {each}; see --budget-per")
+    if not as_json:
+        for note in notes:
+            warn(note)
+    plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
+    show(plain, as_json, text)
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:

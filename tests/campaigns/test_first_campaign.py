@@ -183,3 +183,47 @@ def test_init_says_what_it_noticed_as_json(table: Path, tmp_path: Path, monkeypa
     plain = json.loads(capsys.readouterr().out)
     assert plain["missing"] == 12
     assert any("12 rows have no value" in note for note in plain["notes"])
+
+
+def differing(path: Path, family: str) -> Path:
+    """Write a campaign of ten providers whose rates are far apart."""
+    rates = np.repeat(np.linspace(0.05, 0.95, 10), 60)
+    names = np.repeat([f"shop {letter}" for letter in "ABCDEFGHIJ"], 60)
+    frame = pd.DataFrame({"who": names, "x": (np.random.default_rng(1).random(600) < rates).astype(int)})
+    frame.to_csv(path / "rates.csv", index=False)
+    return init(path / family, family, data=path / "rates.csv", provider="who", column="x", budget="1000")
+
+
+def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    path = differing(tmp_path, "Bernoulli")
+    assert run(monkeypatch, "pay", path, "--no-report") == 1
+    shown = capsys.readouterr()
+    assert "model     does not fit" in shown.out
+    assert "troth fit" in shown.err
+    assert "--anyway pays" in shown.err
+    assert not (path.parent / "ledger.jsonl").exists()
+    assert run(monkeypatch, "pay", path, "--no-report", "--anyway") == 0
+    assert (path.parent / "ledger.jsonl").exists()
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    path = differing(tmp_path, "VaryingBernoulli")
+    before = sorted(path.parent.iterdir())
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["verdict"]["model"] == "fits"
+    assert plain["written"] is False
+    assert sorted(path.parent.iterdir()) == before
+    assert run(monkeypatch, "pay", path, "--no-report", "--json") == 0
+    paid = json.loads(capsys.readouterr().out)
+    assert paid["rounds"] == plain["rounds"]
+    assert paid["verdict"] == plain["verdict"]
+
+
+def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
+    path = init(tmp_path / "x", "Bernoulli", "SyntheticPeers", daily=True)
+    assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
+    assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
+    fitted = path.with_name("fitted.toml")
+    assert troth.Campaign.load(fitted).commitment != troth.Campaign.load(path).commitment
+    assert len(troth.pay(fitted).rounds) == 5

@@ -132,6 +132,7 @@ def fitted_text(
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
     named = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
+    plain.get("mechanism", {}).pop("commitment", None)  # another campaign's
     Campaign.from_dict(plain)
     head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
     return head + to_toml({name: plain[name] for name in TABLES if name in plain})

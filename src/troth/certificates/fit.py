@@ -38,9 +38,19 @@ class Fit:
     simulations: int
 
     @property
+    def p_value(self) -> float:
+        """The probability of a check at least as odd as the oddest, corrected for their number."""
+        return min(1.0, min(self.p_values.values()) * len(self.p_values))
+
+    @property
     def plausible(self) -> bool:
         """Whether the reports could come from the model."""
-        return min(self.p_values.values()) * len(self.p_values) >= self.level
+        return self.p_value >= self.level
+
+    @property
+    def verdict(self) -> str:
+        """One of "fits", "doubtful" (below five times the level) and "does not fit" (below the level)."""
+        return "does not fit" if not self.plausible else "doubtful" if self.p_value < 5 * self.level else "fits"
 
     def __str__(self) -> str:
         verdict = "the model is plausible for" if self.plausible else "THE MODEL DOES NOT FIT"

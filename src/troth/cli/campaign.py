@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import print_result, progress, show, warn
 from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from troth.results.result import Result
+    from troth.results.verdict import Verdict
 
 
 class BudgetPer(StrEnum):
@@ -166,18 +170,34 @@ def pay(
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show everything, but write, reveal and pay nothing.")
+    ] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable: payments, ledger, report."""
+    """Pay what has become payable, unless the model does not fit: payments, verdict, ledger, report."""
     from troth.campaigns.terms import Campaign
     from troth.results.pay import pay_campaign
+    from troth.results.verdict import judge
 
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or campaign.parent / "report.html"
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
+    verdicts: list[Verdict] = []
+
+    def approve(result: Result) -> bool:
+        verdicts.append(judge(result))
+        return not dry_run and (anyway or not verdicts[0].stops)
+
     with progress() as watch:
-        result = pay_campaign(terms, ledger=book, final=final, watch=watch)
+        result = pay_campaign(terms, ledger=book, final=final, watch=watch, approve=approve)
+        written = not verdicts or (not dry_run and (anyway or not verdicts[0].stops))
+        stopped = bool(verdicts) and verdicts[0].stops and not anyway and not dry_run
+        if not written:
+            _show_unpaid(result, verdicts[0], as_json, stopped, campaign)
+            raise typer.Exit(1 if stopped else 0)
         try:
             if result.rounds and not no_report:
                 result.write_page(page, watch=watch)
@@ -189,17 +209,36 @@ def pay(
                 f"write the report with troth report {book}"
             ) from None
     if as_json:
-        show(result.to_dict(), as_json)
+        verdict = {"verdict": verdicts[0].to_dict()} if verdicts else {}
+        show({**result.to_dict(), **verdict}, as_json)
         return
     print_result(result)
+    if verdicts:
+        typer.echo(f"\n{verdicts[0]}")
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
     if result.rounds:
-        written = "" if no_report else f"\nreport   {page}"
-        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){written}")
+        report_line = "" if no_report else f"\nreport   {page}"
+        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
+
+
+def _show_unpaid(result: Result, verdict: Verdict, as_json: bool, stopped: bool, campaign: Path) -> None:
+    """Show what would be paid, and why it was not."""
+    if as_json:
+        show({**result.to_dict(), "verdict": verdict.to_dict(), "written": False}, as_json)
+    else:
+        print_result(result)
+        typer.echo(f"\n{verdict}\n\nnothing was paid, written or revealed")
+    if stopped:
+        typer.echo(
+            "error: the model does not fit these reports, so the promise that the truth pays best does not hold: choose "
+            "a family whose providers may differ (troth init proposes one), learn the model from past days with "
+            f"troth fit, or look for reports that are wrong; troth pay {campaign} --anyway pays all the same",
+            err=True,
+        )
 
 
 def statistics(

@@ -17,8 +17,8 @@ def read_sheet(path: str) -> Any:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
         raise MissingCapabilityError(
-            f"{file_name(path)}: spreadsheets need the package python-calamine (pip install python-calamine); or save the "
-            "sheet as CSV UTF-8"
+            f"{file_name(path)}: spreadsheets need the package python-calamine (pip install python-calamine); or save "
+            "the sheet as CSV UTF-8"
         ) from None
     try:
         rows = CalamineWorkbook.from_path(path).get_sheet_by_index(0).to_python()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = 20_000_000  # that a check may draw
 _MOST_PROVIDERS, _MOST_DAYS = 200, 30
-_FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
+FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def find(
         "certificate": lambda: certify_campaign(on_day, small),
         "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
         "replays": lambda: replay_lies(result),
-        "fit": lambda: _check_fit(campaign, reports),
+        "fit": lambda: check_campaign_fit(campaign, reports),
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
         "beliefs": lambda: beliefs_of(campaign, today),
     }
@@ -91,7 +91,7 @@ def find(
         try:
             with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
                 setattr(findings, name, stage())
-        except _FAILURES as error:
+        except FAILURES as error:
             findings.skipped[name] = str(error).split("\n")[0]
         if watch is not None:
             watch("page", done, len(stages))
@@ -106,13 +106,13 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
     return backtest_campaign(campaign, past if isinstance(past, History) else read_history(campaign, past))
 
 
-def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
+def check_campaign_fit(campaign: Campaign, reports: list[Report], most: int = 2000) -> CheckedFit:
     """Check the model's fit on the days on which the same providers reported, as many as can be simulated."""
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
     width = len(np.atleast_1d(by_day[0][common[0]].summary))
-    most = max(3, min(_MOST_PROVIDERS, _NUMBERS // (800 * max(1, width))))
-    names = list(common[:: max(1, -(-len(common) // most))])
+    most_providers = max(3, min(_MOST_PROVIDERS, _NUMBERS // (800 * max(1, width))))
+    names = list(common[:: max(1, -(-len(common) // most_providers))])
     days = [day for day in by_day if tuple(sorted(day)) == common]
     days = days[-max(1, min(len(days), _NUMBERS // (800 * width * len(names)))) :]
     if campaign.public_by_day:
@@ -121,7 +121,7 @@ def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     model: Any = campaign.models_for(names)
     t = np.array([statistics_of_reports(campaign, model, [day[name] for name in names]) for day in days])
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
-    simulations = int(np.clip(_NUMBERS // (t.size or 1), 800, 2000))
+    simulations = int(np.clip(_NUMBERS // (t.size or 1), 800, most))
     of_all = f"{len(names)} of " if len(names) < len(common) else ""
     checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
     if not campaign.daily:

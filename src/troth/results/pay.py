@@ -121,15 +121,19 @@ def pay_campaign(
     final: bool = False,
     secret: Secret | None = None,
     watch: Watch | None = None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> Result:
-    """Pay what has become payable in a campaign file, with the secret that lies beside it."""
+    """Pay what has become payable in a campaign file, with the secret that lies beside it.
+
+    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
+    """
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret = load_secret(secret_path(campaign.path))
     skip = [Path(ledger).resolve()] if ledger is not None else []
     reports = read_campaign(campaign, watch, skip=skip)
-    return _pay(campaign, reports, ledger=ledger, final=final, secret=secret, watch=watch)
+    return _pay(campaign, reports, ledger=ledger, final=final, secret=secret, watch=watch, approve=approve)
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
@@ -189,6 +193,7 @@ def _pay(
     final: bool,
     secret: Secret | None,
     watch: Watch | None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
         paying = _task(watch, "paying")
@@ -204,7 +209,7 @@ def _pay(
     with locked(path.resolve().parent):
         sweep(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
-        if result.paid_now:
+        if result.paid_now and (approve is None or approve(result)):
             result.write_ledger(path)
     return result
 

@@ -31,7 +31,7 @@ class Replay:
 
 def replay_lies(result: Result) -> list[Replay]:
     """Score, for each provider alone, another report against the same peers: only its own report changes."""
-    campaign, stage, seed = _last_scene(result)
+    campaign, stage, seed = last_scene(result)
     at: Any = (*stage.index, np.array(stage.paid))
     truth = stage.rule.evaluate(stage.fresh(seed)).share[at]
     replays = []
@@ -49,7 +49,7 @@ def replay_lies(result: Result) -> list[Replay]:
     return replays
 
 
-def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None]:
+def last_scene(result: Result) -> tuple[Campaign, Scene, str | None]:
     """Return the last round that was scored, as the rule saw it, with the campaign on that day."""
     campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
     scored = [head for head in heads if not campaign.waits or head["next"] not in (None, [])] or heads

@@ -67,9 +67,9 @@ def guess(
     """Look at the first rows of a file or folder and say which campaign they could be.
 
     Families in which providers differ go first, then the others of `troth.models.FAMILIES`; the first that suits the
-    column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a prior of
-    some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a prior that
-    depends on the reports of the round makes lies pay.
+    column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a
+    prior of some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a
+    prior that depends on the reports of the round makes lies pay.
     """
     families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
     chosen = None if family is None else closest(family, tuple(families))
@@ -162,7 +162,7 @@ def _rows_with_values(written: Sequence[Written]) -> list[int]:
 
 
 def _at(column: Written, rows: list[int]) -> list[Any]:
-    place = {row: value for row, value in zip(column.rows, column.values, strict=True)}
+    place = dict(zip(column.rows, column.values, strict=True))
     return [place[row] for row in rows]
 
 

@@ -79,8 +79,8 @@ def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, lab
             wrong = [place for place, number in enumerate(numbers) if number is None]
             count = f"{len(wrong):,} of {len(present):,} values are" if len(wrong) > 1 else "1 value is"
             raise DataError(
-                f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); correct "
-                "it, or remove the row; if the column holds labels, say so with --family Categorical"
+                f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
+                "correct it, or remove the row; if the column holds labels, say so with --family Categorical"
             )
     return _one_spelling(name, texts, rows)
 
@@ -105,8 +105,8 @@ def alike(names: Sequence[str]) -> list[str]:
     for name in names:
         spellings.setdefault("".join(name.split()).casefold(), {})[name] = None
     return [
-        f"providers {', '.join(map(repr, group))} differ by capitals or blanks alone: if they are one, give it one name; "
-        "as it is each is paid by itself"
+        f"providers {', '.join(map(repr, group))} differ by capitals or blanks alone: if they are one, give it one "
+        "name; as it is each is paid by itself"
         for group in spellings.values()
         if len(group) > 1
     ]
@@ -137,8 +137,8 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None]) -> N
         examples = [text for text in odd if pattern.fullmatch(text)]
         if examples:
             raise DataError(
-                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}, or say --family Categorical "
-                "if they are labels"
+                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}, or say --family "
+                "Categorical if they are labels"
             )
 
 

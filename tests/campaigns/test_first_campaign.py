@@ -111,7 +111,7 @@ def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Pat
 def test_engines_drop_the_same_rows() -> None:
     ibis = pytest.importorskip("ibis")
     frame = pd.DataFrame({"who": ["a", "b"] * 4, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no"]})
-    terms = {"data": {"missing": "drop"}, "model": {"categories": ["no", "yes"]}}
+    terms: dict[str, Any] = {"data": {"missing": "drop"}, "model": {"categories": ["no", "yes"]}}
     model = troth.models.Categorical([1, 1])
     paid = [
         troth.pay(data, model, provider="who", budget="10", terms=terms, seed=1)

@@ -106,7 +106,7 @@ def init(
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
 
-    money = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
+    money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
     columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
     guessed = None if data is None else guess(data, family, **columns)
     if data is None or guessed is None:
@@ -234,8 +234,8 @@ def _show_unpaid(result: Result, verdict: Verdict, as_json: bool, stopped: bool,
         typer.echo(f"\n{verdict}\n\nnothing was paid, written or revealed")
     if stopped:
         typer.echo(
-            "error: the model does not fit these reports, so the promise that the truth pays best does not hold: choose "
-            "a family whose providers may differ (troth init proposes one), learn the model from past days with "
+            "error: the model does not fit these reports, so the promise that the truth pays best does not hold: "
+            "choose a family whose providers may differ (troth init proposes one), learn the model from past days with "
             f"troth fit, or look for reports that are wrong; troth pay {campaign} --anyway pays all the same",
             err=True,
         )

@@ -1,4 +1,4 @@
-"""Before money moves: does the model fit, and who would have been better off sending nothing or less?"""
+"""Before money moves: does the model fit, and who would have been better off sending nothing or less."""
 
 from __future__ import annotations
 

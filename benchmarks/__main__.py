@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import audits, campaigns, core, griefing, history, incentives, line_up, pydvl_comparison, rules, service
+from benchmarks import (
+    audits,
+    campaigns,
+    core,
+    griefing,
+    history,
+    incentives,
+    line_up,
+    line_up_options,
+    pydvl_comparison,
+    rules,
+    service,
+)
 
 BENCHMARKS = {
     "core": core.main,
     "rules": rules.main,
     "line_up": line_up.main,
+    "line_up_options": line_up_options.main,
     "audits": audits.main,
     "campaigns": campaigns.main,
     "history": history.main,

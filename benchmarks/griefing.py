@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PROVIDERS, ROWS, ROUNDS = 8, 40, 200
 PANELS = (1, 2, 4, 8)
+VALUES_ALLOWED = (-10.0, 10.0)
 
 
 class Attack(NamedTuple):
@@ -72,7 +73,7 @@ def rules() -> dict[str, Any]:
 def measure(attack: Attack, rule: Any, limited: bool = False, rounds: int = ROUNDS) -> tuple[float, float, str]:
     """Return what the attack costs its sender and each of the others, in shares of the cap, and who stopped the round.
 
-    ``limited`` is a campaign that allows ``ROWS`` rows, and values within four standard deviations, of a report.
+    ``limited`` is a campaign that allows ``ROWS`` rows of values between −10 and 10.
     """
     model, costs, stopped = attack.model, [], ""
     for seed in range(rounds):
@@ -105,9 +106,11 @@ def measure(attack: Attack, rule: Any, limited: bool = False, rounds: int = ROUN
 
 
 def _allowed(attack: Attack, summary: Any) -> bool:
-    if attack.rows(summary) > ROWS:
+    try:
+        attack.model.reduction.check(summary, VALUES_ALLOWED)
+    except troth.DataError:
         return False
-    return attack.model.explains_target is False and np.abs(summary).max() <= 10 * ROWS
+    return attack.rows(summary) <= ROWS
 
 
 def extra_row() -> tuple[float, float]:

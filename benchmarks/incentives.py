@@ -58,8 +58,9 @@ SETTINGS = (
 
 def rules(setting: Setting) -> dict[str, troth.Rule]:
     """Return every rule that serves a setting."""
+    # what a line-up pays in expectation does not depend on its number of decoys
     limits = [2 * ROWS] * PROVIDERS  # so that replicating is admissible
-    found: dict[str, troth.Rule] = {}
+    found: dict[str, troth.Rule] = {"LineUp": troth.LineUp(decoys=29)}
     try:
         found["OneTime, exact range"] = troth.OneTime(troth.exact_range(setting.model, limits, setting.values))
         for low in (-8.0, -3.0):
@@ -71,7 +72,9 @@ def rules(setting: Setting) -> dict[str, troth.Rule]:
         found["Brier, unordered"] = troth.Brier()
         found["Brier, paper"] = troth.Brier("paper")
     for divergence in divergences.ALL.values():
-        found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(divergence=divergence)
+        found[f"MultiDay, {divergence.name.replace('_', ' ')}"] = troth.MultiDay(
+            divergence=divergence, exchangeable=True
+        )
     found["SyntheticPeers, logistic"] = troth.SyntheticPeers()
     found["SyntheticPeers, le cam"] = troth.SyntheticPeers(divergence=divergences.le_cam)
     return found
@@ -132,7 +135,9 @@ def lines(simulations: int = SIMULATIONS) -> list[str]:
             found = strengths(setting, rule, drawn)
             cells = [f"{100 * found[lie][0]:.1f}" for lie in LIES]
             out.append(f"| {name} | {' | '.join(cells)} | {100 * found['truth'][0]:.1f} |")
-        worst = max(strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay()] for lie in LIES)
+        worst = max(
+            strengths(setting, rule, drawn)[lie][1] for rule in [troth.MultiDay(exchangeable=True)] for lie in LIES
+        )
         out += ["", f"Percent of the cap; standard errors at most {100 * worst:.1f} for the logistic MultiDay.", ""]
     return out
 

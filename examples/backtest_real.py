@@ -73,6 +73,7 @@ HISTORIES: Mapping[str, Callable[[], History]] = {
 }
 
 RULES: Mapping[str, troth.Rule] = {
+    "LineUp": troth.LineUp(decoys=99),
     "SyntheticPeers": troth.SyntheticPeers(draws=32),
     "MultiDay": troth.MultiDay(exchangeable=True),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import troth
 ROWS, PEER_ROWS = 20, 100
 TRUTHS = (4, 10, 17)
 MODEL = troth.models.Bernoulli(alpha=1, beta=1)
+RULE = troth.LineUp(decoys=inf)  # what any number of decoys pays in expectation
 REPORTS = np.stack([np.arange(ROWS + 1.0), ROWS - np.arange(ROWS + 1.0)], axis=-1)
 PEERS = np.stack([np.arange(PEER_ROWS + 1.0), PEER_ROWS - np.arange(PEER_ROWS + 1.0)], axis=-1)
 LOOKS = {
@@ -32,12 +34,11 @@ def foreseen(own: NDArray[np.float64]) -> NDArray[np.float64]:
 def expected_shares(truth: int) -> NDArray[np.float64]:
     """Return the expected share of the cap for each number of ones that a clinic with ``truth`` ones could report.
 
-    The expectation of `SyntheticPeers` over its draws and over what peers have, summed over all cases.
+    The expectation of the default rule over its decoys and over what peers have, summed over all cases.
     """
-    f = troth.divergences.logistic
-    s = troth.log_pmi(MODEL, REPORTS[:, None], PEERS)
-    score = f.mismatched(s) @ foreseen(np.zeros(2)) + f.matched(s) @ foreseen(REPORTS[truth])
-    return np.asarray((score - f.low) / (f.high - f.low), dtype=np.float64)
+    pairs = np.stack(np.broadcast_arrays(REPORTS[:, None], PEERS), axis=-2)
+    share = RULE.explain(MODEL, pairs).share[..., 0]
+    return np.asarray(share @ foreseen(REPORTS[truth]), dtype=np.float64)
 
 
 def draw(path: Path, look: str) -> None:
@@ -51,7 +52,7 @@ def draw(path: Path, look: str) -> None:
     colours = LOOKS[look]
     text, faint = str(colours["text"]), str(colours["faint"])
     figure, axes = plt.subplots(figsize=(6.8, 4.1))
-    empty = 100 * troth.divergences.logistic.empty_share
+    empty = 100 * RULE.base_share
     axes.axhline(empty, color=faint, linestyle=(0, (5, 4)), linewidth=1.3)
     told = "an empty report"
     axes.annotate(told, (ROWS / 2, empty), (0, 5), textcoords="offset points", ha="center", color=faint, fontsize=10)

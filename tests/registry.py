@@ -38,12 +38,16 @@ EXAMPLES: dict[str, models.Family] = {
     "day types, count": models.LatentClass([0.5, 0.3, 0.2], "count", [1.5, 4.0, 9.0], 0.2),
     "day types, real": models.LatentClass([0.3, 0.5, 0.2], "real", [2.0, 3.5, 6.0], 0.6, 1.2, centre=3.0),
     "provider normal": models.ProviderNormal(3, 2, 1.5, offset=0.4, dispersion=0.7),
-    "varying bernoulli": models.VaryingBernoulli(1, 2),
-    "varying categorical": models.VaryingCategorical([1, 0.5, 2]),
-    "varying poisson": models.VaryingPoisson(3, 2),
-    "varying normal": models.VaryingNormal(3, 2, 1.5),
-    "varying regression": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
 }
+
+if SOAK:  # their log evidence is an integral; by default tests/models/test_varying.py alone runs them
+    EXAMPLES |= {
+        "varying bernoulli": models.VaryingBernoulli(1, 2),
+        "varying categorical": models.VaryingCategorical([1, 0.5, 2]),
+        "varying poisson": models.VaryingPoisson(3, 2),
+        "varying normal": models.VaryingNormal(3, 2, 1.5),
+        "regression, varying": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
+    }
 
 
 def generator(*seed: int) -> np.random.Generator:

@@ -198,7 +198,10 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert fitted.history is not None
     assert (fitted.history["provider"], fitted.history["day"]) == ("who", "on")
     assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
-    assert "past days; each stretch is paid under a model fitted to the days before it" in (folder / "report.html").read_text()
+    assert (
+        "past days; each stretch is paid under a model fitted to the days before it"
+        in (folder / "report.html").read_text()
+    )
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}

@@ -154,11 +154,11 @@ def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]
     """All (n, Σx) up to a sum, and the log of what Λ leaves out of their probability."""
     pairs = [(float(n), float(x)) for n in sizes for x in sums_of(n, largest)]
     rows, sums = np.array(pairs).T
-    r, dispersion = getattr(model, "r", None), getattr(model, "dispersion", 0.0)
+    r = getattr(model, "r", None)
     orders = xlogy(sums, rows) if r is None else gammaln(sums + r * rows) - gammaln(np.maximum(r * rows, 1e-300))
     orders = np.where(rows > 0, orders, 0.0) - gammaln(sums + 1)
-    if dispersion:
-        orders += gammaln(1 / dispersion + sums) - gammaln(1 / dispersion) + sums * np.log(dispersion)
+    if isinstance(model, troth.models.LatentClass):
+        orders += model.base_measure(np.array(pairs), model.reduction)
     return model.from_summary(np.array(pairs)), rows, orders
 
 

@@ -62,7 +62,7 @@ def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> 
 
 
 def test_the_right_law_raises_few_false_alarms() -> None:
-    runs = 200 if SOAK else 12
+    runs = 200 if SOAK else 6
     alarms = 0
     for seed in range(runs):
         past = binary_days(1000 + seed, days=60, providers=3, sizes=(5, 20))
@@ -211,7 +211,7 @@ def test_the_same_seed_gives_the_same_backtest() -> None:
 def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
     past = binary_days(1, days=200)
     gains = {
-        least: len(backtest(past, textbook, RULES["multi-day"], FEW, negligible=least).gaining())
+        least: len(backtest(past, textbook, RULES["multi-day"], FEW, folds=2, negligible=least).gaining())
         for least in (0.0, 0.08, 0.5)
     }
     assert gains[0.0] > gains[0.08] >= gains[0.5] == 0
@@ -219,7 +219,7 @@ def test_gains_that_are_not_worth_a_lie_are_not_counted() -> None:
 
 def test_where_lies_gain_under_every_model_that_is_said() -> None:
     past = binary_days(1, days=200)
-    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW)
+    found = compare_models(past, {"a": textbook, "b": models.Bernoulli(1, 1)}, RULES["multi-day"], FEW, folds=2)
     assert "Lies gain under every model" in found.verdict
     assert "do not pay" in found.verdict
 

@@ -222,10 +222,36 @@ def test_a_large_round_is_split_by_the_seed_into_even_panels() -> None:
     t = reports("normal", 30, 2)
     panels = split(Round(FAMILIES["normal"], t), 4, generator(1))
     assert len(panels.provider) == 120
-    sizes = panels.members.sum(axis=-1).reshape(30, 4)
-    assert (sizes.sum(axis=1) == 29).all()
-    assert set(sizes.ravel()) == {7, 8}
-    assert not panels.members[0][np.arange(120), panels.provider].any()
+    members = panels.sum(np.eye(30)[None])[0]
+    assert set(members.ravel()) == {0, 1}
+    by_provider = members.reshape(30, 4, 30)
+    assert set(by_provider.sum(axis=-1).ravel()) == {7, 8}
+    assert (by_provider.sum(axis=1) == 1 - np.eye(30)).all()
+
+
+def test_panels_of_groups_are_even_and_leave_out_the_group() -> None:
+    from troth.mechanisms.panels import split
+
+    groups = ["a"] * 5 + ["b"] * 2 + ["c"] * 2 + list(range(21))
+    panels = split(Round(FAMILIES["normal"], reports("normal", 30, 2), groups), 4, generator(1))
+    related = np.array([[one == other for other in groups] for one in groups])
+    by_provider = panels.sum(np.eye(30)[None])[0].reshape(30, 4, 30)
+    assert (by_provider.sum(axis=1) == ~related).all()
+    assert np.ptp(by_provider.sum(axis=-1), axis=1).max() <= 1
+    assert (by_provider[0] == by_provider[4]).all()
+
+
+def test_panels_cost_what_is_linear_in_providers() -> None:
+    """A mask of panels against providers would take 100 GB here."""
+    from troth.mechanisms.panels import mean_over_panels, split
+
+    model, rng = models.Bernoulli(1, 1), generator(1)
+    ones = rng.binomial(40, 0.4, 100_000).astype(float)
+    t = np.stack([ones, 40 - ones], axis=-1)
+    panels = split(Round(model, t), 8, rng)
+    sums = panels.sum(t[None])[0].reshape(100_000, 8, 2)
+    assert (sums.sum(axis=1) == t.sum(axis=0) - t).all()
+    assert (mean_over_panels(np.ones((1, 800_000)), panels) == 1).all()
 
 
 @pytest.mark.parametrize("hostile", [(0.0, 4000.0), (1e9, 0.0)])

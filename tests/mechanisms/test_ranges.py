@@ -302,3 +302,30 @@ def test_large_finite_rounds_have_a_range() -> None:
     scores = troth.peer_log_pmi(model, t)
     assert scale.low <= scores.min()
     assert scores.max() <= scale.high + 1e-9
+
+
+@pytest.mark.parametrize("outcome", ["binary", "categorical", "count", "real"])
+@pytest.mark.parametrize("dispersion", [0.0, 0.3])
+def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: float) -> None:
+    """Different laws, unequal numbers of rows from none to the limit, and the ends of the values among them."""
+    for seed in range(20 if SOAK else 2):
+        rng = generator(seed, 17)
+        prior, values = rng.dirichlet(np.ones(3)), (0, 9) if outcome == "count" else (-4, 4)
+        given: list[Any] = [
+            models.LatentClass(prior, outcome, means, dispersion, 1.0 if outcome == "real" else None)
+            for means in (
+                rng.dirichlet(np.ones(3), (3, 3)) if outcome == "categorical" else rng.uniform(0.05, 0.95, (3, 3))
+            )
+        ]
+        scale = troth.exact_range(given, [4, 3, 5], values=values)
+        for _ in range(100):
+            rows = [int(rng.integers(0, limit + 1)) for limit in (4, 3, 5)]
+            high: Any = {"binary": 1, "categorical": 2}.get(outcome, values[1])
+            low = values[0] if outcome == "real" else 0
+            t = [
+                m.statistics(rng.choice([low, high, rng.integers(low, high + 1)], n))
+                for m, n in zip(given, rows, strict=True)
+            ]
+            scores = troth.peer_log_pmi(given, np.stack(t))
+            assert scale.low - 1e-9 <= scores.min()
+            assert scores.max() <= scale.high + 1e-9

@@ -151,7 +151,7 @@ def test_the_default_rule_is_stated_once_and_can_be_offered() -> None:
     assert type(default_rule()) is RULES[DEFAULT_RULE]
     assert DEFAULT_RULE in offered_rules()
     assert "LogPmiRule" not in offered_rules()
-    with pytest.raises(CampaignError, match="LogPmiRule has no budget and pays negative amounts; use SyntheticPeers"):
+    with pytest.raises(CampaignError, match="LogPmiRule has no budget and pays negative amounts; use LineUp"):
         read_rule(Section("mechanism", {"rule": "LogPmiRule"}))
 
 

@@ -113,9 +113,10 @@ def _warm(app: Any, order: dict[str, Any]) -> None:
 
 def main() -> None:
     from troth.campaigns.rounds import pay_rounds
-    from troth.service import settlement
+    from troth.service import settlement, uploads
     from troth.service.app import Settings, create_app
 
+    uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
     settlement.__dict__["pay_rounds"] = pay_rounds  # here: another process would take long to start for each death
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0))

@@ -334,8 +334,9 @@ def test_the_document_says_who_needs_a_token() -> None:
     assert len(set(names)) == len(names)
     for item in plain["paths"].values():
         for one in item.values():
-            (good,) = [answer for status, answer in one["responses"].items() if status.startswith("2")]
-            assert "204" in one["responses"] or all(kind["schema"] for kind in good["content"].values())
+            good = [answer for status, answer in one["responses"].items() if status.startswith("2")]
+            kinds = [kind for answer in good for kind in answer.get("content", {}).values()]
+            assert "204" in one["responses"] or (kinds and all(kind["schema"] for kind in kinds))
 
 
 def test_what_does_not_fit_its_model_is_not_sent(either: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -58,12 +59,16 @@ def one_app() -> FastAPI:
 class _Door:
     """The application on a database of one's own."""
 
+    _making = threading.Lock()
+
     def __init__(self, store: Store) -> None:
         self.store = store
+        with self._making:
+            self.app = one_app()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        one_app().state.store = self.store
-        await one_app()(scope, receive, send)
+        self.app.state.store = self.store
+        await self.app(scope, receive, send)
 
 
 @dataclass

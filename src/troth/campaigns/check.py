@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.audits import Audit, audit
 from troth.certificates import Certificate, certify
+from troth.core.contract import HasEvidenceCost, Model
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
-_DRAWS = 8
+_DRAWS, _FEWEST_SIMULATIONS = 8, 50
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,13 @@ def reduced(setting: Setting) -> Setting:
 def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
 
-    Peers are drawn a few times only, which changes no expected payment.
+    Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less.
     """
     models = campaign.models_for(setting.names)
+    each = {models} if isinstance(models, Model) else set(models)
+    cost = max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
+    if "simulations" in options:
+        options["simulations"] = max(_FEWEST_SIMULATIONS, options["simulations"] // cost)
     rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)

@@ -294,6 +294,14 @@ def reopen(
     _show(reopened, as_json, [_about(reopened)])
 
 
+@rounds.command("set-aside")
+def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+    """End a round that was closed and could not be paid: nobody is paid for it, and later days go on."""
+    client, chosen, closed = _find_round(server, campaign, number, "closed", "no round is closed and unpaid")
+    ended = client.set_round_aside(chosen["id"], closed["number"])
+    _show(ended, as_json, [_about(ended)])
+
+
 @rounds.command("show")
 def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a campaign's rounds, or one of them."""
@@ -448,7 +456,7 @@ def _refuse_unpaid(closed: dict[str, Any]) -> None:
     if closed["problem"] is not None:
         raise DataError(
             f"round {closed['number']} is closed and could not be paid: {closed['problem']}. "
-            "Reopen it with troth round reopen"
+            "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
         )
 
 

@@ -30,7 +30,7 @@ class Claim:
     witness
         An example that refutes it.
     least_rows
-        It holds if every provider reports at least so many rows; None if it does not depend on that.
+        The number of rows that every provider must report for it to hold; None if it does not depend on rows.
     """
 
     name: str

@@ -159,6 +159,15 @@ class CountsRows(Model, Protocol):
 
 
 @runtime_checkable
+class HasEvidenceCost(Model, Protocol):
+    """A model whose log evidence is an integral: simulations take fewer rounds of it."""
+
+    @property
+    def evidence_cost(self) -> int:
+        """About how many closed forms one log evidence takes as long as."""
+
+
+@runtime_checkable
 class HasSupport(Model, Protocol):
     """A model that knows which values a row may have."""
 

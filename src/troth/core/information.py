@@ -25,7 +25,7 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError,
 from troth.core.support import as_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Labels: TypeAlias = NDArray[np.intp]
 
@@ -186,6 +186,39 @@ def sum_subsets(statistics: Array, members: NDArray[np.bool_]) -> Array:
         ruled_out = (part & excluded[..., None, :, :]).any(axis=-2) if excluded.any() else False
         total[..., start : start + size, :] = np.where(ruled_out, -np.inf, some)
     return total
+
+
+def add_exactly(statistics: Array, add: Callable[[Array], Array]) -> Array:
+    """Apply a function that adds statistics up, exactly but for one last rounding: whatever the order of addition.
+
+    Parameters
+    ----------
+    statistics
+        Shape ``(..., provider, statistic)``; −∞ is carried.
+    add
+        Forms sums over providers, and differences of such sums: no provider counts more than once.
+
+    Examples
+    --------
+    >>> add_exactly(np.array([[1e30], [1.0], [2.0]]), lambda t: np.cumsum(t, axis=0)[1:] - t[0])
+    array([[1.],
+           [3.]])
+    """
+    excluded = np.isneginf(statistics)
+    rest = np.where(excluded, 0.0, statistics)
+    parts = [add(np.zeros_like(rest))]
+    while rest.any():
+        exponent = np.frexp(np.abs(rest).max(axis=-2, keepdims=True))[1] + rest.shape[-2].bit_length() + 1
+        if exponent.max() > 1023:
+            raise DataError("statistics are too large to add up: rescale the values")
+        sigma = np.ldexp(1.0, exponent)
+        cut = (rest + sigma) - sigma
+        rest = rest - cut
+        parts.append(add(cut))
+    total = parts.pop()
+    while parts:
+        total = total + parts.pop()
+    return np.where(add(excluded.astype(np.float64)) > 0, -np.inf, total) if excluded.any() else total
 
 
 def peer_log_pmi(model: Models, statistics: Array, groups: Sequence[Any] | None = None) -> Array:

@@ -36,6 +36,8 @@ Candidate: TypeAlias = Fitted | Callable[[History], Fitted]
 Payer: TypeAlias = Rule | Callable[[Any], Rule]
 """A rule, or a function from the fitted model to a rule, for rules with a range that depends on the model."""
 
+_ROUNDING = 1e-12  # of a share: a gain that is no larger is none
+
 
 def backtest(
     history: History,
@@ -64,7 +66,7 @@ def backtest(
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
-        as they do in real data, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
+        as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
     name
@@ -123,6 +125,7 @@ def backtest(
             refused[part.paid, :, k] = np.where(np.isnan(truth[part.paid]), np.nan, out)
         if watch is not None:
             watch(fold + 1, len(splits))
+    gains[np.abs(gains) < _ROUNDING] = 0.0
     names = tuple(lie.name for lie in tried)
     reported = np.asarray(history.present).any(axis=1)
     scores[:, ~reported] = np.nan

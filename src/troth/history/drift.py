@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from troth.history.stretches import Split
 
 
+_MATERIAL = 0.02  # nats per report: an older fit has also seen fewer days, and loses a little by that alone
+
+
 @dataclass(frozen=True)
 class Stretch:
     """A stretch of days that one fit paid.
@@ -79,17 +82,17 @@ def ages_of(scores: Array, splits: Sequence[Split], false_alarm: float) -> tuple
     return tuple(ages)
 
 
-def shelf_life(ages: Sequence[Age], stretch: int) -> str:
-    """Say how long a fit stays good.
+def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
+    """Say how long a fit stays good: until it loses significantly more than 0.02 nats per report.
 
     Examples
     --------
-    >>> shelf_life([Age(30, 0.2, -0.1, 0.5), Age(60, 1.0, 0.4, 1.6)], stretch=30)
-    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse, by 1 nats a day (it...'
+    >>> shelf_life([Age(30, 0.2, -0.1, 0.5), Age(60, 1.0, 0.4, 1.6)], stretch=30, providers=4)
+    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse...'
     """
     if not ages:
         return ""
-    worse = next((age for age in ages if age.low > 0), None)
+    worse = next((age for age in ages if age.low > _MATERIAL * providers), None)
     if worse is None:
         oldest = ages[-1]
         return (

@@ -231,7 +231,7 @@ class Backtest:
     @property
     def shelf_life(self) -> str:
         """How long a fit stays good, in a sentence; empty where nothing was fitted or log scores are not known."""
-        return shelf_life(self.ages, max(stretch.days for stretch in self.stretches))
+        return shelf_life(self.ages, max(stretch.days for stretch in self.stretches), len(self.providers))
 
     def __str__(self) -> str:
         head = f"{'lie':<34} {'gain':>7} {'interval':>17} {'80% power':>9}  {'verdict':<16} worst provider"

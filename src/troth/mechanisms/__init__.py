@@ -9,22 +9,21 @@ from troth.mechanisms.log_pmi_rule import LogPmiRule
 from troth.mechanisms.multi_day import MultiDay
 from troth.mechanisms.named_range import NamedRange
 from troth.mechanisms.one_time import OneTime
-from troth.mechanisms.registry import DEFAULT_DAILY_RULE, DEFAULT_RULE, RULES, default_rule, offered_rules, register
+from troth.mechanisms.registry import DEFAULT_RULE, RULES, default_rule, offered_rules, register
 from troth.mechanisms.round import Round
 from troth.mechanisms.rule import Rule, group_weights
 from troth.mechanisms.score_range import ScoreRange, clipped_range, exact_range, paper_range
 from troth.mechanisms.settings import read_rule
 from troth.mechanisms.synthetic_peers import SyntheticPeers
 
-register(SyntheticPeers)
 register(LineUp)
+register(SyntheticPeers)
 register(MultiDay)
 register(OneTime)
 register(Brier)
 register(LogPmiRule)
 
 __all__ = [
-    "DEFAULT_DAILY_RULE",
     "DEFAULT_RULE",
     "RULES",
     "Bonded",

@@ -14,7 +14,7 @@ import numpy as np
 
 from troth.core.contract import Array, Generator, OrdersPeers, SamplesStatistics, has_independent_rows
 from troth.core.errors import DataError
-from troth.core.information import leave_one_out, log_pmi, sum_subsets
+from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
 from troth.mechanisms.separate_peers import design_ranks
@@ -118,7 +118,7 @@ class Lines:
     def sum_peers(self, statistics: Array) -> Array:
         """Return the sums of other statistics over the same peers, ``(round, place, statistic)``."""
         t = statistics.reshape(-1, *statistics.shape[-2:])
-        return leave_one_out(t, self._round.groups) if self._panels is None else sum_subsets(t, self._panels.members)
+        return leave_one_out(t, self._round.groups) if self._panels is None else self._panels.sum(t)
 
     def _stand_by_design(self, counts: Array, decoys: int, ahead: Array, strict: bool, rng: Generator) -> None:
         key = rng.bytes(32)

@@ -41,7 +41,7 @@ class ExpectedLineUp(Rule):
         if self.rule.strict:
             strict = self.rule.strict
             share = (1 - strict) * share + strict * lines.expected_spherical(int(self.rule.decoys))
-        share = mean_over_panels(share, panels, this_round.providers).reshape(this_round.own.shape[:-1])
+        share = mean_over_panels(share, panels).reshape(this_round.own.shape[:-1])
         return Breakdown(np.clip(share, 0.0, 1.0), this_round.log_pmi())
 
     def evaluate_empty(self, this_round: Round, /) -> Array:

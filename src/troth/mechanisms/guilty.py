@@ -35,7 +35,9 @@ def refuse_oversized(this_round: Round) -> None:
         if rows is None:
             continue
         most = most_rows(model)
-        sums = (rows == 0) & (t[..., members, :] != 0).any(axis=-1)
+        sums = rows == 0
+        if sums.any():
+            sums &= (t[..., members, :] != 0).any(axis=-1)
         wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
         if wrong.any():
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -48,8 +50,9 @@ def _rows(this_round: Round, model: Model, members: list[int]) -> Array | None:
         return this_round.count_rows()[..., members]
     if not isinstance(model, CountsRows) or getattr(model, "recovers_rows", False):
         return None
+    everybody = len(members) == this_round.providers
     try:
-        return model.rows(this_round.statistics[..., members, :])
+        return model.rows(this_round.statistics if everybody else this_round.statistics[..., members, :])
     except MissingCapabilityError:
         return None
 

@@ -171,7 +171,6 @@ class LineUp(Rule):
     purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
     constant_empty_share = True
     symmetric = True
-    needs_seed = True
     truthful_by = "rearrangement inequality, for every number of decoys"
     free_lies = (
         "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
@@ -183,7 +182,7 @@ class LineUp(Rule):
         "strict_score": "spherical score of the line",
     }
     log_pmi_first = False
-    score_formula = r"\text{share} = \binom{K - j}{r} \Big/ \binom{K}{r}"
+    score_formula = r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,6 +192,11 @@ class LineUp(Rule):
             raise ParameterError("LineUp: a strict score needs a number of decoys")
         if self.decoys == inf and self.source == "days":
             raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
+
+    @property
+    def needs_seed(self) -> bool:  # type: ignore[override]
+        """Whether decoys, panels or lots are drawn."""
+        return self.decoys < inf or self.ties == "lot" or self.panels > 1
 
     @property
     def days(self) -> int:  # type: ignore[override]
@@ -242,7 +246,7 @@ class LineUp(Rule):
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Find everybody's place."""
-        if this_round.rng is None and not (self.decoys == inf and self.ties == "average" and self.panels == 1):
+        if this_round.rng is None and self.needs_seed:
             raise MissingCapabilityError("LineUp draws: pass rng=, such as numpy.random.default_rng(secret)")
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
         if self.source == "days":
@@ -274,8 +278,8 @@ class LineUp(Rule):
             if self.strict:
                 terms["strict_score"] = spherical
         shape = this_round.own.shape[:-1]
-        terms = {key: mean_over_panels(term, panels, shape[-1]).reshape(shape) for key, term in terms.items()}
-        share = np.clip(mean_over_panels(share, panels, shape[-1]), 0.0, 1.0).reshape(shape)
+        terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
+        share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 
     def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:
@@ -335,7 +339,7 @@ class LineUp(Rule):
         if self.panels > 1:
             meaning += f" It is the mean over {self.panels} panels of your peers, with a line each."
         terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4%}", meaning=meaning)
+        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
 
     def _line_step(self, figures: Figures) -> Step | None:
         if "above" not in figures.terms:

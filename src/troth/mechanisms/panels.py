@@ -10,16 +10,18 @@ to other panels; their distribution stays the same, and on average over the seed
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from troth.core.information import add_exactly, sum_subsets
 
-    from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
     from troth.core.contract import Array, Generator
     from troth.mechanisms.round import Round
@@ -29,7 +31,7 @@ _ALL_SPLITS = 252  # different panels of one provider, up to which all are tried
 
 
 class Panels(NamedTuple):
-    """Who is on which panel.
+    """Everybody's panels, one provider's after the other's.
 
     Attributes
     ----------
@@ -37,50 +39,74 @@ class Panels(NamedTuple):
         Whose panel it is, ``(panel,)``.
     weight
         What its line-up counts for the provider's share, ``(panel,)``.
-    members
-        Who is on it, ``(round or 1, panel, provider)``.
+    sum
+        Adds up what has shape ``(round, provider, statistic)`` over the members of each panel, exactly.
     """
 
     provider: Places
     weight: Array
-    members: NDArray[np.bool_]
+    sum: Callable[[Array], Array]
 
 
 def split(this_round: Round, panels: int, rng: Generator) -> Panels:
     """Split everybody's peers, in as many panels as there are peers if there are fewer."""
     groups: Sequence[Any] = range(this_round.providers) if this_round.groups is None else list(this_round.groups)
-    peers = [[j for j, other in enumerate(groups) if other != group] for group in groups]
-    sizes = {len(each) for each in peers}
-    if all(_different_panels(size, panels) <= _ALL_SPLITS for size in sizes):
-        return _all_splits(peers, panels)
-    order = _order_of_reports(this_round)
-    permutations = {size: rng.permutation(size) for size in sorted(sizes)}
-    owners, weights, members = [], [], []
-    ranks = np.argsort(order, axis=-1)
-    for provider, each in enumerate(peers):
-        count = max(1, min(panels, len(each)))
-        places = np.argsort(np.argsort(ranks[:, each], axis=-1), axis=-1)  # of each peer among these
-        label = permutations[len(each)][places] % count if each else places
-        for panel in range(count):
-            who = np.zeros((len(order), this_round.providers), dtype=bool)
-            who[:, each] = label == panel
-            owners.append(provider)
-            weights.append(1 / count)
-            members.append(who)
-    return Panels(np.array(owners), np.array(weights), np.stack(members, axis=1))
+    sizes = Counter(groups)
+    peers = {len(groups) - size for size in sizes.values()}
+    if all(_different_panels(count, panels) <= _ALL_SPLITS for count in peers):
+        return _all_splits(groups, panels)
+    permutations = {count: rng.permutation(count) for count in sorted(peers)}
+    counts = np.array([max(1, min(panels, len(groups) - sizes[group])) for group in groups])
+    add = partial(_deal, groups=groups, order=_order_of_reports(this_round), counts=counts, permutations=permutations)
+    provider = np.repeat(np.arange(len(groups)), counts)
+    return Panels(provider, 1 / counts[provider], partial(add_exactly, add=add))
 
 
-def mean_over_panels(values: Array, panels: Panels | None, providers: int) -> Array:
+def _deal(t: Array, groups: Sequence[Any], order: Places, counts: Places, permutations: dict[int, Places]) -> Array:
+    """Add up each provider's panels, at a cost that is linear in providers.
+
+    A peer's place is its rank less the members of the provider's own group before it. So the peers between two such
+    members are dealt out by the permutation, moved by one place for each member before them: a difference of two
+    cumulative sums.
+    """
+    rounds, n, _ = t.shape
+    starts = np.cumsum(counts) - counts
+    total = np.zeros((rounds, int(counts.sum()), t.shape[-1]))
+    ordered = np.take_along_axis(t, order[..., None], axis=1)
+    ranks = np.argsort(order, axis=1)
+    members: dict[int, list[list[int]]] = {}
+    by_group: dict[Any, list[int]] = {}
+    for provider, group in enumerate(groups):
+        by_group.setdefault(group, []).append(provider)
+    for each in by_group.values():
+        members.setdefault(len(each), []).append(each)
+    for size, alike in members.items():
+        who = np.array(alike)
+        deal = permutations[n - size]
+        own = np.sort(ranks[:, who], axis=-1)
+        edges = np.concatenate([np.full((rounds, len(who), 1), -1), own, np.full((rounds, len(who), 1), n)], axis=-1)
+        for panel in range(min(int(counts[who[0, 0]]), n - size)):
+            sums = np.zeros((rounds, len(who), t.shape[-1]))
+            for moved in range(size + 1):
+                mine = np.zeros(n, dtype=bool)
+                mine[moved : moved + n - size] = deal % counts[who[0, 0]] == panel
+                before = np.concatenate([np.zeros_like(t[:, :1]), np.cumsum(ordered * mine[:, None], axis=1)], axis=1)
+                first, last = edges[..., moved, None] + 1, edges[..., moved + 1, None]
+                sums += np.take_along_axis(before, last, axis=1) - np.take_along_axis(before, first, axis=1)
+            total[:, starts[who] + panel] = sums[:, :, None]
+    return total
+
+
+def mean_over_panels(values: Array, panels: Panels | None) -> Array:
     """Return each provider's mean over its panels, ``(round, provider)``, whatever their order."""
     if panels is None:
         return values
-    result = np.empty((len(values), providers))
-    for owner in range(providers):
-        mine = panels.provider == owner
-        least = values[:, mine].min(axis=-1, keepdims=True)
-        excess = np.sort((values[:, mine] - least) * panels.weight[mine], axis=-1).sum(axis=-1)
-        result[:, owner] = least[:, 0] + excess  # equal values have exactly that mean
-    return result
+    starts = np.flatnonzero(np.diff(panels.provider, prepend=-1))
+    least = np.minimum.reduceat(values, starts, axis=1)
+    excess = (values - least[:, panels.provider]) * panels.weight
+    order = np.lexsort((excess, np.broadcast_to(panels.provider, excess.shape)), axis=-1)
+    # equal values have exactly that mean
+    return np.asarray(least + np.add.reduceat(np.take_along_axis(excess, order, axis=1), starts, axis=1))
 
 
 def _different_panels(peers: int, panels: int) -> int:
@@ -88,22 +114,23 @@ def _different_panels(peers: int, panels: int) -> int:
     return comb(peers, small) + (comb(peers, small + 1) if larger else 0)
 
 
-def _all_splits(peers: list[list[int]], panels: int) -> Panels:
+def _all_splits(groups: Sequence[Any], panels: int) -> Panels:
     """Every panel that a balanced split can have, with the chance that it has it."""
     owners, weights, members = [], [], []
-    for provider, each in enumerate(peers):
-        count = max(1, min(panels, len(each)))
-        small, larger = divmod(len(each), count)
+    for provider, group in enumerate(groups):
+        peers = [j for j, other in enumerate(groups) if other != group]
+        count = max(1, min(panels, len(peers)))
+        small, larger = divmod(len(peers), count)
         for size, part in ((small, (count - larger) / count), (small + 1, larger / count)):
             if part == 0:
                 continue
-            for panel in combinations(each, size):
-                who = np.zeros(len(peers), dtype=bool)
+            for panel in combinations(peers, size):
+                who = np.zeros(len(groups), dtype=bool)
                 who[list(panel)] = True
                 owners.append(provider)
-                weights.append(part / comb(len(each), size))
+                weights.append(part / comb(len(peers), size))
                 members.append(who)
-    return Panels(np.array(owners), np.array(weights), np.stack(members)[None])
+    return Panels(np.array(owners), np.array(weights), partial(sum_subsets, members=np.stack(members)))
 
 
 def _order_of_reports(this_round: Round) -> Places:

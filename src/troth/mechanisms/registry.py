@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
 
-DEFAULT_RULE = "SyntheticPeers"
-DEFAULT_DAILY_RULE = "MultiDay"
+DEFAULT_RULE = "LineUp"
 
 RULES: dict[str, type[Rule]] = {}
 """All rules, in the order in which they are offered."""

@@ -68,6 +68,9 @@ class Family:
     most_rows: ClassVar[int] = MOST_ROWS
     """The most rows of a report, up to which log PMI keeps its digits."""
 
+    recovers_rows: ClassVar[bool] = False
+    """Whether `rows` has to search for the number of rows that explains a statistic."""
+
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
             parameter.check(self)

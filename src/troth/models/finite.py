@@ -93,7 +93,7 @@ class Finite(FiniteStates):
         labels=("negative", "positive"),
     )
 
-    recovers_rows: ClassVar[bool] = True  # from log-likelihoods, which takes a search
+    recovers_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ class RandomEffects(VaryingProviders):
     def _nothing(self) -> Any:
         return ()
 
-    def _pack(self, rows: Array, precision: Array, product: Array) -> Array:
+    def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
         """Integrate over the effect: the statistic of a report with precision H and product g."""
         effects = integrate_effects(precision, product, self._spreads_of_prior)
         parts = (part.reshape(*rows.shape, -1) for part in effects)
@@ -74,7 +74,7 @@ class RandomEffects(VaryingProviders):
         noise = np.einsum("...ik,...k->...i", root, rng.standard_normal((*leading, d)))
         product = np.einsum("...ik,...k->...i", precision, own) + noise
         rows = np.broadcast_to(design[..., 0], leading)
-        return self._pack(rows, np.broadcast_to(precision, (*leading, d, d)), product)
+        return self._integrated(rows, np.broadcast_to(precision, (*leading, d, d)), product)
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""

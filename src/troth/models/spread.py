@@ -27,12 +27,13 @@ class VaryingProviders(Family):
     """A family in which each provider has its own parameter around a common one, with an unknown spread.
 
     θ is the common parameter and the spread. The spread is 0 with probability 0.2; otherwise it lies anywhere between
-    the smallest that a thousand providers with ten thousand rows could show and the largest that ``differ`` allows, each
-    factor being equally likely. Λ integrates over it, so that a round learns it from its own reports. A subclass says what
-    adds over providers, and Λ for given spreads.
+    the smallest that a thousand providers with ten thousand rows could show and the largest that ``differ`` allows,
+    each factor being equally likely. Λ integrates over it, so that a round learns it from its own reports. A subclass
+    says what adds over providers, and Λ for given spreads.
     """
 
     independent_rows: ClassVar[bool] = False
+    evidence_cost: ClassVar[int] = 80
     smallest_spread: ClassVar[float]
     largest_spread: ClassVar[float]
 

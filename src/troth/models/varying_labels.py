@@ -94,7 +94,7 @@ class VaryingLabels(VaryingProviders):
         return total
 
     @property
-    def width(self) -> int:  # type: ignore[override]
+    def width(self) -> int:
         """How many numbers a statistic has."""
         return len(self._questions) * report_width(self._grid.nodes)
 
@@ -187,8 +187,8 @@ class VaryingBernoulli(VaryingLabels):
     The common rate is Beta(alpha, beta). A provider's rate is Beta with that mean and intra-class correlation
     ρ = spread²/(1 + spread²), from 0 to 0.9. At ρ = 0 it is `Bernoulli`.
 
-    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, two functions of the pseudo-counts as
-    Chebyshev series: log PMI is that of the continuous integral over rate and spread to 1e-6.
+    The summary (zeros, ones) adds over rows. The statistic carries, beside counts, two functions of the pseudo-counts
+    as Chebyshev series: log PMI is that of the continuous integral over rate and spread to 1e-6.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class VaryingBernoulli(VaryingLabels):
     >>> model = VaryingBernoulli()
     >>> own, peers = model.statistics([1, 1, 0, 1]), model.statistics([1, 1, 1]) + model.statistics([1, 0, 1])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.2
+    0.564
     """
 
     alpha: float = field(default=1.0, metadata=parameter("pseudo-count of ones", positive, 1.0))
@@ -249,11 +249,6 @@ class VaryingBernoulli(VaryingLabels):
         return self.from_summary(counts)
 
     @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Two codes."""
-        return Bernoulli.suits_reduction(reduction)
-
-    @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, fixed: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' rates vary."""
         return Bernoulli.initial_parameters(summaries, reduction, fixed)
@@ -263,11 +258,11 @@ class VaryingBernoulli(VaryingLabels):
 class VaryingCategorical(VaryingLabels):
     """Rows that are codes 0 … K−1 from providers whose probabilities differ by unknown amounts.
 
-    The common probabilities are Dirichlet(alpha). A provider's come about one label after the other: among the rows that
-    have none of the labels before it, label k has a rate that is Beta around the common one with an intra-class correlation
-    ρ_k of its own, from 0 to 0.9. That is a generalised Dirichlet-multinomial (Connor and Mosimann): it lets providers
-    differ in some labels more than in others, and the order of labels matters a little. At ρ = 0 it is `Categorical`;
-    with two labels it is `VaryingBernoulli`.
+    The common probabilities are Dirichlet(alpha). A provider's come about one label after the other: among the rows
+    that have none of the labels before it, label k has a rate that is Beta around the common one with an intra-class
+    correlation ρ_k of its own, from 0 to 0.9. That is a generalised Dirichlet-multinomial (Connor and Mosimann): it
+    lets providers differ in some labels more than in others, and the order of labels matters a little. At ρ = 0 it is
+    `Categorical`; with two labels it is `VaryingBernoulli`.
 
     The summary, counts of labels, adds over rows. The statistic is that of K − 1 yes/no questions.
 
@@ -284,7 +279,7 @@ class VaryingCategorical(VaryingLabels):
     >>> model = VaryingCategorical(alpha=[1, 1, 1])
     >>> own, peers = model.statistics([0, 0, 2, 0]), model.statistics([0, 0, 1]) + model.statistics([0, 2, 0])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.2
+    0.802
     """
 
     alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))
@@ -343,11 +338,6 @@ class VaryingCategorical(VaryingLabels):
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each θ and number of rows."""
         return self.from_summary(self._draw_counts(rng, *self._split(parameters), design[..., 0]))
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """Codes, more or fewer than two of them."""
-        return Categorical.suits_reduction(reduction)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import Extremes
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
@@ -15,6 +16,7 @@ from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, count_sum_and_square
 from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.random_effects import BORROWED_ROWS, RandomEffects
 from troth.models.spread import how_far
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
 class VaryingNormal(RandomEffects):
     """Values of providers whose means differ: a provider's mean is N(μ, τ²), and both μ and τ are unknown.
 
-    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a provider's n
-    rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not paid for by
-    itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal, which matters
-    below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
+    μ ~ N(mean, scale²); τ is 0 or up to thirty times the noise. Given its own spread s of rows, the mean of a
+    provider's n rows is N(μ, τ² + s²/n): s² = (3·noise² + Σ(x − x̄)²)/(3 + n − 1) is what its rows show, and is not
+    paid for by itself. For n normal rows that is the usual model but for a Student's t that is taken for a normal,
+    which matters below ten rows. At τ = 0 it is `Normal`, with a noise for each provider.
 
     The summary (n, Σ(x − mean), Σ(x − mean)²) adds over rows. The statistic is a normal log-likelihood of μ for each τ.
 
@@ -56,7 +58,7 @@ class VaryingNormal(RandomEffects):
     >>> model = VaryingNormal(mean=100, scale=20, noise=5)
     >>> own, peers = model.statistics([101, 104, 99]), model.statistics([102, 97]) + model.statistics([103, 98])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    1.057
+    1.767
     """
 
     mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))
@@ -108,7 +110,24 @@ class VaryingNormal(RandomEffects):
         average = s[..., 1] / np.maximum(s[..., 0], 1.0)
         precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
         unit = precision * self.scale**2
-        return self._pack(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+        return self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
+        """Bounds over every report of up to ``rows`` rows within the declared values.
+
+        With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its
+        likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over
+        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln 0.2 − ½ log1p(W) − ½WD² with the most W, D. ∎
+        """
+        ends = [(value - self.mean) / self.scale for value in self._declared(values)]
+        limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)
+        widest = self._precision(limits, np.zeros(limits.shape)) * self.scale**2
+        w, u = np.meshgrid(np.append(0.0, np.geomspace(1e-6, 1, 40)) * widest[0], np.linspace(ends[0], ends[1], 41))
+        t = self._integrated(np.ones(w.shape), w[..., None, None], (w * u)[..., None])
+        high = (w * u**2 / 2 - self.log_evidence(t)).max() + self.log_evidence(np.zeros(t.shape[-1]))
+        total = float(np.sum(widest))
+        low = np.log(ALIKE) - 0.5 * np.log1p(total) - 0.5 * total * max(map(abs, ends)) ** 2
+        return Extremes(float(low), float(high) + 0.01)
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report of ``rows`` rows that scatter as declared."""
@@ -170,8 +189,3 @@ class VaryingNormal(RandomEffects):
             "scale": Positive(days.scale[0]),
             "noise": Positive(days.noise[0]),
         }
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of numbers, with squares."""
-        return Normal.suits_reduction(reduction) and isinstance(reduction, Moments) and reduction.squares

@@ -39,10 +39,10 @@ _LARGEST_RATE = 1e15
 
 @dataclass(frozen=True)
 class VaryingPoisson(VaryingProviders):
-    """Counts of providers whose rates differ: a provider's rate is λ times a Gamma factor of mean 1, with unknown spread.
+    """Counts of providers whose rates differ: a provider's is λ times a Gamma factor of mean 1, with unknown spread.
 
-    λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then negative
-    binomial. At spread 0 it is `Poisson`.
+    λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
+    negative binomial. At spread 0 it is `Poisson`.
 
     The summary (n, Σx) adds over rows. The statistic carries, beside it, two functions of λ times the squared spread as
     Chebyshev series: log PMI is that of the continuous integral over λ and spread to 1e-6.
@@ -60,7 +60,7 @@ class VaryingPoisson(VaryingProviders):
     >>> model = VaryingPoisson(mean=5, scale=5)
     >>> own, peers = model.statistics([3, 4, 2]), model.statistics([4, 3]) + model.statistics([2, 5, 3])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.2
+    1.045
     """
 
     mean: float = field(metadata=parameter("roughly where the mean count lies", positive, 8.0))
@@ -161,11 +161,11 @@ class VaryingPoisson(VaryingProviders):
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
         """One peer row suffices.
 
-        Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r given
-        the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate + n))^−(shape+S)
-        to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1 + zλδ)^(−1/δ): the
-        path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically from the upper half
-        plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
+        Proof. A peer's row is Poisson with a random rate r, so its predictive gives the Laplace transform φ(z) of r
+        given the report. Without spread r is Gamma(shape + S, rate + n), which adds a multiple of (1 + z/(rate +
+        n))^−(shape+S) to φ. With spread δ it is the integral over λ of λ^(shape+S−1) e^(−rate·λ) (1 + nλδ)^−(S+1/δ) (1
+        + zλδ)^(−1/δ): the path of λ can be turned out of the way of −1/(zδ), so that this part continues analytically
+        from the upper half plane across all z < 0. There φ has one singularity: its place gives n, its order S. ∎
         """
         return one_row_suffices(
             peers, "the transform of a peer's rate has one singularity, at rows and sum of the report"
@@ -179,11 +179,6 @@ class VaryingPoisson(VaryingProviders):
     def score_measure(self) -> str | None:
         """The factorial of each count, which no summary has."""
         return "ln x!"
-
-    @classmethod
-    def suits_reduction(cls, reduction: Reduction, /) -> bool:
-        """One column of whole numbers."""
-        return Poisson.suits_reduction(reduction)
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

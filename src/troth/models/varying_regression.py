@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class VaryingLinearRegression(RandomEffects, Regression):
     """Answers y = z·βᵢ + ε of providers whose coefficients differ: βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown.
 
-    β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual variance
-    s² = (3·noise² + squared residuals)/(3 + n − d), a provider's least-squares coefficients are N(β, τ²·precision⁻¹ +
-    s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is `LinearRegression` with a noise for each
-    provider.
+    β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual
+    variance s² = (3·noise² + squared residuals)/(3 + n − d), a provider's least-squares coefficients are
+    N(β, τ²·precision⁻¹ + s²(ZᵀZ)⁻¹): see `VaryingNormal`, which has an intercept alone. At τ = 0 it is
+    `LinearRegression` with a noise for each provider.
 
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
     for each τ.
@@ -53,7 +53,7 @@ class VaryingLinearRegression(RandomEffects, Regression):
     >>> model = VaryingLinearRegression(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=0.5)
     >>> own, peers = model.statistics(([[1, 2], [1, 3]], [5, 7])), model.statistics(([[1, 1], [1, 2]], [3, 5]))
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    1.057
+    3.315
     """
 
     noise: float = field(metadata=parameter("roughly how far answers scatter", positive, 1.0))
@@ -94,7 +94,7 @@ class VaryingLinearRegression(RandomEffects, Regression):
         fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
         variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(gram, product, variance)
-        return self._pack(s[..., 0], precision, product)
+        return self._integrated(s[..., 0], precision, product)
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""

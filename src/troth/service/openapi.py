@@ -18,6 +18,7 @@ REFUSALS = {
     401: "No token was sent, or it is unknown, expired or revoked.",
     403: "The account's role or the token's scope does not allow this.",
     404: "There is no such thing, or it is somebody else's.",
+    408: "The request arrives too slowly.",
     409: "The campaign or round is not in a state that allows this.",
     413: "The request is too large.",
     415: "The format is unknown.",
@@ -77,5 +78,5 @@ def _refusals(operation: Operation) -> set[int]:
     if operation.path_parameters:
         statuses |= {404, 422}
     if operation.input is not None:
-        statuses |= {400, 413, 422}
+        statuses |= {400, 408, 413, 422}
     return statuses | ({422} if operation.keyed else set())

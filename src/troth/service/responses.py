@@ -134,7 +134,7 @@ class Promise(Shown):
     budget_per: Literal["campaign", "day"]
     daily: bool
     days: int | None
-    rule: str = Field(examples=["SyntheticPeers"])
+    rule: str = Field(examples=["LineUp"])
     family: str = Field(examples=["Bernoulli"])
     columns: list[str]
     categories: list[str] | None

@@ -105,19 +105,23 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
     A last day whose reports were used to pay the day before ends the campaign.
     """
     with store.write() as tx:
-        owned(tx, user, campaign, lock=True)
+        campaign_row = owned(tx, user, campaign, lock=True)
         row = find_round(tx, campaign, number, lock="alone")
+        if row.state == "paid" and row.head is None:
+            return  # nobody was paid already
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
         used = _used(tx, campaign, row)
         if used and (not row.final or any(other.number > number for other in list_rounds(tx, campaign))):
             raise ConflictError("its reports were used to pay the day before; set the day after it aside instead")
         tx.execute(delete(reports).where(reports.c.round == row.id))
-        values: dict[str, Any] = {"problem": None, "settled": None, "attempts": 0}
-        if used:
-            values = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
-            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
+        values: dict[str, Any] = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
+        values |= {"published": now()} if campaign_row.publish_at_once else {}
         tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+        rows = list_rounds(tx, campaign)
+        last = not terms_of(campaign_row).daily or any(other.final for other in rows)
+        if last and all(other.state == "paid" for other in rows):
+            tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     settle(store, campaign)
 
 
@@ -186,8 +190,9 @@ def _settled(store: Store, campaign: str) -> bool:
             elif ledgers.height(tx, campaign) != known_lines:
                 return False
             for row in waiting:
-                values: dict[str, Any] = {"settled": now(), "problem": problem, "attempts": 0}
-                if problem is None and (row in empty or read_day(row.day) in paid_days):
+                of_row = None if row in empty else problem  # a day without reports waits for nothing
+                values: dict[str, Any] = {"settled": now(), "problem": of_row, "attempts": 0}
+                if row in empty or (problem is None and read_day(row.day) in paid_days):
                     values |= {"state": "paid", "paid": now(), "amount": amounts.get(read_day(row.day), 0)}
                     values |= {"head": None if row in empty else ledger.head}
                     values |= {"published": now()} if campaign_row.publish_at_once else {}

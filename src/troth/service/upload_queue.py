@@ -43,9 +43,11 @@ def enqueue(
     tx: Connection, user: User, campaign: str, number: int, path: Path, name: str, received: str, key: str | None
 ) -> str:
     """Make an upload wait to be read, and return its identifier; one that was sent before under its key waits once."""
+    if key is not None:
+        queue(tx, f"{user.account} {key}")
     row, member = rounds.open_to(tx, user, campaign, number, received)
     digest, size = digest_of(path), path.stat().st_size
-    place = new_id() if key is None else sha256(f"{user.account} {key}".encode()).hexdigest()[:16]
+    place = new_id() if key is None else place_of(user.account, key)
     values = {"round": row.id, "member": member.id, "account": user.account, "sha256": digest, "bytes": size}
     earlier = tx.execute(select(queued).where(queued.c.id == place)).first()
     if earlier is not None:
@@ -64,6 +66,11 @@ def enqueue(
     fresh = {"state": "waiting", "attempts": 0, "milliseconds": 0, "expanded": 0, "spool": _spool(final.parent)}
     tx.execute(insert(queued).values(id=place, name=printable_name(name), received=received, **values, **fresh))
     return place
+
+
+def place_of(account: str, key: str) -> str:
+    """Return the identifier of an upload that comes with a key: it waits once, however often it is sent."""
+    return sha256(f"{account} {key}".encode()).hexdigest()[:16]
 
 
 def _spool(folder: Path) -> str:
@@ -85,6 +92,9 @@ def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
 
 def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | None:
     """Choose what is read next, fairly, and count the attempt before it is made."""
+    with store.read() as tx:
+        if not tx.scalar(select(exists().where(queued.c.state.in_(("waiting", "reading"))))):
+            return None
     with store.write() as tx:
         queue(tx, "uploads to be read")
         stale = (queued.c.state == "reading") & (queued.c.claimed < after(minutes=-_LEASE_MINUTES))

@@ -63,8 +63,7 @@ alpha = 1
 beta = 1
 
 [mechanism]
-rule = "SyntheticPeers"
-draws = 256
+rule = "LineUp"
 commitment = "{DEMO_SECRET.commitment}"
 
 [data]

@@ -22,7 +22,7 @@ from troth.campaigns.starter.guess import Guess, guess
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
-from troth.mechanisms import DEFAULT_DAILY_RULE, DEFAULT_RULE, RULES, offered_rules
+from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES, Example, Family
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def init(
     family
         Any of `troth.models`; the first by default, or the first that given data look like.
     rule
-        The name of the payment rule; the default one if none is given, that of days for daily examples.
+        The name of the payment rule; the default one if none is given.
     daily
         Make the example a campaign of five days.
     data
@@ -76,7 +76,7 @@ def init(
     chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-    rule = _rule_named(rule, DEFAULT_DAILY_RULE if daily else DEFAULT_RULE)
+    rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))
     shown = FAMILIES[chosen]
@@ -98,7 +98,7 @@ def _new(folder: Path) -> Path:
 
 def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, money: Terms) -> Path:
     """Write a campaign for given data, which stay where they are."""
-    chosen = _rule_named(rule, DEFAULT_RULE)
+    chosen = _rule_named(rule)
     if RULES[chosen]().days > 1 and guessed.day is None:
         raise ParameterError(f"{chosen} pays a campaign of days: say which column has the days")
     folder = _new(directory)
@@ -127,10 +127,10 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
     return _write_campaign(folder, text, ["one", "another"])
 
 
-def _rule_named(name: str | None, default: str) -> str:
+def _rule_named(name: str | None) -> str:
     """Return the rule of a name, which may be spelled with other capitals or dashes."""
     known = tuple(offered_rules())
-    chosen = default if name is None else closest(name, known)
+    chosen = DEFAULT_RULE if name is None else closest(name, known)
     if chosen is None:
         raise ParameterError(f"there is no rule {name!r}; there are {', '.join(known)}")
     return chosen

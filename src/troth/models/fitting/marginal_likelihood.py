@@ -88,7 +88,10 @@ class _MarginalLikelihood:
     def log_likelihood(self, free: Array) -> float:
         """Σ_t log p(day t)."""
         model: Any = self.model(free)
-        total = statistics_of(model, self.totals, self.reduction)  # statistics of these families add over rows
+        if self.family.independent_rows:  # then statistics add over rows as well
+            total = statistics_of(model, self.totals, self.reduction)
+        else:
+            total = statistics_of(model, self.summaries, self.reduction).sum(axis=1)
         evidence = model.log_evidence(total) - model.log_evidence(np.zeros(total.shape[-1]))
         return float(evidence.sum() + model.base_measure(self.summaries, self.reduction).sum())
 

@@ -15,6 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array
 
 
@@ -65,7 +67,7 @@ class LogScale:
         return float(self.cells / (2 * self.half))
 
 
-def evaluate(tables: Array, which: Array, at: Array) -> Array:
+def evaluate(tables: Array, which: NDArray[np.intp], at: Array) -> Array:
     """Evaluate functions ``which`` at places in cells; beyond the last they go on as straight lines."""
     coefficients, x, beyond = _local(tables, which, at)
     value = coefficients[..., -1]
@@ -76,7 +78,7 @@ def evaluate(tables: Array, which: Array, at: Array) -> Array:
     return np.asarray(value)
 
 
-def evaluate_slopes(tables: Array, which: Array, at: Array) -> tuple[Array, Array]:
+def evaluate_slopes(tables: Array, which: NDArray[np.intp], at: Array) -> tuple[Array, Array]:
     """First and second derivative with respect to the place, in cells."""
     coefficients, x, beyond = _local(tables, which, at)
     value, slope, bend = coefficients[..., -1], np.zeros_like(x), np.zeros_like(x)
@@ -87,7 +89,7 @@ def evaluate_slopes(tables: Array, which: Array, at: Array) -> tuple[Array, Arra
     return 2 * slope, np.where(beyond > 0, 0.0, 4 * bend)
 
 
-def _local(tables: Array, which: Array, at: Array) -> tuple[Array, Array, Array]:
+def _local(tables: Array, which: NDArray[np.intp], at: Array) -> tuple[Array, Array, Array]:
     """Coefficients of the cells, the place in them from −1 to 1, and how far beyond the last cell."""
     cells = tables.shape[1]
     inside = np.minimum(at, float(cells))

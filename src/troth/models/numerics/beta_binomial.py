@@ -18,6 +18,7 @@ from troth.models.numerics.location_integral import draw_location, for_distinct_
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
+    from troth.models.numerics.location_integral import Places
 
 _TERMS = 84
 _COUNTS = 5  # ones, zeros, providers with rows, with ones, with zeros
@@ -34,7 +35,7 @@ def report_width(spreads: Array) -> int:
 
 
 def summarise_report(ones: Array, zeros: Array, spreads: Array) -> Array:
-    """What adds over providers, for the spreads (s = spread⁻²) other than 0, the first."""
+    """Return what adds over providers, for the spreads (s = spread⁻²) other than 0, the first."""
     strength = spreads[1:] ** -2.0
     rows = ones + zeros
     some_ones, some_zeros = (ones > 0).astype(np.float64), (zeros > 0).astype(np.float64)
@@ -82,7 +83,7 @@ class _Rate:
         self.start = logit((alpha + t[:, 0]) / (alpha + beta + t[:, 0] + t[:, 1]))
         self.constant = t[:, _COUNTS + 2 * _TERMS :] - betaln(alpha, beta)
 
-    def slopes(self, x: Array, spread: Array, report: Array) -> tuple[Array, Array]:
+    def slopes(self, x: Array, spread: Array, report: Places) -> tuple[Array, Array]:
         """First and second derivative; d ln(1 + a)/dm = s/(1 + a), and the place is proportional to ln(1 + a)."""
         m, w, a, b, s = expit(x), expit(-x), self._a[report], self._b[report], spread**-2.0
         v, unit = m * w, self._scale.unit
@@ -94,8 +95,8 @@ class _Rate:
             first, second = first + v * of_rate, second + v * v * of_rate_twice + v * (w - m) * of_rate
         return first, second
 
-    def values(self, x: Array, spread: Array, report: Array) -> Array:
-        """The log-likelihood plus the log prior of x."""
+    def values(self, x: Array, spread: Array, report: Places) -> Array:
+        """Return the log-likelihood plus the log prior of x."""
         which, log_m, s = report[..., None], log_expit(x), spread**-2.0
         value = (self._a + self._b)[which] * log_m - self._b[which] * x
         value += evaluate(self._ones, which, self._scale.place(np.exp(log_m) * s))

@@ -1,8 +1,8 @@
 """Counts from providers whose rates differ: gamma-Poisson with mean λ and dispersion δ, the variance of a factor.
 
 Given λ and δ a report of n rows that add up to S has the log-likelihood
-S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So what adds over providers are counts, two functions
-of v, and one number for each δ.
+S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So what adds over providers are counts, two
+functions of v, and one number for each δ.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from troth.models.numerics.location_integral import draw_location, for_distinct_
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
+    from troth.models.numerics.location_integral import Places
 
 _COUNTS = 3  # rows, their sum, providers with rows
 _ORIGIN = 1e-6  # 1/rows of the largest report
@@ -32,7 +33,7 @@ def _scale(mean: float, largest: float) -> LogScale:
 
 
 def summarise_counts(rows: Array, total: Array, mean: float, spreads: Array) -> Array:
-    """What adds over providers, for the spreads (δ = spread²) other than 0, the first."""
+    """Return what adds over providers, for the spreads (δ = spread²) other than 0, the first."""
     scale, delta = _scale(mean, float(spreads[-1])), spreads[1:] ** 2
     logs = by_count(rows, lambda n: scale.series(lambda v: np.log1p(n * v)))
     shares = by_count(rows, lambda n: scale.series(lambda v: n * (np.log1p(n * v) / np.where(n > 0, n * v, 1.0))))
@@ -42,7 +43,7 @@ def summarise_counts(rows: Array, total: Array, mean: float, spreads: Array) -> 
 
 
 def evidence_by_spread(statistics: Array, shape: float, rate: float, spreads: Array) -> Array:
-    """Ln ∫ Gamma(λ; shape, rate) exp(log-likelihood) dλ for each spread; at 0 it is lnΓ(A) − A ln(rate + n), A = shape + S."""
+    """Ln ∫ Gamma(λ; shape, rate) exp(log-likelihood) dλ for each spread; in closed form at 0, the first."""
     prior = shape * np.log(rate) - gammaln(shape)
 
     def work(t: Array) -> Array:
@@ -72,7 +73,7 @@ class _LogMean:
         self.start = np.log(self._shape / (rate + t[:, 0]))
         self.constant = t[:, _COUNTS + 2 * terms :] + shape * np.log(rate) - gammaln(shape)
 
-    def slopes(self, x: Array, spread: Array, report: Array) -> tuple[Array, Array]:
+    def slopes(self, x: Array, spread: Array, report: Places) -> tuple[Array, Array]:
         """First and second derivative; the place is proportional to ln(origin + v), and dv/dx = v."""
         mean = np.exp(x)
         v = mean * spread**2
@@ -86,8 +87,8 @@ class _LogMean:
         first = self._shape[report] - log_slope * chain - mean * (share + share_slope)
         return first, -(log_bend * chain**2 + log_slope * bent) - mean * (share + 2 * share_slope + share_bend)
 
-    def values(self, x: Array, spread: Array, report: Array) -> Array:
-        """The log-likelihood plus the log prior of x."""
+    def values(self, x: Array, spread: Array, report: Places) -> Array:
+        """Return the log-likelihood plus the log prior of x."""
         which, mean = report[..., None], np.exp(x)
         place = self._scale.place(mean * spread**2)
         share = self._rate + evaluate(self._shares, which, np.minimum(place, self._scale.cells))

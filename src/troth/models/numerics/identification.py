@@ -71,8 +71,8 @@ def compare_predictions(model: Any, rows: int, cosines: Array, lengths: Array, l
 def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
     """Compare the log PMI of all admissible reports with all that three rows of the largest peer could say.
 
-    What a peer's first rows are predicted to be follows from what all of them are, so reports that these distinguish are
-    distinguished.
+    What a peer's first rows are predicted to be follows from what all of them are, so reports that these distinguish
+    are distinguished.
     """
     if refutation := refuted_without_data(peers):
         return refutation

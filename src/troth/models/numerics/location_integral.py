@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from troth.core.blocks import for_each_chunk
 from troth.models.numerics.unimodal_integral import draw_points, find_peaks, laplace, log_integral
@@ -19,6 +20,8 @@ _STENCIL = 9
 _NARROW = 0.2  # on a log scale, on which location is
 _CHUNK = 16
 
+Places: TypeAlias = NDArray[np.intp]
+
 
 class Location(Protocol):
     """A log-likelihood plus log prior as a function of the location, which has one peak, for reports and spreads."""
@@ -29,11 +32,11 @@ class Location(Protocol):
     constant: Array
     """What does not depend on the location, ``(report, spread)``."""
 
-    def slopes(self, x: Array, spread: Array, report: Array) -> tuple[Array, Array]:
+    def slopes(self, x: Array, spread: Array, report: Places) -> tuple[Array, Array]:
         """First and second derivative."""
 
-    def values(self, x: Array, spread: Array, report: Array) -> Array:
-        """The function, but for what is constant; points are on the last axis."""
+    def values(self, x: Array, spread: Array, report: Places) -> Array:
+        """Return the function, but for what is constant; points are on the last axis."""
 
 
 def for_distinct_reports(statistics: Array, work: Callable[[Array], Array], width: int) -> Array:
@@ -66,7 +69,7 @@ def integrate_location(location: Location, spreads: Array) -> Array:
     spread = spreads[place]
     peak, width = find_peaks(lambda x: location.slopes(x, spread, report), guess[near])
 
-    def values(x: Array, which: Array) -> Array:
+    def values(x: Array, which: Any) -> Array:
         return location.values(x, spread[which][:, None], report[which])
 
     evidence[near] = log_integral(values, peak, width, _NARROW) + location.constant[near]

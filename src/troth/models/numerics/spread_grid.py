@@ -1,9 +1,9 @@
 """The integral over an unknown spread: a log-uniform prior between two ends, beside no spread at all.
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
-Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its exponential
-is then taken by Gauss and Legendre. N providers leave ln spread² open by √(2/N) or more, which is the distance of the
-places at which the integral is taken.
+Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
+exponential is then taken by Gauss and Legendre. N providers leave ln spread² open by √(2/N) or more, which is the
+distance of the places at which the integral is taken.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SpreadGrid:
         below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
         place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
         nearest = np.searchsorted(np.sqrt(self.nodes[1:-1] * self.nodes[2:]), quadrature.spreads[1:]) + 1
-        return np.concatenate([[0], nearest])[place]
+        return np.asarray(np.concatenate([[0], nearest])[place], dtype=np.intp)
 
     def quadrature(self, providers: float) -> _Quadrature:
         """Return the quadrature that resolves the spread of that many providers."""
@@ -79,7 +79,7 @@ class SpreadGrid:
         for each in dict.fromkeys(quadratures.values()):
             rows = np.flatnonzero(np.isin(counts, [n for n, other in quadratures.items() if other is each]))
 
-            def work(chunk: slice, each: _Quadrature = each, rows: Array = rows) -> None:
+            def work(chunk: slice, each: _Quadrature = each, rows: NDArray[np.intp] = rows) -> None:
                 total[rows[chunk]] = log_sum_exp(each.posterior(values[rows[chunk]]))
 
             for_each_chunk(len(rows), max(1, _CHUNK // len(each.spreads)), work)

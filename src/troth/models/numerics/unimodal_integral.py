@@ -34,8 +34,8 @@ def find_peaks(slopes: Callable[[Array], tuple[Array, Array]], start: Array) -> 
 def log_integral(values: Callable[[Array, Any], Array], peak: Array, width: Array, narrow: float) -> Array:
     """Ln ∫ exp f by the trapezoidal rule, which converges exponentially for smooth functions that fall off.
 
-    Functions narrower than ``narrow`` are near enough to a normal for equal steps of 0.9 widths; others, whose tails may
-    be exponential, take x = peak + width·sinh t. ``values`` takes points ``(function, point)`` and which functions.
+    Functions narrower than ``narrow`` are near enough to a normal for equal steps of 0.9 widths; others, whose tails
+    may be exponential, take x = peak + width·sinh t. ``values`` takes points ``(function, point)`` and which functions.
     """
     integral = np.empty(peak.shape)
     for which, (points, log_weights) in ((width < narrow, _NORMAL), (width >= narrow, _SKEWED)):

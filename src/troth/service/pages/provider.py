@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from troth.service.responses import JoinedRound, Payment
 
-_MOST_ROUNDS = 60
+_MOST_ROUNDS, _SMALL = 60, 1 << 16
 
 
 def campaign_for_provider(request: Request, user: User, campaign: str) -> Response:
@@ -66,7 +66,10 @@ def round_for_provider(
 
 
 async def _welcome(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> None:
-    await lanes.run("reads", incoming.check_welcome, store_of(request), user, campaign, number)
+    """Refuse a form with a file before it is read; a small one is read first, and its page shows what is wrong."""
+    length = request.headers.get("content-length", "")
+    if not (length.isascii() and length.isdigit() and int(length) <= _SMALL):
+        await lanes.run("reads", incoming.check_welcome, store_of(request), user, campaign, number)
 
 
 async def submit(

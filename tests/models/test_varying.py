@@ -1,0 +1,257 @@
+"""Providers that differ: log PMI is that of the continuous integrals, written here a second time, to 1e-6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import betaln, expit, gammaln, log_expit, logsumexp
+from scipy.stats import multivariate_normal
+
+import troth
+from registry import SOAK, generator
+from troth import models
+
+VARYING = [models.VaryingBernoulli(1, 2), models.VaryingPoisson(3, 2), models.VaryingNormal(3, 2, 1.5)]
+SIZES = [(10, 100), (1000, 10_000)] + ([(100, 1000), (30, 10_000)] if SOAK else [])
+ALIKE = 0.2
+
+
+def gauss(low: float, high: float, count: int) -> tuple[Any, Any]:
+    x, w = np.polynomial.legendre.leggauss(count)
+    return 0.5 * (low + high) + 0.5 * (high - low) * x, 0.5 * (high - low) * w
+
+
+def over_location(log_likelihood: Callable[[Any], Any], low: float, high: float) -> float:
+    """Ln ∫ exp f: a search for the peak, then Gauss and Legendre on panels where f is within 40 nats of it."""
+    a, b = low, high
+    for _ in range(9):
+        x = np.linspace(a, b, 31)
+        f = log_likelihood(x)
+        i = int(np.argmax(f))
+        a, b = x[max(i - 2, 0)], x[min(i + 2, 30)]
+    top, peak = float(f[i]), float(x[i])
+    ends = []
+    for sign in (-1, 1):
+        steps = peak + sign * 1e-5 * 1.3 ** np.arange(65)
+        inside = log_likelihood(steps) > top - 40
+        ends.append(float(np.clip(steps[np.argmin(inside)] if not inside.all() else steps[-1], low, high)))
+    edges = np.linspace(ends[0], ends[1], 6)
+    nodes, weights = np.array([gauss(p, q, 20) for p, q in pairwise(edges)]).transpose(1, 0, 2)
+    return float(logsumexp(log_likelihood(nodes.ravel()), b=weights.ravel()))
+
+
+def over_spread(given: Callable[[float], float], low: float, high: float, providers: int, nodes: int = 110) -> float:
+    """Ln of 0.8 times the mean of exp(given) over a log-uniform spread: near its peak where providers are many."""
+    a, b = 2 * np.log(low), 2 * np.log(high)
+    if providers < 50:
+        v, w = gauss(a, b, nodes)
+        return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
+    coarse = np.linspace(a, b, 26)
+    middle = coarse[int(np.argmax([given(np.exp(u / 2)) for u in coarse]))]
+    v, w = gauss(max(a, middle - 0.7), min(b, middle + 0.7), 50)
+    return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
+
+
+def reference_bernoulli(alpha: float, beta: float, ones: Any, rows: Any) -> float:
+    counts, times = np.unique(np.stack([ones, rows - ones]), axis=1, return_counts=True)
+    k, z = counts[:, None]
+
+    def given(spread: float) -> float:
+        s = spread**-2.0
+
+        def f(x: Any) -> Any:
+            a, b = expit(x)[:, None] * s, expit(-x)[:, None] * s
+            each = betaln(a + k, b + z) - betaln(a, b)
+            return (each * times).sum(axis=-1) + alpha * log_expit(x) + beta * log_expit(-x) - betaln(alpha, beta)
+
+        return over_location(f, -60, 60)
+
+    alike = betaln(alpha + ones.sum(), beta + (rows - ones).sum()) - betaln(alpha, beta)
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.003, 3, len(ones))))
+
+
+def reference_poisson(mean: float, scale: float, total: Any, rows: Any) -> float:
+    shape, rate = (mean / scale) ** 2, mean / scale**2
+    prior = shape * np.log(rate) - gammaln(shape)
+
+    def given(spread: float) -> float:
+        d = spread**2
+        constant = sum_log1p(total, d)
+
+        def f(x: Any) -> Any:
+            m = np.exp(x)[:, None]
+            each = total * np.log(m) - (total + 1 / d) * np.log1p(rows * m * d)
+            return each.sum(axis=-1) + shape * x - rate * np.exp(x) + prior + constant
+
+        return over_location(f, -30, 12)
+
+    A = shape + total.sum()
+    alike = gammaln(A) - A * np.log(rate + rows.sum()) + prior
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.001, 2, len(total))))
+
+
+def sum_log1p(total: Any, d: float) -> float:
+    """Σ over reports of Σ_{i < S} log1p(iδ), term by term."""
+    below = np.cumsum(np.concatenate([[0.0], np.log1p(d * np.arange(total.max(initial=1.0)))]))
+    return float(below[total.astype(int)].sum())
+
+
+def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squares: Any) -> float:
+    """Means of reports are jointly normal; less their density without spread at the prior mean, as statistics are."""
+    variance = (3 * model.noise**2 + squares) / (3 + rows - 1) / rows
+    y = average - model.mean
+
+    def given(spread: float) -> float:
+        v = variance + (spread * model.noise) ** 2
+        precision, product = (1 / v).sum(), (y / v).sum()
+        total = 1 / model.scale**2 + precision
+        at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
+        return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
+
+    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, 0, 1500)))
+
+
+def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
+    """Log PMI of the first provider with the others."""
+    everyone, own, peers = (reference(*(c[part] for c in columns)) for part in (slice(None), slice(1), slice(1, None)))
+    return everyone - own - peers
+
+
+@pytest.mark.parametrize(("providers", "rows"), SIZES)
+@pytest.mark.parametrize("spread", [0.05, 0.4])
+def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
+    rng, model = generator(1, providers), models.VaryingBernoulli(1, 2)
+    n = np.full(providers, float(rows))
+    k = rng.binomial(rows, rng.beta(0.3 / spread**2, 0.7 / spread**2, providers)).astype(float)
+    t = model.from_summary(np.stack([n - k, k], axis=-1))
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert found == pytest.approx(pmi_of(lambda *c: reference_bernoulli(1, 2, *c), k, n), abs=1e-6)
+
+
+@pytest.mark.parametrize(("providers", "rows"), [(10, 100), (1000, 1000)])
+@pytest.mark.parametrize("spread", [0.05, 0.4])
+def test_counts_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
+    rng, model = generator(2, providers), models.VaryingPoisson(3, 2)
+    n = np.full(providers, float(rows))
+    total = rng.poisson(2 * rows * rng.gamma(spread**-2.0, spread**2, providers)).astype(float)
+    t = model.from_summary(np.stack([n, total], axis=-1))
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert found == pytest.approx(pmi_of(lambda *c: reference_poisson(3, 2, *c), total, n), abs=1e-6)
+
+
+@pytest.mark.parametrize(("providers", "rows"), SIZES)
+@pytest.mark.parametrize("spread", [0.0, 0.3, 5.0])
+def test_values_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
+    rng, model = generator(3, providers), models.VaryingNormal(3, 2, 1.5)
+    n = rng.integers(1, rows, providers).astype(float)
+    sigma = 1.5 * np.exp(0.5 * rng.standard_normal(providers))
+    squares = sigma**2 * rng.chisquare(np.maximum(n - 1, 1e-3))
+    average = rng.normal(4, np.sqrt((1.5 * spread) ** 2 + sigma**2 / n))
+    sums = n * (average - 3)
+    t = model.from_summary(np.stack([n, sums, squares + sums**2 / n], axis=-1))
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert found == pytest.approx(pmi_of(lambda *c: reference_normal(model, *c), average, n, squares), abs=1e-6)
+
+
+def test_regressions_are_the_continuous_integral() -> None:
+    """All answers are jointly normal given the spread; residual variances are those of each provider."""
+    rng = generator(4)
+    model = models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7)
+    prior = np.linalg.inv(np.array(model.precision))
+    data = [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (6, 4, 8, 5)]
+
+    def reference(part: list[Any]) -> float:
+        blocks = []
+        for z, y in part:
+            residual = y - z @ np.linalg.lstsq(z, y)[0]
+            blocks.append((3 * 0.7**2 + residual @ residual) / (3 + len(y) - 2))
+        features, answers = np.concatenate([z for z, _ in part]), np.concatenate([y for _, y in part])
+        noise = np.concatenate([np.full(len(y), s) for (_, y), s in zip(part, blocks, strict=True)])
+        same = np.concatenate([np.full(len(y), i) for i, (_, y) in enumerate(part)])
+
+        def given(spread: float) -> float:
+            shared = features @ prior @ features.T
+            covariance = shared + spread**2 * shared * (same[:, None] == same) + np.diag(noise)
+            return float(multivariate_normal(features @ [1, -2], covariance).logpdf(answers))
+
+        return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 1e-4, 3, len(part))))
+
+    t = np.stack([model.statistics(each) for each in data])
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    assert found == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
+
+
+def test_labels_are_questions_of_yes_and_no() -> None:
+    model, one, two = (
+        models.VaryingCategorical([1, 2, 0.5]),
+        models.VaryingBernoulli(2.5, 1),
+        models.VaryingBernoulli(0.5, 2),
+    )
+    counts = np.array([[3.0, 4, 1], [0, 5, 2], [6, 1, 0]])
+    t = model.from_summary(counts)
+    first = one.from_summary(np.stack([counts[:, 0], counts[:, 1] + counts[:, 2]], axis=-1))
+    second = two.from_summary(counts[:, 1:])
+    expected = sum(troth.log_pmi(m, s[0], s[1] + s[2]) for m, s in ((one, first), (two, second)))
+    assert float(troth.log_pmi(model, t[0], t[1] + t[2])) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_without_spread_it_is_the_textbook() -> None:
+    """The part of the evidence that has no spread is that of the textbook family."""
+    counts = np.array([[3.0, 4], [0, 5]])
+    for varying, textbook in (
+        (models.VaryingBernoulli(1, 2), models.Bernoulli(1, 2)),
+        (models.VaryingPoisson(3, 2), models.Poisson(9 / 4, 3 / 4)),
+    ):
+        t = varying.from_summary(counts).sum(axis=0)
+        by_spread = evidence_without_spread(varying, t)
+        plain: Any = textbook
+        s = plain.from_summary(counts).sum(axis=0)
+        nothing = plain.log_evidence(np.zeros_like(s))
+        assert by_spread == pytest.approx(float(plain.log_evidence(s) - nothing), abs=1e-12)
+
+
+def evidence_without_spread(model: Any, t: Any) -> float:
+    if isinstance(model, models.VaryingBernoulli):
+        return float(betaln(model.alpha + t[1], model.beta + t[0]) - betaln(model.alpha, model.beta))
+    return float(model._evidence_by_spread(t)[0])
+
+
+@pytest.mark.parametrize("model", VARYING, ids=lambda m: type(m).__name__)
+def test_every_report_is_within_the_range(model: Any) -> None:
+    rng = generator(5)
+    scale = troth.exact_range(model, [6, 6, 6], values=(0, 9))
+    theta = model.draw_parameters(rng, (40,))
+    data = np.clip(np.stack([model.draw_data(rng, theta, 6) for _ in range(3)], axis=1), 0, 9)
+    told = troth.peer_log_pmi(model, model.statistics(data))
+    assert scale.low <= told.min()
+    assert told.max() <= scale.high
+    share = troth.OneTime(troth.clipped_range(model, [6, 6, 6], values=(0, 9))).pay(
+        model, model.statistics(data[0]), budget=1.0
+    )
+    assert (share >= 0).all()
+
+
+@pytest.mark.parametrize("model", VARYING, ids=lambda m: type(m).__name__)
+def test_rules_pay_them(model: Any) -> None:
+    rng = generator(6)
+    t = model.statistics(model.draw_data(rng, model.draw_parameters(rng, (2, 1)).repeat(4, axis=1), 5))
+    t[:, 3] = 0
+    paid = troth.SyntheticPeers(draws=8).pay(model, t, budget=4.0, rng=generator(7))
+    order = np.array([2, 0, 3, 1])
+    assert np.array_equal(
+        troth.SyntheticPeers(draws=8).pay(model, t[:, order], budget=4.0, rng=generator(7)), paid[:, order]
+    )
+    assert np.allclose(paid[:, 3], troth.divergences.logistic.empty_share, atol=1e-12)
+
+
+def test_a_history_of_varying_providers_is_fitted() -> None:
+    rng, model = generator(8), models.VaryingNormal(10, 3, 2)
+    theta = model.draw_parameters(rng, (150, 1)).repeat(4, axis=1)
+    past = troth.history.from_summaries(model.reduction, model.summary(model.draw_data(rng, theta, 12)))
+    fitted: Any = models.VaryingNormal.fit(past)
+    for name, error in fitted.errors.items():
+        assert abs(getattr(fitted.model, name) - getattr(model, name)) < 5 * error, name

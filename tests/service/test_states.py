@@ -1,0 +1,293 @@
+"""Every state has an exit: all orders of what people do, against a small model of what should come of it.
+
+An absent provider is paid nothing and keeps nobody from being paid. A revoked one's reports to open rounds are
+withdrawn, and to closed ones when these reopen. A report that cannot be paid stops its round, and days after it, until
+the analyst reopens the round (the provider replaces it, or is revoked) or sets it aside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from registry import SOAK
+from service.databases import Databases, opened
+from service.world import NAMES, TERMS, World, make_world, payments_of
+from troth.campaigns.rounds import pay_rounds
+from troth.core.errors import DataError
+from troth.service import campaigns, rounds, settlement, store
+from troth.service.errors import RefusedError
+from troth.service.schema import campaigns as campaign_table
+
+BAD = 13  # so many ones cannot be paid
+DAILY: dict[str, Any] = {
+    **TERMS,
+    "campaign": {**TERMS["campaign"], "budget_per": "day"},
+    "data": {"day": "day"},
+    "mechanism": {"rule": "MultiDay"},
+}
+EACH_DAY = {**DAILY, "mechanism": TERMS["mechanism"]}
+people, ones, days = st.sampled_from(NAMES), st.sampled_from([3, 7, BAD]), st.integers(0, 3)
+
+
+def refusing(terms: Any, reports: Any, ledger: Any, **options: Any) -> Any:
+    """Pay as always, unless there is a report that cannot be paid; in this process, which is quick."""
+    if any(report.summary[1] == BAD for report in reports):
+        raise DataError("a score lies outside the range")
+    return pay_rounds(terms, reports, ledger, **options)
+
+
+@dataclass
+class Day:
+    """What should be true of a round."""
+
+    state: str = "open"
+    reports: dict[str, int] = field(default_factory=dict)
+    problem: bool = False
+    final: bool = False
+    used: bool = False
+    paid: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Reference:
+    """What should be true of a campaign, in as few words as possible."""
+
+    waits: bool
+    days: list[Day] = field(default_factory=list)
+    revoked: set[str] = field(default_factory=set)
+    ended: bool = False
+
+    def settle(self) -> None:
+        first_open = next((n for n, day in enumerate(self.days) if day.state == "open"), len(self.days))
+        waiting = [day for day in self.days[:first_open] if day.state == "closed"]
+        bad = any(len(day.reports) == 1 or BAD in day.reports.values() for day in waiting)
+        for day in waiting:
+            day.problem = bad and bool(day.reports)
+            if not day.reports:
+                day.state = "paid"
+        if bad or not waiting:
+            return
+        final = any(day.final for day in self.days) and not any(day.state == "open" for day in self.days)
+        reported = [day for day in waiting if day.reports]
+        for place, day in enumerate(reported):
+            following = reported[place + 1 :]
+            if self.waits and not following and not final:
+                continue
+            day.state, day.paid, day.used = "paid", set(day.reports), True
+            for other in following[:1] if self.waits else ():
+                other.used = True
+        self.ended = self.ended or final
+
+    def set_aside(self, day: Day) -> None:
+        day.state, day.reports, day.problem = "paid", {}, False
+        everything = all(other.state == "paid" for other in self.days)
+        self.ended = self.ended or (everything and any(other.final for other in self.days))
+        self.settle()
+
+    def may_open(self) -> bool:
+        stuck = any(day.state == "open" or day.final or (day.state == "closed" and day.problem) for day in self.days)
+        return not self.ended and not stuck and len(self.revoked) < len(NAMES)
+
+
+class Orders(RuleBasedStateMachine):
+    """Submit, replace, revoke, reopen, close, set aside, finish, or be absent, in any order."""
+
+    databases: Databases
+    kind = "sqlite"
+
+    @initialize(waits=st.booleans())
+    def begin(self, waits: bool) -> None:
+        self.url = self.databases.new(self.kind)
+        self.store = store.Store(self.url)
+        self.world = make_world(self.store, terms=DAILY if waits else EACH_DAY, opened=False)
+        self.reference = Reference(waits)
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            leave(self.world, self.reference)
+            self.agree()
+            self.store.close()
+            self.databases.give_back(self.url)
+
+    def attempt(self, allowed: bool, deed: Any, *given: Any, **options: Any) -> bool:
+        """Do something, which must be refused exactly if the model says so."""
+        try:
+            deed(*given, **options)
+        except RefusedError:
+            assert not allowed, f"{deed} was refused"
+            return False
+        assert allowed, f"{deed} was not refused"
+        return True
+
+    @rule()
+    def open(self) -> None:
+        if self.attempt(self.reference.may_open(), self.world.open):
+            self.reference.days.append(Day())
+
+    @rule(name=people, count=ones, number=days)
+    def report(self, name: str, count: int, number: int) -> None:
+        if number >= len(self.reference.days):
+            return
+        day = self.reference.days[number]
+        shown = [row for row in self.submissions(name, number) if row.confirmed is not None]
+        allowed = day.state == "open" and name not in self.reference.revoked
+        replaces = shown[0].id if shown else None
+        if self.attempt(allowed, self.world.report, name, count, 20 - count, number + 1, replaces):
+            day.reports[name] = count
+
+    def submissions(self, name: str, number: int) -> Any:
+        with self.store.read() as tx:
+            row = rounds.find_round(tx, self.world.campaign, number + 1)
+            return rounds.my_uploads(tx, self.world.members[name], row.id)
+
+    @rule(number=days, final=st.booleans())
+    def close(self, number: int, final: bool) -> None:
+        if number >= len(self.reference.days):
+            return
+        day = self.reference.days[number]
+        self.world.close(number + 1, final=final)
+        if day.state == "open":
+            day.state, day.final, day.problem = "closed", final, False
+        self.reference.settle()
+
+    @rule()
+    def finish(self) -> None:
+        every = self.reference.days
+        allowed = bool(every) and not any(day.state == "open" for day in every)
+        if self.attempt(allowed, settlement.finish, self.store, self.world.analyst, self.world.campaign):
+            waiting = [day for day in every if day.state == "closed"]
+            if waiting:
+                waiting[-1].final = True
+            else:
+                self.reference.ended = True
+            self.reference.settle()
+
+    @precondition(lambda self: len(self.reference.revoked) < 2)
+    @rule(name=people)
+    def revoke(self, name: str) -> None:
+        with self.store.write() as tx:
+            campaigns.revoke(tx, self.world.analyst, self.world.campaign, self.world.members[name])
+        self.reference.revoked.add(name)
+        for day in self.reference.days:
+            if day.state == "open":
+                day.reports.pop(name, None)
+
+    @rule(number=days)
+    def reopen(self, number: int) -> None:
+        if number >= len(self.reference.days):
+            return
+        day = self.reference.days[number]
+        allowed = day.state == "closed" and day.problem and not day.used
+        if self.attempt(allowed, self.world.reopen, number + 1):
+            day.state, day.problem, day.final = "open", False, False
+            for name in self.reference.revoked:
+                day.reports.pop(name, None)
+
+    @rule(number=days)
+    def set_aside(self, number: int) -> None:
+        if number >= len(self.reference.days):
+            return
+        day, last = self.reference.days[number], number == len(self.reference.days) - 1
+        allowed = day.state == "closed" and day.problem and (not day.used or (day.final and last))
+        world = self.world
+        if self.attempt(allowed, settlement.set_aside, self.store, world.analyst, world.campaign, number + 1):
+            self.reference.set_aside(day)
+
+    @invariant()
+    def agree(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        with self.store.read() as tx:
+            rows = rounds.list_rounds(tx, self.world.campaign)
+            ended = tx.execute(campaign_table.select()).one().state == "ended"
+        found = [(row.state, row.state == "closed" and row.problem is not None, row.final) for row in rows]
+        expected = [(day.state, day.state == "closed" and day.problem, day.final) for day in self.reference.days]
+        assert found == expected
+        assert ended == self.reference.ended
+        paid: dict[Any, set[str]] = {}
+        for day, name in payments_of(self.store, self.world.campaign):
+            paid.setdefault(day, set()).add(name)
+        assert sorted(map(sorted, paid.values())) == sorted(sorted(day.paid) for day in self.reference.days if day.paid)
+
+
+def leave(world: World, reference: Reference | None = None) -> None:
+    """Do what an analyst can always do, until the campaign has ended."""
+    model = reference or Reference(False)
+    for _ in range(20):
+        with world.store.read() as tx:
+            rows = rounds.list_rounds(tx, world.campaign)
+            ended = tx.execute(campaign_table.select().where(campaign_table.c.id == world.campaign)).one().state
+        if ended == "ended" or not rows:
+            return
+        still_open = [row.number for row in rows if row.state == "open"]
+        stuck = [row.number for row in rows if row.state == "closed" and row.problem is not None]
+        if still_open:
+            world.close(still_open[0])
+            if reference is not None:
+                day = model.days[still_open[0] - 1]
+                day.state, day.final, day.problem = "closed", False, False
+                model.settle()
+        elif stuck:
+            for number in reversed(stuck):
+                try:
+                    settlement.set_aside(world.store, world.analyst, world.campaign, number)
+                except RefusedError:
+                    continue
+                if reference is not None:
+                    model.set_aside(model.days[number - 1])
+                break
+            else:
+                raise AssertionError("no round can be set aside")
+        else:
+            settlement.finish(world.store, world.analyst, world.campaign)
+            if reference is not None:
+                waiting = [day for day in model.days if day.state == "closed"]
+                if waiting:
+                    waiting[-1].final = True
+                else:
+                    model.ended = True
+                model.settle()
+    raise AssertionError(f"there is no way out of {rows}")
+
+
+def test_every_order_ends_as_the_model_says(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settlement, "pay_rounds", refusing)
+    machine = type("OrdersHere", (Orders,), {"databases": databases, "kind": kind})
+    examples, steps = (150, 60) if SOAK else (6 if kind == "sqlite" else 2, 25)
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=not SOAK,
+            suppress_health_check=list(HealthCheck),
+            database=None,
+        ),
+    )
+
+
+@pytest.mark.parametrize("absent", NAMES)
+def test_whoever_is_absent_on_the_second_day_blocks_nobody_on_the_first(database: str, absent: str) -> None:
+    with opened(database) as here:
+        world = make_world(here, terms=DAILY)
+        world.report_all(dict.fromkeys(NAMES, (7, 3)))
+        world.close()
+        world.open()
+        world.report_all({name: (6, 4) for name in NAMES if name != absent}, 2)
+        world.close(2)
+        assert (world.round().state, world.round().problem) == ("paid", None)
+        assert {name for _, name in payments_of(here, world.campaign)} == set(NAMES)

@@ -15,8 +15,8 @@ from troth.core.errors import DataError
 
 if TYPE_CHECKING:
     from troth.results.result import Result
-    from troth.results.verdict import Verdict
 
+STOPPED = 3  # the exit code if the model does not fit
 
 class BudgetPer(StrEnum):
     """What a budget is for."""
@@ -176,45 +176,46 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit: payments, verdict, ledger, report."""
+    """Pay what has become payable, unless the model does not fit; exit code 3 says so."""
     from troth.campaigns.terms import Campaign
     from troth.results.pay import pay_campaign
-    from troth.results.verdict import judge
 
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
     page = report or campaign.parent / "report.html"
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
-    verdicts: list[Verdict] = []
-
-    def approve(result: Result) -> bool:
-        verdicts.append(judge(result))
-        return not dry_run and (anyway or not verdicts[0].stops)
-
     with progress() as watch:
+
+        def approve(result: Result) -> bool:
+            if watch is not None:
+                watch("checking", 0, 1)
+            return not dry_run and (anyway or not result.verdict.stops)
+
         result = pay_campaign(terms, ledger=book, final=final, watch=watch, approve=approve)
-        written = not verdicts or (not dry_run and (anyway or not verdicts[0].stops))
-        stopped = bool(verdicts) and verdicts[0].stops and not anyway and not dry_run
-        if not written:
-            _show_unpaid(result, verdicts[0], as_json, stopped, campaign)
-            raise typer.Exit(1 if stopped else 0)
-        try:
-            if result.rounds and not no_report:
-                result.write_page(page, watch=watch)
-            if csv is not None:
-                result.write_csv(csv)
-        except OSError as error:
-            raise DataError(
-                f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
-                f"write the report with troth report {book}"
-            ) from None
+        written = not result.paid_now or approve(result)
+        if written:
+            try:
+                if result.rounds and not no_report:
+                    result.write_page(page, watch=watch)
+                if csv is not None:
+                    result.write_csv(csv)
+            except OSError as error:
+                raise DataError(
+                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
+                    f"write the report with troth report {book}"
+                ) from None
     if as_json:
-        verdict = {"verdict": verdicts[0].to_dict()} if verdicts else {}
-        show({**result.to_dict(), **verdict}, as_json)
+        verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
+        show({**result.to_dict(), **verdict, "written": written}, as_json)
+    else:
+        print_result(result)
+        if result.rounds:
+            typer.echo(f"\n{result.verdict}")
+    if not written:
+        _say_unpaid(result, campaign, stopped=not dry_run)
+        raise typer.Exit(0 if dry_run else STOPPED)
+    if as_json:
         return
-    print_result(result)
-    if verdicts:
-        typer.echo(f"\n{verdicts[0]}")
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
@@ -225,18 +226,15 @@ def pay(
         typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
 
 
-def _show_unpaid(result: Result, verdict: Verdict, as_json: bool, stopped: bool, campaign: Path) -> None:
-    """Show what would be paid, and why it was not."""
-    if as_json:
-        show({**result.to_dict(), "verdict": verdict.to_dict(), "written": False}, as_json)
-    else:
-        print_result(result)
-        typer.echo(f"\n{verdict}\n\nnothing was paid, written or revealed")
-    if stopped:
+def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
+    """Say that nothing was paid, and what to do if the model is why."""
+    from troth.results.verdict import WHAT_TO_DO
+
+    typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
+    if result.verdict.stops:
         typer.echo(
-            "error: the model does not fit these reports, so the promise that the truth pays best does not hold: "
-            "choose a family whose providers may differ (troth init proposes one), learn the model from past days with "
-            f"troth fit, or look for reports that are wrong; troth pay {campaign} --anyway pays all the same",
+            f"error: the model does not fit these reports: {WHAT_TO_DO}; "
+            f"troth pay {campaign} --anyway pays all the same",
             err=True,
         )
 

@@ -7,18 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import HasReduction
-from troth.core.errors import TrothError
 from troth.results.findings import FAILURES, check_campaign_fit
-from troth.results.replays import last_scene
+from troth.results.replays import LESS, replay_lies
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from troth.certificates import Fit
+    from troth.results.findings import CheckedFit
     from troth.results.result import Result
 
-_LESS = {"a tenth": 0.1, "half": 0.5}
-_SIMULATIONS = 800  # the fewest that can tell that a model does not fit
-_CLEARLY = 0.01  # of the cap, by which less must have paid more
+_DECOYS = 199  # of a replay: they change no expected payment
+_CLEARLY = 0.02  # of the cap, by which less must have paid more
+_SHOWN = 6
+WHAT_TO_DO = (
+    "choose a family whose providers may differ (troth init proposes one), learn the model from past days with troth "
+    "fit, or look for reports that are wrong"
+)
+_MEANING = {
+    "fits": "these reports could come from the model, under which telling the truth pays best",
+    "doubtful": "one round in 25 looks as odd as this under the right model: see the report before you rely on it",
+    "does not fit": "that telling the truth pays best is not supported",
+    "not checked": "that telling the truth pays best is not supported by a check",
+}
 
 
 @dataclass(frozen=True)
@@ -27,90 +38,98 @@ class Verdict:
 
     Attributes
     ----------
-    fit
-        The check of the model, None if it cannot be checked.
+    checked
+        The check of the model and on whose reports, None if it cannot be checked; ``unchecked`` then says why.
     below_empty
         Providers that are paid less than an empty report, by name with the difference in shares of the cap.
     better_with_less
-        Providers that a tenth or half of their rows with the same averages would have paid more, by name with the gain
-        in shares of the cap; on the last round.
+        Providers that a tenth or half of their rows with the same averages would have paid clearly more in the last
+        round, by name with the gain in shares of the cap.
+    gain_of_less
+        What sending a tenth or half would have added in the last round, on average over providers.
     """
 
-    fit: Fit | None
-    below_empty: dict[str, float] = field(default_factory=dict)
-    better_with_less: dict[str, float] = field(default_factory=dict)
+    checked: CheckedFit | None
     unchecked: str = ""
+    providers: int = 0
+    below_empty: Mapping[str, float] = field(default_factory=dict)
+    better_with_less: Mapping[str, float] = field(default_factory=dict)
+    gain_of_less: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def stops(self) -> bool:
-        """Whether nothing should be paid before somebody has looked."""
-        return self.fit is not None and not self.fit.plausible
+    def fit(self) -> Fit | None:
+        """The check of the model."""
+        return None if self.checked is None else self.checked.fit
 
     @property
     def word(self) -> str:
         """One of "fits", "doubtful", "does not fit" and "not checked"."""
         return "not checked" if self.fit is None else self.fit.verdict
 
+    @property
+    def meaning(self) -> str:
+        """What the word means, in a sentence."""
+        return f"{self.unchecked}; {_MEANING[self.word]}" if self.unchecked else _MEANING[self.word]
+
+    @property
+    def supports(self) -> bool:
+        """Whether the fit supports that telling the truth pays best."""
+        return self.word == "fits"
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing should be paid before somebody has looked."""
+        return self.word == "does not fit"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
             "model": self.word,
             "p_value": None if self.fit is None else self.fit.p_value,
-            "below_empty_report": self.below_empty,
-            "better_with_less": self.better_with_less,
+            "below_empty_report": dict(self.below_empty),
+            "better_with_less": dict(self.better_with_less),
+            "gain_of_less": dict(self.gain_of_less),
         }
 
     def __str__(self) -> str:
         p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
-        lines = [f"model     {self.word}{p}{f': {self.unchecked}' if self.unchecked else ''}"]
-        for label, names in (
-            ("nothing", self.below_empty),
-            ("less", self.better_with_less),
-        ):
-            listed = ", ".join(f"{name} ({share:+.1%} of the cap)" for name, share in list(names.items())[:6])
-            more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-            lines.append(f"better off sending {label:<8} {listed + more if names else 'nobody'}")
+        lines = [
+            f"model                      {self.word}{p}: {self.meaning}",
+            f"better off with nothing    {self._listed(self.below_empty)}",
+            f"better off with less       {self._listed(self.better_with_less)}",
+        ]
+        if self.gain_of_less:
+            gains = ", ".join(f"{lie}: {gain:+.1%} of the cap" for lie, gain in self.gain_of_less.items())
+            lines.append(f"on average over providers  {gains}".replace("-", "−"))
         return "\n".join(lines)
+
+    def _listed(self, names: Mapping[str, float]) -> str:
+        if not names:
+            return "nobody"
+        most = sorted(names.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{name} (by {share:.1%} of the cap)" for name, share in most[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"{len(names)} of {self.providers}: {listed}{more}"
 
 
 def judge(result: Result) -> Verdict:
-    """Check the model on the reports, and compare everybody's payment with that of nothing and of less."""
+    """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
     below: dict[str, float] = {}
     for paid in result.rounds:
         for payment in paid.payments:
             gap = payment.empty_share - payment.share
             if gap > 0:
                 below[payment.provider] = max(gap, below.get(payment.provider, 0.0))
-    fit, why = None, ""
-    try:
-        with np.errstate(all="ignore"):
-            fit = check_campaign_fit(result.campaign, result.reports, _SIMULATIONS).fit
-    except FAILURES as error:
-        why = str(error).split("\n")[0]
-    return Verdict(fit, below, _better_with_less(result), why)
-
-
-def _better_with_less(result: Result) -> dict[str, float]:
-    if not isinstance(result.campaign.model, HasReduction) or not result.rounds:
-        return {}
-    campaign, stage, seed = last_scene(result)
-    at: Any = (*stage.index, np.array(stage.paid))
-    truth = stage.rule.evaluate(stage.fresh(seed)).share[at]
-    summaries = {report.provider: report.summary for report in result.reports if report.day == result.rounds[-1].day}
-    gains: dict[str, float] = {}
-    for part in _LESS.values():
-        own = stage.round.statistics.copy()
-        for place, model in zip(stage.paid, (stage.models[place] for place in stage.paid), strict=True):
-            name = stage.names[place]
-            if name in summaries:
-                own[(*stage.index, place)] = campaign.statistics(model, part * summaries[name])
+    checked, why = None, ""
+    with np.errstate(all="ignore"):
         try:
-            with np.errstate(all="ignore"):
-                share = stage.rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
-        except (TrothError, ArithmeticError, ValueError):
-            continue
-        for place, gain in zip(stage.paid, share - truth, strict=True):
-            if gain > _CLEARLY:
-                name = stage.names[place]
-                gains[name] = max(float(gain), gains.get(name, 0.0))
-    return gains
+            checked = check_campaign_fit(result.campaign, result.reports)
+        except FAILURES as error:
+            why = str(error).split("\n")[0]
+        replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
+    better: dict[str, float] = {}
+    for replay in replays:
+        for name, gain in replay.gains.items():
+            if gain > max(_CLEARLY, better.get(name, 0.0)):
+                better[name] = gain
+    return Verdict(checked, why, len(result.totals), below, better, {replay.lie: replay.gain for replay in replays})

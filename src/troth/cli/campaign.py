@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STOPPED = 3  # the exit code if the model does not fit
 
+
 class BudgetPer(StrEnum):
     """What a budget is for."""
 

@@ -252,13 +252,29 @@ def close_round(
     campaign: TheCampaign,
     number: TheRound = None,
     final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that stopped for that.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be paid; close, pay and reveal nothing.")
+    ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a round and pay what has become payable."""
-    client, chosen, current = _find_round(server, campaign, number, "open", "no round is open")
-    closed = client.close_round(chosen["id"], current["number"], final=final)
-    _show(closed, as_json, [_about(closed)])
+    """Close a round and pay what has become payable, unless the model does not fit."""
+    client, chosen = _find_campaign(server, campaign)
+    if number is None:
+        states = ("open", "closed") if anyway else ("open",)
+        numbers = [each["number"] for each in client.list_rounds(chosen["id"]) if each["state"] in states]
+        if not numbers:
+            raise DataError(f"{_printable(chosen['name'])}: no round is open")
+        number = numbers[-1]
+    if dry_run:
+        would = client.dry_run(chosen["id"], number, final=final)
+        _show(would, as_json, _would_be_paid(would))
+        return
+    closed = client.close_round(chosen["id"], number, final=final, anyway=anyway)
+    _show(closed, as_json, [_about(closed), *_verdict_lines(closed["verdict"])])
     _refuse_unpaid(closed)
 
 
@@ -458,6 +474,24 @@ def _refuse_unpaid(closed: dict[str, Any]) -> None:
             f"round {closed['number']} is closed and could not be paid: {closed['problem']}. "
             "Reopen it with troth round reopen, or end it unpaid with troth round set-aside"
         )
+
+
+def _would_be_paid(would: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{_printable(each['provider']):<24}{_day(each)} {each['share']:>8.2%} of the cap {each['payment']:>12}"
+        for each in would["payments"]
+    ]
+    return [*lines, f"{would['total']} would be paid in all", *_verdict_lines(would["verdict"])]
+
+
+def _verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
+    if verdict is None:
+        return []
+    lines = [f"model {verdict['model']}: {verdict['meaning']}"]
+    for what, gains in (("nothing", verdict["below_empty_report"]), ("less", verdict["better_with_less"])):
+        listed = ", ".join(f"{_printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
+        lines.append(f"better off with {what}: {listed or 'nobody'}")
+    return lines
 
 
 def _about(shown: dict[str, Any]) -> str:

@@ -100,6 +100,13 @@ class NewRound(Deadline):
 
 
 class Closing(Strict):
+    """Whether no day follows, and whether to pay even if the model does not fit."""
+
+    final: bool = False
+    anyway: bool = False
+
+
+class DryClosing(Strict):
     """Whether no day follows."""
 
     final: bool = False

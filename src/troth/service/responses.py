@@ -178,6 +178,39 @@ class _Round(Shown):
     published: Time | None
 
 
+class Verdict(Shown):
+    """Whether the model fits the reports, and who would have been better off sending nothing or less.
+
+    Gains and differences are in shares of the cap.
+    """
+
+    model: Literal["fits", "doubtful", "does not fit", "not checked"]
+    meaning: str
+    p_value: float | None
+    below_empty_report: dict[str, float]
+    better_with_less: dict[str, float]
+    gain_of_less: dict[str, float]
+
+
+class WouldBePaid(Shown):
+    """A payment of a dry run."""
+
+    day: Day
+    provider: str
+    rows: int
+    share: float
+    empty_share: float
+    payment: Money
+
+
+class DryRun(Shown):
+    """What closing a round would pay, with a seed of its own."""
+
+    payments: list[WouldBePaid]
+    total: Money
+    verdict: Verdict | None
+
+
 class OwnRound(_Round):
     """A round as the analyst sees it."""
 
@@ -187,6 +220,7 @@ class OwnRound(_Round):
     amount: Money | None = Field(description="What was paid in all.")
     reports: int
     problem: str | None
+    verdict: Verdict | None
     head: Hash | None
 
 

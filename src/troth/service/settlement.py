@@ -7,6 +7,7 @@ if nobody else has meanwhile. A process that dies between the two leaves a close
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -14,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from sqlalchemy import delete, select, update
 from troth.campaigns.rounds import refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
+from troth.results.verdict import WHAT_TO_DO
 from troth.service import ledgers, upload_queue
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
@@ -29,11 +32,13 @@ from troth.service.rounds import confirmed_reports, find_round, list_rounds, rea
 from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, pay_rounds, plain_text
+from troth.service.settling import dry_run as compute_dry_run
 from troth.service.store import after, now
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from troth.campaigns.terms import Campaign
     from troth.service.accounts import User
     from troth.service.store import Store
 
@@ -44,7 +49,18 @@ LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
 """Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
 
 
-def close_round(store: Store, user: User | None, campaign: str, number: int, *, final: bool = False) -> bool:
+@dataclass(frozen=True)
+class DryRun:
+    """What closing a round would pay, and the verdict on it."""
+
+    terms: Campaign
+    result: Result
+    verdict: dict[str, Any] | None
+
+
+def close_round(
+    store: Store, user: User | None, campaign: str, number: int, *, final: bool = False, anyway: bool = False
+) -> bool:
     """Close a round, pay what has become payable, and return whether this call closed it.
 
     Parameters
@@ -53,6 +69,8 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
         The analyst, or None for the clock.
     final
         Say that no day follows: the last one is then paid too, by its rule.
+    anyway
+        Pay even if the model does not fit; also a round that was closed and not paid for that reason.
     """
     with store.write() as tx:
         if user is not None:
@@ -65,8 +83,25 @@ def close_round(store: Store, user: User | None, campaign: str, number: int, *, 
             last = final or terms_of(campaign_row).days == number
             values = {"state": "closed", "closed": now(), "final": last, "problem": None, "settled": None}
             tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values, attempts=0))
+        if anyway and user is not None and (closing or row.state == "closed"):
+            again: dict[str, Any] = {"anyway": True, "problem": None, "settled": None, "attempts": 0}
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**again))
     settle(store, campaign)
     return closing
+
+
+def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool = False) -> DryRun:
+    """Return what would be paid if the round were closed now, with a seed of its own: the round's stays secret."""
+    with store.read() as tx:
+        terms = terms_of(owned(tx, user, campaign))
+        row = find_round(tx, campaign, number)
+        if row.state == "paid":
+            raise ConflictError("the round is paid already")
+        before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
+        received = confirmed_reports(tx, campaign, [each.id for each in (*before, row)])
+    refuse_lonely(received)
+    ledger, verdict = compute_dry_run(terms, received, final=final or terms.days == number)
+    return DryRun(terms, Result(terms, ledger), verdict)
 
 
 def finish(store: Store, user: User, campaign: str) -> None:
@@ -152,6 +187,7 @@ def _settled(store: Store, campaign: str) -> bool:
     reported_days = {report.day for report in received}
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
+    verdict: dict[str, Any] | None = None
     options = {"final": final, "secret": secret_of(campaign_row)}
     attempts = _count_attempt(store, waiting) if received else 0
     if attempts is None:
@@ -162,7 +198,10 @@ def _settled(store: Store, campaign: str) -> bool:
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")
         if received:
-            paid_days = pay_rounds(terms, received, ledger, **options)
+            paid_days, verdict = pay_rounds(terms, received, ledger, **options)
+            unfit = verdict is not None and verdict["model"] == "does not fit"
+            if unfit and not any(row.anyway for row in waiting):
+                problem, paid_days = f"the model does not fit these reports: {WHAT_TO_DO}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
         return True
@@ -192,6 +231,8 @@ def _settled(store: Store, campaign: str) -> bool:
             for row in waiting:
                 of_row = None if row in empty else problem  # a day without reports waits for nothing
                 values: dict[str, Any] = {"settled": now(), "problem": of_row, "attempts": 0}
+                values |= {"verdict": None if row in empty or verdict is None else json.dumps(verdict)}
+                values |= {"anyway": row.anyway and read_day(row.day) in paid_days}
                 if row in empty or (problem is None and read_day(row.day) in paid_days):
                     values |= {"state": "paid", "paid": now(), "amount": amounts.get(read_day(row.day), 0)}
                     values |= {"head": None if row in empty else ledger.head}
@@ -246,7 +287,7 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
 
 def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
     """Return what payments depend on besides reports, which cannot change while a round is closed."""
-    return [(row.id, row.closed, row.final) for row in waiting]
+    return [(row.id, row.closed, row.final, row.anyway) for row in waiting]
 
 
 def close_due(store: Store) -> int:

@@ -12,6 +12,7 @@ from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
+from troth.results.result import Result
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
 
@@ -45,8 +46,12 @@ class UnboundedError(TrothError):
         super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
 
 
-def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> list[Day]:
-    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child.
+def pay_rounds(
+    campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any
+) -> tuple[list[Day], dict[str, Any] | None]:
+    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child, and return its verdict too.
+
+    The verdict is that of `troth.results.Verdict`, as plain data; None if nothing has become payable.
 
     Raises
     ------
@@ -55,14 +60,39 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
     """
     lines = list(ledger.lines)
     try:
-        answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
+        answer = SANDBOX.run(_pay_and_judge, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         raise UnboundedError(str(error)) from None
     if "problem" in answer:
         raise DataError(answer["problem"])
     for entry in answer["entries"]:
         ledger.append(entry)
-    return list(answer["days"])
+    return list(answer["days"]), answer["verdict"]
+
+
+def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> tuple[Ledger, dict[str, Any] | None]:
+    """Return the ledger that would be written, with a seed of its own, and the verdict."""
+    plain = {**campaign.plain, "mechanism": {**campaign.plain.get("mechanism", {})}}
+    plain["mechanism"].pop("commitment", None)
+    ledger = Ledger()
+    _, verdict = pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final)
+    return ledger, verdict
+
+
+def _pay_and_judge(
+    plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]
+) -> dict[str, Any]:
+    answer = _pay(plain, reports, lines, options)
+    if not answer.get("days"):
+        return {**answer, "verdict": None}
+    ledger = Ledger.from_lines(lines)
+    for entry in answer["entries"]:
+        ledger.append(entry)
+    try:
+        verdict = Result(Campaign.from_dict(plain), ledger).verdict
+        return {**answer, "verdict": {**verdict.to_dict(), "meaning": verdict.meaning}}
+    except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
+        return {**answer, "verdict": None}
 
 
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:

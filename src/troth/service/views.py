@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from troth.data.request import Report
     from troth.results.result import Result
     from troth.service.accounts import User
+    from troth.service.settlement import DryRun
     from troth.service.store import Store
 
 
@@ -169,8 +170,27 @@ def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRo
         **_times(row),
         **_attributes(row, "final", "paid", "problem", "head"),
         state="published" if row.published is not None else _state(row),
+        verdict=None if row.verdict is None else responses.Verdict(**json.loads(row.verdict)),
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
         reports=rounds.count_reports(tx, row.id),
+    )
+
+
+def dry_run_view(would: DryRun) -> responses.DryRun:
+    """Return a dry run as the analyst sees it."""
+    decimals = would.terms.decimals
+    return responses.DryRun(
+        payments=[
+            responses.WouldBePaid(
+                day=paid.day,
+                **_attributes(payment, "provider", "rows", "share", "empty_share"),
+                payment=Amount(payment.payment, decimals),
+            )
+            for paid in would.result.rounds
+            for payment in paid.payments
+        ],
+        total=Amount(would.result.paid, decimals),
+        verdict=None if would.verdict is None else responses.Verdict(**would.verdict),
     )
 
 

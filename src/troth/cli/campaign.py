@@ -125,7 +125,8 @@ def init(
         text = (
             f'wrote {path} for {data}: family = "{guessed.family}"\n'
             "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
-            f"      troth pay {path}"
+            f"      troth pay {path} --dry-run\n"
+            "which pays nothing and says whether the model fits; then without --dry-run"
         )
     if guessed is None:
         show({"campaign": str(path)}, as_json, text)

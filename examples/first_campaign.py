@@ -127,7 +127,9 @@ def try_table(table: Table) -> Finding:
         rows.to_csv(file, index=False)
         columns = [argument for name in table.column for argument in ("--column", name)]
         target = [] if table.target is None else ["--target", table.target]
-        troth_command("init", f"{folder}/campaign", "--data", str(file), "--provider", table.provider, *columns, *target)
+        troth_command(
+            "init", f"{folder}/campaign", "--data", str(file), "--provider", table.provider, *columns, *target
+        )
         path = Path(folder) / "campaign" / "campaign.toml"
         plain = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))
         verdict = plain["verdict"]

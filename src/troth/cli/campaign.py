@@ -230,12 +230,10 @@ def pay(
 
 def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Say that nothing was paid, and what to do if the model is why."""
-    from troth.results.verdict import WHAT_TO_DO
-
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
         typer.echo(
-            f"error: the model does not fit these reports: {WHAT_TO_DO}; "
+            f"error: the model does not fit these reports: {result.verdict.remedy}; "
             f"troth pay {campaign} --anyway pays all the same",
             err=True,
         )

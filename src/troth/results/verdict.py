@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 _DECOYS = 199  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6
-WHAT_TO_DO = (
-    "choose a family whose providers may differ (troth init proposes one), learn the model from past days with troth "
-    "fit, or look for reports that are wrong"
-)
+_MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
 _MEANING = {
     "fits": "these reports could come from the model, under which telling the truth pays best",
     "doubtful": "one round in 25 looks as odd as this under the right model: see the report before you rely on it",
@@ -47,6 +44,8 @@ class Verdict:
         round, by name with the gain in shares of the cap.
     gain_of_less
         What sending a tenth or half would have added in the last round, on average over providers.
+    odd
+        Where the model does not fit: the one or two providers without whose reports it does, if there are such.
     """
 
     checked: CheckedFit | None
@@ -55,6 +54,7 @@ class Verdict:
     below_empty: Mapping[str, float] = field(default_factory=dict)
     better_with_less: Mapping[str, float] = field(default_factory=dict)
     gain_of_less: Mapping[str, float] = field(default_factory=dict)
+    odd: tuple[str, ...] = ()
 
     @property
     def fit(self) -> Fit | None:
@@ -70,6 +70,19 @@ class Verdict:
     def meaning(self) -> str:
         """What the word means, in a sentence."""
         return f"{self.unchecked}; {_MEANING[self.word]}" if self.unchecked else _MEANING[self.word]
+
+    @property
+    def remedy(self) -> str:
+        """What to do if the model does not fit."""
+        look = "look at the reports, some of which may be wrong"
+        if self.odd:
+            look = (
+                f"look at what {' and '.join(self.odd)} sent: without {'it' if len(self.odd) == 1 else 'them'} it fits"
+            )
+        return (
+            f"{look}; choose a family whose providers may differ, as troth init does; or learn the model from past days "
+            "with troth fit"
+        )
 
     @property
     def supports(self) -> bool:
@@ -89,6 +102,7 @@ class Verdict:
             "below_empty_report": dict(self.below_empty),
             "better_with_less": dict(self.better_with_less),
             "gain_of_less": dict(self.gain_of_less),
+            "odd_reports": list(self.odd),
         }
 
     def __str__(self) -> str:
@@ -98,6 +112,8 @@ class Verdict:
             f"better off with nothing    {self._listed(self.below_empty)}",
             f"better off with less       {self._listed(self.better_with_less)}",
         ]
+        if self.odd:
+            lines.append(f"it fits without            {', '.join(self.odd)}")
         if self.gain_of_less:
             gains = ", ".join(f"{lie}: {gain:+.1%} of the cap" for lie, gain in self.gain_of_less.items())
             lines.append(f"on average over providers  {gains}".replace("-", "−"))
@@ -132,4 +148,22 @@ def judge(result: Result) -> Verdict:
         for name, gain in replay.gains.items():
             if gain > max(_CLEARLY, better.get(name, 0.0)):
                 better[name] = gain
-    return Verdict(checked, why, len(result.totals), below, better, {replay.lie: replay.gain for replay in replays})
+    odd = _odd_reports(result) if checked is not None and not checked.fit.plausible else ()
+    less = {replay.lie: replay.gain for replay in replays}
+    return Verdict(checked, why, len(result.totals), below, better, less, odd)
+
+
+def _odd_reports(result: Result) -> tuple[str, ...]:
+    """Return the providers that agree least with their peers, if the model fits without the first or the first two."""
+    scored = [(p.log_pmi, p.provider) for paid in result.rounds for p in paid.payments if p.log_pmi is not None]
+    least = list(dict.fromkeys(name for _, name in sorted(scored)))
+    for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
+        odd = least[:count]
+        others = [report for report in result.reports if report.provider not in odd]
+        try:
+            with np.errstate(all="ignore"):
+                if check_campaign_fit(result.campaign, others).fit.plausible:
+                    return tuple(odd)
+        except FAILURES:
+            return ()
+    return ()

@@ -190,6 +190,8 @@ class Verdict(Shown):
     below_empty_report: dict[str, float]
     better_with_less: dict[str, float]
     gain_of_less: dict[str, float]
+    odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
+    remedy: str = Field(description="What to do if the model does not fit.")
 
 
 class WouldBePaid(Shown):

@@ -24,7 +24,6 @@ from sqlalchemy import delete, select, update
 from troth.campaigns.rounds import refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
-from troth.results.verdict import WHAT_TO_DO
 from troth.service import ledgers, upload_queue
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
@@ -201,7 +200,7 @@ def _settled(store: Store, campaign: str) -> bool:
             paid_days, verdict = pay_rounds(terms, received, ledger, **options)
             unfit = verdict is not None and verdict["model"] == "does not fit"
             if unfit and not any(row.anyway for row in waiting):
-                problem, paid_days = f"the model does not fit these reports: {WHAT_TO_DO}", []
+                problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
         return True

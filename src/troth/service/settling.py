@@ -90,7 +90,7 @@ def _pay_and_judge(
         ledger.append(entry)
     try:
         verdict = Result(Campaign.from_dict(plain), ledger).verdict
-        return {**answer, "verdict": {**verdict.to_dict(), "meaning": verdict.meaning}}
+        return {**answer, "verdict": {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}}
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
         return {**answer, "verdict": None}
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ import pandas as pd
 import troth
 from troth.campaigns.settle import scene
 from troth.cli import app
+from troth.core.contract import Array
 from troth.results.pay import read_campaign
 
 SEED, REPETITIONS = 20201206, 4  # of lies that are made by chance
@@ -127,9 +127,8 @@ def try_table(table: Table) -> Finding:
         rows.to_csv(file, index=False)
         columns = [argument for name in table.column for argument in ("--column", name)]
         target = [] if table.target is None else ["--target", table.target]
-        troth_command(
-            "init", f"{folder}/campaign", "--data", str(file), "--provider", table.provider, *columns, *target
-        )
+        by = ["--provider", table.provider, *columns, *target]
+        troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
         path = Path(folder) / "campaign" / "campaign.toml"
         plain = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))
         verdict = plain["verdict"]
@@ -155,16 +154,14 @@ def troth_command(*arguments: str) -> str:
     return printed.getvalue()
 
 
-def replay(
-    campaign: troth.Campaign, file: Path, table: Table
-) -> tuple[np.ndarray, float, dict[str, tuple[float, float]]]:
+def replay(campaign: troth.Campaign, file: Path, table: Table) -> tuple[Array, float, dict[str, tuple[float, float]]]:
     """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
     reports = read_campaign(campaign)
     stage = scene(campaign, reports, None)
     seed = f"{SEED:064x}"
 
-    def shares(own: np.ndarray | None = None) -> np.ndarray:
+    def shares(own: Array | None = None) -> Array:
         this_round = stage.fresh(seed)
         return stage.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
 
@@ -179,9 +176,7 @@ def replay(
     return honest, empty, gains
 
 
-def lied(
-    campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: pd.DataFrame, rng: np.random.Generator
-) -> np.ndarray:
+def lied(campaign: troth.Campaign, file: Path, table: Table, lie: str, rows: Any, rng: np.random.Generator) -> Array:
     """Return everybody's statistics if everybody lied: each is scored against the honest ones of the others."""
     names = [report.provider for report in read_campaign(campaign)]
     model: Any = campaign.model
@@ -207,9 +202,9 @@ def lied(
     return np.stack([campaign.statistics(model, reports[name].summary) for name in names])
 
 
-def changed(column: pd.Series, lie: str, campaign: troth.Campaign, rng: np.random.Generator) -> np.ndarray:
+def changed(column: Any, lie: str, campaign: troth.Campaign, rng: np.random.Generator) -> Any:
     """Return a column that was shifted, or made up without looking at it."""
-    values = column.to_numpy()
+    values: Any = column.to_numpy()
     if campaign.categories is not None or column.nunique() == 2:
         labels = np.array(sorted(column.unique()))
         place = np.searchsorted(labels, values)
@@ -230,4 +225,4 @@ def moved(campaign: troth.Campaign, source: Path) -> troth.Campaign:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

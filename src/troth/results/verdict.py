@@ -76,12 +76,10 @@ class Verdict:
         """What to do if the model does not fit."""
         look = "look at the reports, some of which may be wrong"
         if self.odd:
-            look = (
-                f"look at what {' and '.join(self.odd)} sent: without {'it' if len(self.odd) == 1 else 'them'} it fits"
-            )
+            look = f"without the data of {' and '.join(self.odd)} it fits, so look at these first"
         return (
-            f"{look}; choose a family whose providers may differ, as troth init does; or learn the model from past days "
-            "with troth fit"
+            f"{look}; choose a family whose providers may differ, as troth init does; or learn the model from past "
+            "days with troth fit"
         )
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, shared_evidence
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
+from troth.core.notebook import html_table
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
@@ -58,6 +59,13 @@ class Fit:
             numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
         return "\n".join([*lines, f"  {BOUND}"])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{self.observed[name]:.4g}", f"{self.expected[name]:.4g}", f"{p:.4f}")
+            for name, p in self.p_values.items()
+        ]
+        return html_table(str(self).partition("\n")[0], ("check", "observed", "expected", "p"), rows, BOUND)
 
 
 def check_fit(

@@ -357,7 +357,9 @@ def why(
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
     lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
     for each in picked:
-        lines.append(f"{each['provider']}: {each['rows']:,} rows, paid {each['payment']} {chosen['currency']}".rstrip())
+        lines.append(
+            f"{each['provider']}: {_counted(each['rows'])}, paid {each['payment']} {chosen['currency']}".rstrip()
+        )
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
     _show({**paid, "payments": picked}, as_json, lines)
@@ -393,11 +395,13 @@ def export(
     _show(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export):
+def add_to(app: typer.Typer) -> list[str]:
+    """Add the commands to the program, and return their names."""
+    commands = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export)
+    for command in commands:
         app.command()(command)
     app.add_typer(rounds, name="round")
+    return [*(command.__name__ for command in commands), "round"]
 
 
 def _client(server: str | None) -> Client:
@@ -516,7 +520,7 @@ def _day(shown: dict[str, Any]) -> str:
 
 
 def _as_read(submission: dict[str, Any]) -> list[str]:
-    lines = [f"{submission['file']}: {submission['rows']:,} rows, SHA-256 {submission['sha256']}, the same as here"]
+    lines = [f"{submission['file']}: {_counted(submission['rows'])}, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -552,6 +556,12 @@ def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right:
         to_the_right = right is not None and place >= right
         columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def _counted(rows: int) -> str:
+    from troth.results.formats import counted
+
+    return counted(rows, "row")
 
 
 def _printable(text: str) -> str:

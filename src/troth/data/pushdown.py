@@ -88,7 +88,7 @@ def as_ibis(data: Any) -> Any:
     try:
         import ibis
     except ImportError:
-        raise MissingCapabilityError("tables in engines need Ibis: pip install 'troth[ibis]'") from None
+        raise MissingCapabilityError("tables in engines need Ibis: pip install 'ibis-framework[duckdb]'") from None
     if not type(data).__module__.startswith("pyspark.sql"):
         return data
     name = f"troth_{id(data):x}"

@@ -13,7 +13,7 @@ from troth.campaigns.seed import Secret, load_secret, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, Model, refuse_unmade
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
@@ -106,6 +106,9 @@ def pay(
         return pay_campaign(campaign, ledger=ledger, final=bool(final), secret=_secret(seed), watch=watch)
     if model is None or budget is None:
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
+    refuse_unmade(model)
+    if isinstance(rule, type):
+        raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
     campaign = describe_campaign(
         data, model, rule, provider=provider, day=day, budget=budget, columns=columns, terms=terms or {}, public=public
     )

@@ -198,8 +198,8 @@ def _settled(store: Store, campaign: str) -> bool:
             raise UnboundedError("whoever tried was killed")
         if received:
             paid_days, verdict = pay_rounds(terms, received, ledger, **options)
-            unfit = verdict is not None and verdict["model"] == "does not fit"
-            if unfit and not any(row.anyway for row in waiting):
+            anyway = any(row.anyway for row in waiting)
+            if verdict is not None and verdict["model"] == "does not fit" and not anyway:
                 problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")

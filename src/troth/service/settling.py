@@ -12,6 +12,7 @@ from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
+from troth.results.formats import counted
 from troth.results.result import Result
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
@@ -42,7 +43,7 @@ class UnboundedError(TrothError):
     def __init__(self, why: str, suspect: Report | None = None) -> None:
         self.why, self.suspect = why, suspect
         whose = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
-        rows = "" if suspect is None else f", with {suspect.rows:,} rows"
+        rows = "" if suspect is None else f", with {counted(suspect.rows, 'row')}"
         super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
 
 
@@ -172,7 +173,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         raise DataError(
-            f"a round with this report of {report.rows:,} rows could not be paid: {error}; send fewer rows"
+            f"a round with this report of {counted(report.rows, 'row')} could not be paid: {error}; send fewer rows"
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +197,11 @@ def differing(path: Path, family: str) -> Path:
 
 def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     path = differing(tmp_path, "Bernoulli")
-    assert run(monkeypatch, "pay", path, "--no-report") == 1
+    assert run(monkeypatch, "pay", path, "--no-report") == 3
     shown = capsys.readouterr()
-    assert "model     does not fit" in shown.out
+    assert "does not fit (p = 0.00" in shown.out
+    assert "telling the truth pays best is not supported" in shown.out
+    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
     assert "troth fit" in shown.err
     assert "--anyway pays" in shown.err
     assert not (path.parent / "ledger.jsonl").exists()
@@ -207,11 +210,12 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
-    path = differing(tmp_path, "VaryingBernoulli")
+    path = differing(tmp_path, "VaryingNormal")
     before = sorted(path.parent.iterdir())
     assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
     plain = json.loads(capsys.readouterr().out)
     assert plain["verdict"]["model"] == "fits"
+    assert list(plain["verdict"]["gain_of_less"]) == ["send a tenth", "send half"]
     assert plain["written"] is False
     assert sorted(path.parent.iterdir()) == before
     assert run(monkeypatch, "pay", path, "--no-report", "--json") == 0
@@ -227,3 +231,101 @@ def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
     fitted = path.with_name("fitted.toml")
     assert troth.Campaign.load(fitted).commitment != troth.Campaign.load(path).commitment
     assert len(troth.pay(fitted).rounds) == 5
+
+
+def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rates = np.repeat([0.5] * 9 + [0.99], 60)
+    frame = pd.DataFrame({"who": np.repeat(list("ABCDEFGHIJ"), 60), "x": (rng.random(600) < rates).astype(int)})
+    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
+    assert paid.verdict.word == "does not fit"
+    assert paid.verdict.odd == ("J",)
+    assert "without the data of J it fits" in paid.verdict.remedy
+    honest = troth.pay(frame[frame.who != "J"], troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
+    assert honest.verdict.supports
+    assert "under which telling the truth pays best" in honest.verdict.meaning
+    assert "telling the truth pays best is not supported" in paid.verdict.meaning
+
+
+def test_a_verdict_is_cheap(monkeypatch: Any) -> None:
+    """Three evaluations with few decoys and one check of the fit, however many providers and decoys are paid."""
+    drawn: list[int] = []
+    original = troth.LineUp.breakdown
+
+    def breakdown(self: Any, this_round: Any) -> Any:
+        drawn.append(int(self.decoys))
+        return original(self, this_round)
+
+    frame = pd.DataFrame({"who": np.repeat(np.arange(300), 5), "x": RNG.integers(0, 2, 1500)})
+    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1)
+    monkeypatch.setattr(troth.LineUp, "breakdown", breakdown)
+    assert paid.verdict.fit is not None
+    assert paid.verdict.fit.simulations == 400
+    assert sum(drawn) < 999
+
+
+@pytest.mark.parametrize("wrong", [troth.models.Bernoulli, "Bernoulli"])
+def test_a_class_or_a_name_is_refused_in_a_sentence(wrong: Any) -> None:
+    t = np.array([[1.0, 2.0], [2.0, 1.0]])
+    calls: list[Any] = [
+        lambda: troth.pay({"who": ["a", "b"], "x": [1, 0]}, wrong, provider="who", budget="1"),
+        lambda: troth.log_pmi(wrong, t[0], t[1]),
+        lambda: troth.peer_log_pmi(wrong, t),
+        lambda: troth.audit(wrong, troth.LineUp(), rows=[3, 3]),
+        lambda: troth.certify(wrong, [3, 3]),
+        lambda: troth.check_fit(wrong, t),
+        lambda: troth.check_model(wrong),
+        lambda: troth.LineUp().pay(wrong, t, budget=1.0),
+    ]
+    for call in calls:
+        with pytest.raises(troth.ParameterError, match="Bernoulli.* is a (class|name), not a model: give"):
+            call()
+    rule: Any = troth.LineUp
+    with pytest.raises(troth.ParameterError, match="LineUp is a class, not a rule"):
+        troth.pay({"who": ["a", "b"], "x": [1, 0]}, troth.models.Bernoulli(1, 1), rule, provider="who", budget="1")
+
+
+def test_results_have_a_table_in_a_notebook() -> None:
+    model = troth.models.Bernoulli(1, 1)
+    audit = troth.audit(model, troth.MultiDay(), rows=[5, 5, 5], simulations=50)
+    fit = troth.check_fit(model, np.array([[3.0, 4.0], [4.0, 4.0]]), simulations=200)
+    assert "<td>report nothing</td>" in audit._repr_html_()
+    assert "<td>spread of scores</td>" in fit._repr_html_()
+
+
+def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any) -> None:
+    assert run(monkeypatch, "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        shown.index("Your own files:")
+        < shown.index("init ")
+        < shown.index("A service's campaigns")
+        < shown.index("login ")
+    )
+    assert "Write a commented campaign file, with a small example dataset or for your own data." in shown
+    assert "..." not in shown.partition("Your own files:")[2]
+
+
+def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    frame = pd.DataFrame(
+        {"who": ["a", "b", "c"] * 400, "day": np.repeat(np.arange(100), 12), "x": RNG.integers(0, 2, 1200)}
+    )
+    paid = troth.pay(
+        frame, troth.models.Bernoulli(1, 1), "SyntheticPeers", provider="who", day="day", columns="x", budget="3"
+    )
+    paid.write_ledger(tmp_path / "ledger.jsonl")
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 12
+    assert lines[0].startswith(f"a: {paid.campaign.show(paid.totals['a'])} on 100 days, of 100.00")
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
+    assert "share of the cap" in capsys.readouterr().out
+    assert "the last 60 of 100 days" in paid.plot().standalone()
+
+
+def test_a_flat_prior_is_drawn_flat() -> None:
+    from troth.results.beliefs import belief_from_draws
+
+    belief = belief_from_draws("rate", RNG.random(20_000), RNG.beta(30, 30, 20_000))
+    assert set(belief.prior) == {1.0}
+    assert len(set(belief.posterior)) > 50

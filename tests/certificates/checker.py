@@ -16,6 +16,7 @@ from mechanisms.exact import one_model
 from registry import generator
 from troth.core.settings import Section
 from troth.mechanisms import RULES
+from troth.mechanisms.line_up import DecoysOption
 from troth.mechanisms.named_range import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
 from troth.models.numerics.extremes import datasets_by_type
@@ -184,9 +185,9 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     rng = generator(2)
     lowest = world.least or [0] * len(world.most)
     between = [int(rng.integers(low, most + 1)) for low, most in zip(lowest, world.most, strict=True)]
-    rule = world.prepared.in_expectation()
+    rule, only_drawn = _in_expectation(world, views[0])
     by_view = [view.shares(rule) for view in views]
-    if rule.needs_seed and rule.days == 1:  # nobody knows its expectation
+    if only_drawn:
         return _gains_by_draws(claims["truthful"], views, rule) + _wrong_payments(world, claims, by_view)
     gains = {id(view): view.gains(shares) for view, shares in zip(views, by_view, strict=True)}
     wrong = []
@@ -208,6 +209,16 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         wrong += ["k-rank condition"] * any(view.free_lies(-view.log_score_losses).any() for view in few)
     exactly = truthful.verdict == "proved" and not truthful.margin
     return wrong + _wrong_prices(world, claims, exactly, views, gains) + _wrong_payments(world, claims, by_view)
+
+
+def _in_expectation(world: World, view: View) -> tuple[troth.Rule, bool]:
+    """Return the rule over what it draws, or the rule itself, and whether nobody knows its expectation."""
+    rule = world.prepared.in_expectation()
+    try:
+        view.shares(rule)
+    except troth.MissingCapabilityError:
+        return world.prepared, True
+    return rule, rule.needs_seed and rule.days == 1
 
 
 def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[str]:
@@ -347,11 +358,13 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
         elif isinstance(setting, Flag):
             table[key] = bool(rng.random() < 0.5)
         elif isinstance(setting, Whole):
-            table[key] = max(setting.least, min(setting.default, 4))
+            table[key] = int(rng.integers(max(setting.least, min(setting.default, 1)), 3))
+        elif isinstance(setting, DecoysOption):
+            table[key] = int(rng.integers(2, 4))
         elif key == "low":
             table[key] = -float(rng.uniform(0.1, 3))
         elif key == "last" and rng.random() < 0.5:
-            one_day = [other for other, each in RULES.items() if not (each.not_offered or each.days > 1)]
+            one_day = [other for other, each in RULES.items() if not (each.not_offered or each().days > 1)]
             table[key] = random_rule(rng, str(rng.choice(one_day))).to_settings()
     return kind.from_settings(Section("mechanism", table))
 

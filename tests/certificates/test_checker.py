@@ -192,12 +192,12 @@ def test_without_the_plant_the_same_campaigns_are_green() -> None:
 def test_claims_of_another_campaign_go_red() -> None:
     """Without groups, without the fewest rows, about a rule that cannot pay, or refuted without a witness."""
     grouped = world(troth.SyntheticPeers(), most=(2, 1, 2), groups=[0, 1, 0])
-    assert violations(grouped, troth.certify(COIN, grouped.most)) == ["sensitive"]
+    assert violations(grouped, troth.certify(COIN, grouped.most, grouped.rule)) == ["sensitive"]
     few = world(troth.SyntheticPeers(), most=(3, 3), least=[1, 1])
-    assert violations(few, troth.certify(COIN, few.most)) == ["sensitive"]
+    assert violations(few, troth.certify(COIN, few.most, few.rule)) == ["sensitive"]
     unpaid = world(troth.SyntheticPeers(), OPEN)
     assert [claim.name for claim in unpaid.certify().claims] == ["payable"]
-    assert violations(unpaid, troth.certify(STATES, [2, 2])) == ["payable"]
+    assert violations(unpaid, troth.certify(STATES, [2, 2], unpaid.rule)) == ["payable"]
     paid = world(troth.SyntheticPeers())
     assert violations(paid, unpaid.certify()) == ["payable"]
     for name in ("individually rational", "budget feasible"):

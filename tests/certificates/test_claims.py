@@ -134,7 +134,7 @@ def test_the_exact_linear_price_is_the_least_ratio() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_is_decided(name: str) -> None:
-    found = troth.certify(EXAMPLES[name], rows=[3, 3, 3])
+    found = troth.certify(EXAMPLES[name], [3, 3, 3], troth.SyntheticPeers())
     assert found["sensitive"].verdict == "proved", found
     assert found["truthful"].verdict == "proved"
     assert all(claim.basis for claim in found.claims)
@@ -165,7 +165,7 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
 
 def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> None:
     uniform = models.Bernoulli(1, 1)
-    found = troth.certify(uniform, rows=[2, 1])
+    found = troth.certify(uniform, [2, 1], troth.SyntheticPeers())
     assert found["sensitive"].verdict == "refuted"
     one, two = found["sensitive"].witness
     outcomes = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -173,10 +173,10 @@ def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> N
         troth.log_pmi(uniform, np.array(one, dtype=float), outcomes),
         troth.log_pmi(uniform, np.array(two, dtype=float), outcomes),
     )
-    assert troth.certify(uniform, rows=[2, 2])["sensitive"].verdict == "proved"
-    assert troth.certify(models.Bernoulli(1, np.pi), rows=[3, 1])["sensitive"].verdict == "proved"
-    assert troth.certify(models.Categorical([1, 1, 1]), rows=[3, 1])["sensitive"].verdict == "refuted"
-    assert troth.certify(EXAMPLES["regression"], rows=[5, 1])["sensitive"].verdict == "refuted"
+    assert troth.certify(uniform, [2, 2], troth.SyntheticPeers())["sensitive"].verdict == "proved"
+    assert troth.certify(models.Bernoulli(1, np.pi), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "proved"
+    assert troth.certify(models.Categorical([1, 1, 1]), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
+    assert troth.certify(EXAMPLES["regression"], [5, 1], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
 
 
 def test_claims_know_the_rule() -> None:

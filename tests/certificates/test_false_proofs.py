@@ -17,6 +17,7 @@ from troth.data import Report
 
 COIN = models.Bernoulli(1, 1)
 OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+SIZE = troth.SyntheticPeers()
 LINE = models.LinearRegression([0.0], [[1.0]], 1.0)
 
 
@@ -156,23 +157,23 @@ def test_bonds_look_at_shares_that_the_rule_behind_them_would_refuse() -> None:
 def test_rows_within_a_group_are_no_peer_rows() -> None:
     """One peer row outside the group: (0, 0) and (1, 1) collide, however many rows the group has."""
     rows, groups = [4, 4, 1], ["sisters", "sisters", "other"]
-    assert troth.certify(COIN, rows)["sensitive"].verdict == "proved"
-    grouped = troth.certify(COIN, rows, groups=groups)["sensitive"]
+    assert troth.certify(COIN, rows, SIZE)["sensitive"].verdict == "proved"
+    grouped = troth.certify(COIN, rows, SIZE, groups=groups)["sensitive"]
     assert (grouped.verdict, grouped.witness) == ("refuted", ((0, 0), (1, 1)))
-    gains = troth.best_response(COIN, troth.SyntheticPeers(), [2, 2, 1], groups=groups).gains
+    gains = troth.best_response(COIN, SIZE, [2, 2, 1], groups=groups).gains
     assert np.isclose(gains[1], 0).sum() == 2  # for the truth (1, 1): itself and the empty report
-    alone = troth.certify(COIN, [2, 2], groups=["a", "a"])["sensitive"]
+    alone = troth.certify(COIN, [2, 2], SIZE, groups=["a", "a"])["sensitive"]
     assert (alone.verdict, alone.witness) == ("refuted", ("any report", "any other"))
 
 
 def test_peers_need_not_fill_their_limits() -> None:
     """With limits of nine rows and one actual row a lie is free; without actual rows the claim says what it needs."""
-    stated = troth.certify(COIN, [9, 9])["sensitive"]
+    stated = troth.certify(COIN, [9, 9], SIZE)["sensitive"]
     assert (stated.verdict, stated.least_rows) == ("proved", 2)
     assert "if every provider reports at least 2 rows" in stated.text
-    actual = troth.certify(COIN, [9, 9], least=[1, 1])["sensitive"]
+    actual = troth.certify(COIN, [9, 9], SIZE, least=[1, 1])["sensitive"]
     assert (actual.verdict, actual.witness) == ("refuted", ((0, 0), (1, 1)))
-    assert troth.certify(COIN, [9, 9], least=[2, 3])["sensitive"].verdict == "proved"
+    assert troth.certify(COIN, [9, 9], SIZE, least=[2, 3])["sensitive"].verdict == "proved"
     with pytest.raises(troth.ParameterError, match="least must not exceed rows"):
         troth.certify(COIN, [2, 2], least=[3, 2])
     mirrored = models.Finite([1 / 3] * 3, [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
@@ -186,6 +187,7 @@ CAMPAIGN: dict[str, Any] = {
     "campaign": {"name": "coins", "budget": "10.00"},
     "model": {"family": "Bernoulli", "columns": ["x"], "prior": {"alpha": 1, "beta": 1}},
     "limits": {"rows": 50},
+    "mechanism": {"rule": "SyntheticPeers"},
 }
 
 

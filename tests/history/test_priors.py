@@ -195,7 +195,7 @@ def test_log_scores_are_inherited_and_unknown_ones_are_not_compared() -> None:
     past = past_of(model, 4, days=30)
     custom = WithoutBaseMeasure(model)
     candidates = {"normal": model, "renamed": Renamed(3, 2, 1.5), "custom": custom, "poor": models.Normal(0, 1, 1)}
-    comparison = troth.compare_models(past, candidates, troth.MultiDay(), folds=2)
+    comparison = troth.compare_models(past, candidates, troth.MultiDay(), split="blocks", folds=2)
     normal, renamed, unknown = (comparison[name] for name in ("normal", "renamed", "custom"))
     assert renamed.log_score == normal.log_score == pytest.approx(log_marginal(model, past).mean())
     assert renamed.measure == normal.measure
@@ -235,7 +235,8 @@ def test_a_registered_family_is_fitted_and_tried_like_a_bundled_one(monkeypatch:
     assert learned.model_table()["family"] == "Renamed"
     normal: Any = models.Normal.fit(past, noise=1.5)
     assert (learned.model.mean, learned.model.scale) == (normal.model.mean, normal.model.scale)
-    assert list(candidates_for(past.reduction)) == ["textbook Normal", "day types", "offsets", "textbook Renamed"]
+    names = ["textbook Normal", "day types", "offsets", "drifting offsets", "textbook Renamed"]
+    assert list(candidates_for(past.reduction)) == names
     assert learned.model.sensitivity(3, [(learned.model, 2)]).verdict == "proved"
 
 

@@ -310,14 +310,14 @@ def test_the_fit_is_checked() -> None:
 
 def test_sensitivity_is_decided_by_rank() -> None:
     three = models.LatentClass([0.3, 0.3, 0.4], "binary", [0.2, 0.5, 0.8], 0.2)
-    assert troth.certify(three, rows=[3, 2])["sensitive"].verdict == "proved"
+    assert troth.certify(three, [3, 2], troth.SyntheticPeers())["sensitive"].verdict == "proved"
     blind = models.LatentClass([0.3, 0.3, 0.4], "binary", [0.2, 0.5, 0.8])
-    found = troth.certify(blind, rows=[2, 1])["sensitive"]
+    found = troth.certify(blind, [2, 1], troth.SyntheticPeers())["sensitive"]
     assert found.verdict in ("refuted", "proved")  # one row shows only the mean rate: all reports are compared
     alike = models.LatentClass(PRIOR, "binary", [0.4, 0.4], 0.1)
-    assert troth.certify([three, three], rows=[3, 0])["sensitive"].verdict == "refuted"
-    told = troth.certify([models.LatentClass(PRIOR, "binary", [0.1, 0.7]), alike], rows=[3, 3])["sensitive"]
+    assert troth.certify([three, three], [3, 0], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
+    told = troth.certify([models.LatentClass(PRIOR, "binary", [0.1, 0.7]), alike], [3, 3], troth.SyntheticPeers())["sensitive"]
     assert told.verdict == "refuted"
     assert told.witness is not None
     same = models.LatentClass(PRIOR, "count", [2.0, 2.0], 0.1)
-    assert troth.certify(same, rows=[3, 3])["sensitive"].verdict == "undecided"
+    assert troth.certify(same, [3, 3], troth.SyntheticPeers())["sensitive"].verdict == "undecided"

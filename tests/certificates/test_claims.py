@@ -175,7 +175,9 @@ def test_e3_is_refuted_with_a_colliding_pair_and_only_where_it_can_happen() -> N
     )
     assert troth.certify(uniform, [2, 2], troth.SyntheticPeers())["sensitive"].verdict == "proved"
     assert troth.certify(models.Bernoulli(1, np.pi), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "proved"
-    assert troth.certify(models.Categorical([1, 1, 1]), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
+    assert (
+        troth.certify(models.Categorical([1, 1, 1]), [3, 1], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
+    )
     assert troth.certify(EXAMPLES["regression"], [5, 1], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
 
 

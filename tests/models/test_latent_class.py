@@ -316,7 +316,9 @@ def test_sensitivity_is_decided_by_rank() -> None:
     assert found.verdict in ("refuted", "proved")  # one row shows only the mean rate: all reports are compared
     alike = models.LatentClass(PRIOR, "binary", [0.4, 0.4], 0.1)
     assert troth.certify([three, three], [3, 0], troth.SyntheticPeers())["sensitive"].verdict == "refuted"
-    told = troth.certify([models.LatentClass(PRIOR, "binary", [0.1, 0.7]), alike], [3, 3], troth.SyntheticPeers())["sensitive"]
+    told = troth.certify([models.LatentClass(PRIOR, "binary", [0.1, 0.7]), alike], [3, 3], troth.SyntheticPeers())[
+        "sensitive"
+    ]
     assert told.verdict == "refuted"
     assert told.witness is not None
     same = models.LatentClass(PRIOR, "count", [2.0, 2.0], 0.1)

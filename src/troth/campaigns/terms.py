@@ -110,6 +110,7 @@ class Campaign:
     path: Path | None = None
     missing: str = "refuse"
     scales: tuple[tuple[float, float] | None, ...] = ()
+    about: str = ""
 
     @classmethod
     def load(cls, path: str | Path) -> Campaign:
@@ -368,6 +369,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _money(section: Section) -> dict[str, Any]:
     settings = {
         "name": section.text("name", needed=True),
+        "about": section.text("about", ""),
         "currency": section.text("currency", ""),
         "decimals": section.whole("decimals", 2, most=8),
     }
@@ -379,7 +381,7 @@ def _money(section: Section) -> dict[str, Any]:
         raise CampaignError(str(error), section=section.name, key="budget") from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
     settings["days"] = section.whole("days", least=1, most=100_000)
-    section.done(("name", "budget", "budget_per", "days", "currency", "decimals"))
+    section.done(("name", "about", "budget", "budget_per", "days", "currency", "decimals"))
     return settings
 
 

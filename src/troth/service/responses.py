@@ -129,6 +129,7 @@ class Promise(Shown):
     """What a campaign announces to everybody."""
 
     name: str = Field(examples=["clinics"])
+    about: str = Field(description="What a row is, and what to send.", examples=["One row for each patient of May."])
     budget: Money
     currency: str = Field(examples=["EUR"])
     budget_per: Literal["campaign", "day"]

@@ -85,8 +85,8 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
         **dict(promise(terms)),
         **_attributes(row, "id", "state", "created", "publish_at_once", "share_ledger"),
         terms=json.loads(row.plain),
-        providers=len(members),
-        joined=sum(member.account is not None for member in members),
+        providers=sum(member.revoked is None for member in members),
+        joined=sum(member.account is not None and member.revoked is None for member in members),
         paid=Amount(sum(round_row.amount or 0 for round_row in round_rows), terms.decimals),
         head=next((round_row.head for round_row in reversed(round_rows) if round_row.head is not None), None),
     )
@@ -117,7 +117,7 @@ def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
     known = terms.public.get(None)
     return responses.Promise(
-        **_attributes(terms, "name", "currency", "daily", "days", "commitment"),
+        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment"),
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
         rule=terms.rule.name,

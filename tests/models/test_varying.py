@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -25,38 +26,41 @@ def gauss(low: float, high: float, count: int) -> tuple[Any, Any]:
     return 0.5 * (low + high) + 0.5 * (high - low) * x, 0.5 * (high - low) * w
 
 
+PANELS, WEIGHTS = np.concatenate([gauss(*ends, 14) for ends in pairwise((0.0, 0.05, 0.2, 0.5, 1.0))], axis=-1)
+
+
 def over_location(log_likelihood: Callable[[Any], Any], low: float, high: float) -> float:
     """Ln ∫ exp f: a search for the peak, then Gauss and Legendre on panels where f is within 40 nats of it."""
     a, b = low, high
-    for _ in range(9):
-        x = np.linspace(a, b, 31)
+    for _ in range(11):
+        x = np.linspace(a, b, 13)
         f = log_likelihood(x)
         i = int(np.argmax(f))
-        a, b = x[max(i - 2, 0)], x[min(i + 2, 30)]
+        a, b = x[max(i - 2, 0)], x[min(i + 2, 12)]
     top, peak = float(f[i]), float(x[i])
     ends = []
     for sign in (-1, 1):
-        steps = peak + sign * 1e-5 * 1.3 ** np.arange(65)
+        steps = peak + sign * 1e-4 * 1.5 ** np.arange(34)
         inside = log_likelihood(steps) > top - 40
         ends.append(float(np.clip(steps[np.argmin(inside)] if not inside.all() else steps[-1], low, high)))
-    edges = np.linspace(ends[0], ends[1], 6)
-    nodes, weights = np.array([gauss(p, q, 20) for p, q in pairwise(edges)]).transpose(1, 0, 2)
-    return float(logsumexp(log_likelihood(nodes.ravel()), b=weights.ravel()))
+    sides = [end - peak for end in ends]
+    nodes = np.concatenate([peak + side * PANELS for side in sides])
+    return float(logsumexp(log_likelihood(nodes), b=np.concatenate([abs(side) * WEIGHTS for side in sides])))
 
 
-def over_spread(given: Callable[[float], float], low: float, high: float, providers: int, nodes: int = 110) -> float:
-    """Ln of 0.8 times the mean of exp(given) over a log-uniform spread: near its peak where providers are many."""
+def over_spread(
+    given: Callable[[float], float], low: float, high: float, providers: int, near: float = 0.0, nodes: int = 110
+) -> float:
+    """Ln of 0.8 times the mean of exp(given) over a log-uniform spread: near the true one where providers are many."""
     a, b = 2 * np.log(low), 2 * np.log(high)
     if providers < 50:
         v, w = gauss(a, b, nodes)
         return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
-    coarse = np.linspace(a, b, 26)
-    middle = coarse[int(np.argmax([given(np.exp(u / 2)) for u in coarse]))]
-    v, w = gauss(max(a, middle - 0.7), min(b, middle + 0.7), 50)
+    v, w = gauss(2 * np.log(near) - 0.6, 2 * np.log(near) + 0.6, 44)
     return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
 
 
-def reference_bernoulli(alpha: float, beta: float, ones: Any, rows: Any) -> float:
+def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows: Any) -> float:
     counts, times = np.unique(np.stack([ones, rows - ones]), axis=1, return_counts=True)
     k, z = counts[:, None]
 
@@ -71,10 +75,10 @@ def reference_bernoulli(alpha: float, beta: float, ones: Any, rows: Any) -> floa
         return over_location(f, -60, 60)
 
     alike = betaln(alpha + ones.sum(), beta + (rows - ones).sum()) - betaln(alpha, beta)
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.003, 3, len(ones))))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.003, 3, len(ones), near)))
 
 
-def reference_poisson(mean: float, scale: float, total: Any, rows: Any) -> float:
+def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: Any) -> float:
     shape, rate = (mean / scale) ** 2, mean / scale**2
     prior = shape * np.log(rate) - gammaln(shape)
 
@@ -91,7 +95,7 @@ def reference_poisson(mean: float, scale: float, total: Any, rows: Any) -> float
 
     A = shape + total.sum()
     alike = gammaln(A) - A * np.log(rate + rows.sum()) + prior
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.001, 2, len(total))))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.001, 2, len(total), near)))
 
 
 def sum_log1p(total: Any, d: float) -> float:
@@ -112,7 +116,7 @@ def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squar
         at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
         return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
 
-    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, 0, 1500)))
+    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, 0, nodes=1500)))
 
 
 def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
@@ -129,10 +133,26 @@ def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread:
     k = rng.binomial(rows, rng.beta(0.3 / spread**2, 0.7 / spread**2, providers)).astype(float)
     t = model.from_summary(np.stack([n - k, k], axis=-1))
     found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(pmi_of(lambda *c: reference_bernoulli(1, 2, *c), k, n), abs=1e-6)
+    assert found == pytest.approx(pmi_of(lambda *c: reference_bernoulli(1, 2, spread, *c), k, n), abs=1e-6)
 
 
-@pytest.mark.parametrize(("providers", "rows"), [(10, 100), (1000, 1000)])
+@pytest.mark.parametrize(("providers", "rows", "spread"), [(10, 100, 0.4), (1000, 10_000, 0.05)])
+def test_labels_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
+    """One label after the other: a beta-binomial each, of those that have none of the labels before."""
+    rng, model = generator(9, providers), models.VaryingCategorical([1, 2, 0.5])
+    left, counts = np.full(providers, rows), []
+    for rate in (0.3, 0.6):
+        counts.append(rng.binomial(left, rng.beta(rate / spread**2, (1 - rate) / spread**2, providers)))
+        left = left - counts[-1]
+    first, second, third = (np.array(c, dtype=float) for c in (*counts, left))
+    t = model.from_summary(np.stack([first, second, third], axis=-1))
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    expected = pmi_of(lambda *c: reference_bernoulli(1, 2.5, spread, *c), first, first + second + third)
+    expected += pmi_of(lambda *c: reference_bernoulli(2, 0.5, spread, *c), second, second + third)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("providers", "rows"), SIZES)
 @pytest.mark.parametrize("spread", [0.05, 0.4])
 def test_counts_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
     rng, model = generator(2, providers), models.VaryingPoisson(3, 2)
@@ -140,7 +160,7 @@ def test_counts_are_the_continuous_integral(providers: int, rows: int, spread: f
     total = rng.poisson(2 * rows * rng.gamma(spread**-2.0, spread**2, providers)).astype(float)
     t = model.from_summary(np.stack([n, total], axis=-1))
     found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
-    assert found == pytest.approx(pmi_of(lambda *c: reference_poisson(3, 2, *c), total, n), abs=1e-6)
+    assert found == pytest.approx(pmi_of(lambda *c: reference_poisson(3, 2, spread, *c), total, n), abs=1e-6)
 
 
 @pytest.mark.parametrize(("providers", "rows"), SIZES)
@@ -200,24 +220,28 @@ def test_labels_are_questions_of_yes_and_no() -> None:
 
 
 def test_without_spread_it_is_the_textbook() -> None:
-    """The part of the evidence that has no spread is that of the textbook family."""
-    counts = np.array([[3.0, 4], [0, 5]])
+    """If providers may differ by next to nothing, log PMI is that of the textbook family."""
+    counts = np.array([[3.0, 4], [1, 5], [2, 3]])
     for varying, textbook in (
         (models.VaryingBernoulli(1, 2), models.Bernoulli(1, 2)),
         (models.VaryingPoisson(3, 2), models.Poisson(9 / 4, 3 / 4)),
     ):
-        t = varying.from_summary(counts).sum(axis=0)
-        by_spread = evidence_without_spread(varying, t)
+        alike = AlmostAlike(varying)
+        own, peers = (alike.model.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
         plain: Any = textbook
-        s = plain.from_summary(counts).sum(axis=0)
-        nothing = plain.log_evidence(np.zeros_like(s))
-        assert by_spread == pytest.approx(float(plain.log_evidence(s) - nothing), abs=1e-12)
+        one, two = (plain.from_summary(part).sum(axis=0) for part in (counts[:1], counts[1:]))
+        expected = float(troth.log_pmi(plain, one, two))
+        assert float(troth.log_pmi(alike.model, own, peers)) == pytest.approx(expected, abs=1e-4)
+        t = varying.from_summary(counts)
+        assert abs(float(troth.log_pmi(varying, t[0], t[1:].sum(axis=0))) - expected) > 0.01
 
 
-def evidence_without_spread(model: Any, t: Any) -> float:
-    if isinstance(model, models.VaryingBernoulli):
-        return float(betaln(model.alpha + t[1], model.beta + t[0]) - betaln(model.alpha, model.beta))
-    return float(model._evidence_by_spread(t)[0])
+class AlmostAlike:
+    """A family whose largest spread is hardly more than its smallest."""
+
+    def __init__(self, model: Any) -> None:
+        small = type(model.__class__.__name__, (type(model),), {"largest_spread": 1.1 * model.smallest_spread})
+        self.model: Any = small(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
 
 
 @pytest.mark.parametrize("model", VARYING, ids=lambda m: type(m).__name__)
@@ -250,7 +274,7 @@ def test_rules_pay_them(model: Any) -> None:
 
 def test_a_history_of_varying_providers_is_fitted() -> None:
     rng, model = generator(8), models.VaryingNormal(10, 3, 2)
-    theta = model.draw_parameters(rng, (150, 1)).repeat(4, axis=1)
+    theta = model.draw_parameters(rng, (60, 1)).repeat(4, axis=1)
     past = troth.history.from_summaries(model.reduction, model.summary(model.draw_data(rng, theta, 12)))
     fitted: Any = models.VaryingNormal.fit(past)
     for name, error in fitted.errors.items():

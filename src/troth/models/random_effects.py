@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.models.numerics.random_effects import Effects, draw_coefficients, evidence_of_effects, integrate_effects
+from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.spread import VaryingProviders
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class RandomEffects(VaryingProviders):
         raise NotImplementedError
 
     @property
+    def _grid(self) -> SpreadGrid:
+        return spread_grid(*self._spreads)
+
+    @property
     def _spreads_of_prior(self) -> Array:
         """The nodes of the spread in units of the prior's standard deviation."""
         return self._grid.nodes
@@ -51,8 +56,10 @@ class RandomEffects(VaryingProviders):
         constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
-    def _evidence_by_spread(self, statistics: Array, /) -> Array:
-        return evidence_of_effects(self._unpack(statistics))
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Ln of the integral over the spread of exp Λ given the spread."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return self._grid.integrate(evidence_of_effects(self._unpack(t)), t[..., 1])
 
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
@@ -79,8 +86,8 @@ class RandomEffects(VaryingProviders):
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
         t = np.asarray(statistics, dtype=np.float64)
-        place = self._grid.draw_node(rng, self._evidence_by_spread(t), self._providers(t))
         effects = self._unpack(t)
+        place = self._grid.draw_node(rng, evidence_of_effects(effects), t[..., 1])
         product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
         precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
         chosen = Effects(np.zeros(place.shape), product, precision)

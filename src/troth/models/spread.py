@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.models.family import Family
-from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
+from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import Word, parameter
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class VaryingProviders(Family):
     θ is the common parameter and the spread. The spread is 0 with probability 0.2; otherwise it lies anywhere between
     the smallest that a thousand providers with ten thousand rows could show and the largest that ``differ`` allows,
     each factor being equally likely. Λ integrates over it, so that a round learns it from its own reports. A subclass
-    says what adds over providers, and Λ for given spreads.
+    says what adds over providers.
     """
 
     independent_rows: ClassVar[bool] = False
@@ -38,22 +38,10 @@ class VaryingProviders(Family):
     largest_spread: ClassVar[float]
 
     @property
-    def _grid(self) -> SpreadGrid:
+    def _spreads(self) -> tuple[float, float]:
+        """The smallest and the largest spread."""
         differ: str = getattr(self, "differ")  # noqa: B009 (each family declares it, after its other parameters)
-        return spread_grid(self.smallest_spread, _LARGEST.get(differ, self.largest_spread))
-
-    def _evidence_by_spread(self, statistics: Array, /) -> Array:
-        """Λ given each spread of the grid, ``(..., spread)``."""
-        raise NotImplementedError
-
-    def _providers(self, statistics: Array, /) -> Array:
-        """How many providers have any rows."""
-        return np.asarray(statistics[..., 1])
-
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """Ln of the integral over the spread of exp Λ given the spread."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return self._grid.integrate(self._evidence_by_spread(t), self._providers(t))
+        return self.smallest_spread, _LARGEST.get(differ, self.largest_spread)
 
     def statistics(self, data: Any, /) -> Array:
         """Numbers that add over providers, of the rows along the last axis."""
@@ -64,4 +52,6 @@ class VaryingProviders(Family):
         return
 
     def _draw_spread(self, rng: Generator, shape: tuple[int, ...]) -> Array:
-        return self._grid.draw(rng.random(shape), rng.random(shape))
+        low, high = np.log(self._spreads)
+        place, alike = rng.random(shape), rng.random(shape) < ALIKE
+        return np.where(alike, 0.0, np.exp(low + (high - low) * place))

@@ -17,7 +17,7 @@ from troth.models.categorical import Categorical, count_codes, draw_codes
 from troth.models.example import Example
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import dirichlet_moments
-from troth.models.numerics.beta_binomial import draw_rate, evidence_by_spread, report_width, summarise_report
+from troth.models.numerics.beta_binomial import draw_rate, log_evidence, report_width, summarise_report
 from troth.models.numerics.dispersed import draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
@@ -81,7 +81,7 @@ class VaryingLabels(VaryingProviders):
         counts = np.asarray(summary, dtype=np.float64)
         later = np.flip(np.cumsum(np.flip(counts, axis=-1), axis=-1), axis=-1)
         answers = zip(np.moveaxis(counts, -1, 0)[:-1], np.moveaxis(later, -1, 0)[1:], strict=True)
-        return np.concatenate([summarise_report(yes, no, self._grid.nodes) for yes, no in answers], axis=-1)
+        return np.concatenate([summarise_report(yes, no, self._spreads) for yes, no in answers], axis=-1)
 
     def _by_question(self, statistics: Array) -> list[Array]:
         return np.split(np.asarray(statistics, dtype=np.float64), len(self._questions), axis=-1)
@@ -90,13 +90,13 @@ class VaryingLabels(VaryingProviders):
         """Ln of the integral over rates and spreads, a sum over questions."""
         total = np.zeros(np.shape(statistics)[:-1])
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
-            total += self._grid.integrate(evidence_by_spread(t, yes, no, self._grid.nodes), t[..., 2])
+            total += log_evidence(t, yes, no, self._spreads)
         return total
 
     @property
     def width(self) -> int:
         """How many numbers a statistic has."""
-        return len(self._questions) * report_width(self._grid.nodes)
+        return len(self._questions) * report_width(self._spreads)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
@@ -113,8 +113,7 @@ class VaryingLabels(VaryingProviders):
         counts = np.unique(np.concatenate([ladder := count_ladder(rows), rows - ladder]))
         high = 0.0
         for yes, no in self._questions:
-            t = summarise_report(counts, rows - counts, self._grid.nodes)
-            evidence = self._grid.integrate(evidence_by_spread(t, yes, no, self._grid.nodes), t[..., 2])
+            evidence = log_evidence(summarise_report(counts, rows - counts, self._spreads), yes, no, self._spreads)
             shares = xlogy(counts, counts / max(rows, 1)) + xlogy(rows - counts, 1 - counts / max(rows, 1))
             high += float((shares - evidence).max()) + _MARGIN
         alpha = self._pseudo_counts
@@ -128,14 +127,11 @@ class VaryingLabels(VaryingProviders):
         return rates, self._draw_spread(rng, rates.shape)
 
     def _draw_common_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
-        rates, spreads = [], []
-        nodes, leading = self._grid.nodes, np.shape(statistics)[:-1]
+        drawn, leading = [], np.shape(statistics)[:-1]
         for t, (yes, no) in zip(self._by_question(statistics), self._questions, strict=True):
-            flat = t.reshape(-1, t.shape[-1])
-            place = self._grid.draw_node(rng, evidence_by_spread(flat, yes, no, nodes), flat[:, 2])
-            rates.append(draw_rate(rng, flat, yes, no, nodes[place], nodes).reshape(leading))
-            spreads.append(nodes[place].reshape(leading))
-        return np.stack(rates, axis=-1), np.stack(spreads, axis=-1)
+            drawn.append(np.stack(draw_rate(rng, t.reshape(-1, t.shape[-1]), yes, no, self._spreads)))
+        rates, spreads = np.stack(drawn, axis=-1).reshape(2, *leading, len(drawn))
+        return rates, spreads
 
     def _draw_answers(self, rng: Generator, rates: Array, spreads: Array) -> Array:
         """Draw a provider's own rates of the questions."""

@@ -18,7 +18,7 @@ from troth.models.first_guess import FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.extremes import count_ladder
-from troth.models.numerics.gamma_poisson import draw_mean, evidence_by_spread, summarise_counts
+from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
 from troth.models.poisson import Poisson
@@ -44,8 +44,8 @@ class VaryingPoisson(VaryingProviders):
     λ ~ Gamma with this mean and scale; the factor's standard deviation is 0 or up to 2. A provider's sum is then
     negative binomial. At spread 0 it is `Poisson`.
 
-    The summary (n, Σx) adds over rows. The statistic carries, beside it, two functions of λ times the squared spread as
-    Chebyshev series: log PMI is that of the continuous integral over λ and spread to 1e-6.
+    The summary (n, Σx) adds over rows. The statistic carries, beside it, functions of the spread, and of it and λ, by
+    their values on a grid: log PMI is that of the continuous integral over λ and spread to 1e-6.
 
     Parameters
     ----------
@@ -101,13 +101,11 @@ class VaryingPoisson(VaryingProviders):
     def from_summary(self, summary: Array, /) -> Array:
         """Map a provider's (n, Σx) to what adds over providers."""
         s = np.asarray(summary, dtype=np.float64)
-        return summarise_counts(s[..., 0], s[..., 1], self.mean, self._grid.nodes)
+        return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
 
-    def _providers(self, statistics: Array, /) -> Array:
-        return np.asarray(statistics[..., 2])
-
-    def _evidence_by_spread(self, statistics: Array, /) -> Array:
-        return evidence_by_spread(statistics, *self._prior, self._grid.nodes)
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Ln of the integral over λ and the spread."""
+        return log_evidence(np.asarray(statistics, dtype=np.float64), *self._prior, self._spreads)
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.
@@ -137,10 +135,8 @@ class VaryingPoisson(VaryingProviders):
     def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
         """Draw (λ, spread) given statistics."""
         t = np.asarray(statistics, dtype=np.float64)
-        flat, nodes = t.reshape(-1, t.shape[-1]), self._grid.nodes
-        spread = nodes[self._grid.draw_node(rng, self._evidence_by_spread(flat), self._providers(flat))]
-        mean = draw_mean(rng, flat, *self._prior, spread, nodes)
-        return np.stack([mean, spread], axis=-1).reshape(*t.shape[:-1], 2)
+        drawn = draw_mean(rng, t.reshape(-1, t.shape[-1]), *self._prior, self._spreads)
+        return np.stack(drawn, axis=-1).reshape(*t.shape[:-1], 2)
 
     @staticmethod
     def _draw_rates(rng: Generator, mean: Array, spread: Array) -> Array:

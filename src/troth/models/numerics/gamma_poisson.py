@@ -2,94 +2,103 @@
 
 Given λ and δ a report of n rows that add up to S has the log-likelihood
 S ln λ − S log1p(nv) − λ log1p(nv)/v + Σ_{i<S} log1p(iδ) with v = λδ. So what adds over providers are counts, two
-functions of v, and one number for each δ.
+functions of v, and one of δ.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln
 
-from troth.models.numerics.additive_functions import LogScale, by_count, evaluate, evaluate_slopes
+from troth.models.numerics.additive_functions import LogScale, by_count
 from troth.models.numerics.dispersed import log_rising
-from troth.models.numerics.location_integral import draw_location, for_distinct_reports, integrate_location
+from troth.models.numerics.spread_integral import draw, integrate
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
-    from troth.models.numerics.location_integral import Places
+    from troth.models.numerics.spread_integral import Places
 
-_COUNTS = 3  # rows, their sum, providers with rows
+_COUNTS = 4  # rows, their sum, providers with rows, squared sums
 _ORIGIN = 1e-6  # 1/rows of the largest report
 _BEYOND = 1e3  # how far the common mean may lie above the prior's
 
 
 @lru_cache(maxsize=32)
-def _scale(mean: float, largest: float) -> LogScale:
-    highest = _BEYOND * mean * largest**2
-    return LogScale(highest, int(np.ceil(5.5 * np.log1p(highest / _ORIGIN))), _ORIGIN)
+def _scales(mean: float, spreads: tuple[float, float]) -> tuple[LogScale, LogScale]:
+    """Return the scale of v, and that of δ."""
+    low, high = spreads[0] ** 2, spreads[1] ** 2
+    return LogScale(0.0, _BEYOND * mean * high, _ORIGIN), LogScale(low, high, 0.0)
 
 
-def summarise_counts(rows: Array, total: Array, mean: float, spreads: Array) -> Array:
-    """Return what adds over providers, for the spreads (δ = spread²) other than 0, the first."""
-    scale, delta = _scale(mean, float(spreads[-1])), spreads[1:] ** 2
-    logs = by_count(rows, lambda n: scale.series(lambda v: np.log1p(n * v)))
-    shares = by_count(rows, lambda n: scale.series(lambda v: n * (np.log1p(n * v) / np.where(n > 0, n * v, 1.0))))
+def summarise_counts(rows: Array, total: Array, mean: float, spreads: tuple[float, float]) -> Array:
+    """Return what adds over providers, for spreads (δ = spread²) between two ends."""
+    v, delta = (scale.nodes for scale in _scales(mean, spreads))
+
+    def logs(n: Array) -> Array:
+        return np.asarray(np.log1p(np.maximum(n * v, -0.75)))
+
+    log_rows = by_count(rows, logs)
+    shares = by_count(rows, lambda n: np.divide(logs(n), v, out=n * np.ones_like(v), where=v != 0))
     rising = by_count(total, lambda s: log_rising(1 / delta, s))
-    counts = np.stack([rows, total, (rows > 0).astype(np.float64)], axis=-1)
-    return np.concatenate([counts, total[..., None] * logs, shares, rising], axis=-1)
+    counts = np.stack([rows, total, (rows > 0).astype(np.float64), (total + mean * rows) ** 2], axis=-1)
+    return np.concatenate([counts, total[..., None] * log_rows, shares, rising], axis=-1)
 
 
-def evidence_by_spread(statistics: Array, shape: float, rate: float, spreads: Array) -> Array:
-    """Ln ∫ Gamma(λ; shape, rate) exp(log-likelihood) dλ for each spread; in closed form at 0, the first."""
-    prior = shape * np.log(rate) - gammaln(shape)
-
-    def work(t: Array) -> Array:
-        A = shape + t[:, 1]
-        alike = gammaln(A) - A * np.log(rate + t[:, 0]) + prior
-        return np.column_stack([alike, integrate_location(_LogMean(t, shape, rate, spreads), spreads[1:])])
-
-    return for_distinct_reports(statistics, work, len(spreads))
+def log_evidence(statistics: Array, shape: float, rate: float, spreads: tuple[float, float]) -> Array:
+    """Ln ∫∫ Gamma(λ; shape, rate) exp(log-likelihood) dλ over the spread, too."""
+    return integrate(statistics, partial(_LogMean, shape=shape, rate=rate, spreads=spreads), *spreads)
 
 
-def draw_mean(rng: Generator, t: Array, shape: float, rate: float, spread: Array, spreads: Array) -> Array:
-    """Draw λ given statistics ``(report, statistic)`` and a spread for each."""
+def draw_mean(rng: Generator, t: Array, shape: float, rate: float, spreads: tuple[float, float]) -> tuple[Array, Array]:
+    """Draw λ and the spread given statistics ``(report, statistic)``."""
     exact = rng.standard_gamma(shape + t[:, 1]) / (rate + t[:, 0])
-    drawn = draw_location(rng, _LogMean(t, shape, rate, spreads), np.maximum(spread, spreads[1]))
-    return np.where(spread > 0, np.exp(drawn), exact)
+    x, spread = draw(rng, _LogMean(t, shape, rate, spreads), *spreads)
+    return np.where(spread > 0, np.exp(x), exact), spread
 
 
 class _LogMean:
     """The log-likelihood as a function of x = ln λ."""
 
-    def __init__(self, t: Array, shape: float, rate: float, spreads: Array) -> None:
-        self._scale = _scale(shape / rate, float(spreads[-1]))
-        terms = self._scale.terms
-        series = t[:, _COUNTS : _COUNTS + terms], t[:, _COUNTS + terms : _COUNTS + 2 * terms]
-        self._logs, self._shares = (self._scale.tables(part) for part in series)
-        self._shape, self._rate = shape + t[:, 1], rate
+    def __init__(self, t: Array, shape: float, rate: float, spreads: tuple[float, float]) -> None:
+        mean = shape / rate
+        self._scale, self._scale_of_delta = _scales(mean, spreads)
+        ends = np.cumsum([_COUNTS, self._scale.size, self._scale.size])
+        logs, shares, rising = np.split(t, ends, axis=1)[1:]
+        self._logs, self._shares = self._scale.tables(logs), self._scale.tables(shares)
+        self._rising = self._scale_of_delta.tables(rising)
+        self._shape, self._rate, self._prior = shape + t[:, 1], rate, shape * np.log(rate) - gammaln(shape)
+        self.alike = gammaln(self._shape) - self._shape * np.log(rate + t[:, 0]) + self._prior
         self.start = np.log(self._shape / (rate + t[:, 0]))
-        self.constant = t[:, _COUNTS + 2 * terms :] + shape * np.log(rate) - gammaln(shape)
+        self.resolution, self.providers = 1 / np.sqrt(1 + t[:, 3]), t[:, 2]
 
-    def slopes(self, x: Array, spread: Array, report: Places) -> tuple[Array, Array]:
-        """First and second derivative; the place is proportional to ln(origin + v), and dv/dx = v."""
+    def constant(self, delta: Array, report: Places) -> Array:
+        """Return what does not depend on λ."""
+        return np.asarray(self._prior + self._rising.value(report, self._scale_of_delta.place(np.log(delta))))
+
+    def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
+        """Return the log-likelihood and its first two derivatives; d ln(origin + v)/dx = v/(origin + v)."""
         mean = np.exp(x)
-        v = mean * spread**2
-        place, chain = self._scale.place(v), self._scale.unit * v / (_ORIGIN + v)
-        bent = chain * _ORIGIN / (_ORIGIN + v)
-        log_slope, log_bend = evaluate_slopes(self._logs, report, place)
-        last = self._scale.cells
-        slope, bend = (part * (place < last) for part in evaluate_slopes(self._shares, report, place))
-        share = self._rate + evaluate(self._shares, report, np.minimum(place, last))
+        v = mean * delta
+        log_v = np.log(_ORIGIN + v)
+        place, chain = self._scale.place(log_v), v / (_ORIGIN + v)
+        bent = chain * (1 - chain)
+        logs, log_slope, log_bend = self._logs.value_and_slopes(report, place)
+        inside = place < self._scale.cells
+        share, slope, bend = self._shares.value_and_slopes(report, np.minimum(place, self._scale.cells))
+        slope, bend, share = slope * inside, bend * inside, share + self._rate
         share_slope, share_bend = slope * chain, bend * chain**2 + slope * bent
+        value = self._shape[report] * x - logs - mean * share
         first = self._shape[report] - log_slope * chain - mean * (share + share_slope)
-        return first, -(log_bend * chain**2 + log_slope * bent) - mean * (share + 2 * share_slope + share_bend)
+        second = -(log_bend * chain**2 + log_slope * bent) - mean * (share + 2 * share_slope + share_bend)
+        return value, first, second
 
-    def values(self, x: Array, spread: Array, report: Places) -> Array:
+    def values(self, x: Array, delta: Array, report: Places) -> Array:
         """Return the log-likelihood plus the log prior of x."""
-        which, mean = report[..., None], np.exp(x)
-        place = self._scale.place(mean * spread**2)
-        share = self._rate + evaluate(self._shares, which, np.minimum(place, self._scale.cells))
-        return np.asarray(self._shape[which] * x - evaluate(self._logs, which, place) - mean * share)
+        mean = np.exp(x)
+        place = self._scale.place(np.log(_ORIGIN + mean * delta))
+        value = self._shape[report] * x - self._logs.value(report, place)
+        share = self._shares.value(report, np.minimum(place, self._scale.cells))
+        return np.asarray(value - mean * (self._rate + share))

@@ -1,0 +1,212 @@
+"""The integral over a common location and an unknown spread, for families whose reports depend on both.
+
+The log evidence L given the spread is analytic in δ = spread² near 0: spreads that the rows cannot tell from none all
+have the same. So L is a smooth function of w = ln(δ₀ + δ), δ₀ being what the largest report could resolve, with the
+nearest singularity at a distance of π. It is found at Chebyshev points of the interval of w that matters, an integral
+over the location each, and the integral of its exponential over the spread is taken by Gauss and Legendre.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from troth.core.blocks import for_each_chunk
+from troth.models.numerics.spread_grid import ALIKE
+from troth.models.numerics.unimodal_integral import Peaks, draw_points, find_peaks, find_tails, log_integral
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from troth.core.contract import Array, Generator
+
+_COARSE = 10
+_NEGLIGIBLE = 17.0  # nats below the best spread
+_DIGITS = 14.0  # nats to which L is exact
+_MOST = 64  # Chebyshev points
+_PLACES = 256  # between which a spread is drawn
+_CHUNK = 256
+
+Places: TypeAlias = NDArray[np.intp]
+
+
+class Location(Protocol):
+    """A log-likelihood plus log prior as a function of the location, which has one peak, for reports and spreads."""
+
+    alike: Array
+    """The log evidence without any spread, ``(report,)``."""
+
+    start: Array
+    """Near the peak without any spread, ``(report,)``."""
+
+    resolution: Array
+    """δ₀ of each report."""
+
+    providers: Array
+    """How many providers each report sums up."""
+
+    def constant(self, delta: Array, report: Places) -> Array:
+        """Return what does not depend on the location."""
+
+    def slopes(self, x: Array, delta: Array, report: Places) -> tuple[Array, Array, Array]:
+        """Return the function, but for what is constant, and its first and second derivative."""
+
+    def values(self, x: Array, delta: Array, report: Places) -> Array:
+        """Return the function alone; points are on the last axis."""
+
+
+class BySpread(NamedTuple):
+    """L at Chebyshev points of an interval of w, ``(report, point)``, for reports that need as many points."""
+
+    report: Places
+    evidence: Array
+    low: Array
+    high: Array
+    resolution: Array
+    alike: Array
+    providers: Array
+
+    def integrate(self, low: float, high: float) -> Array:
+        """Ln of the evidence, with a log-uniform prior of the spread from low to high beside none at all.
+
+        The integrand over w is exp(L)·(δ₀ + δ)/δ. What it would be for exp(L) = exp(L₀)·δ₀/(δ₀ + δ) is known.
+        """
+        total = np.empty(len(self.report))
+        widths = (self.high - self.low) * np.sqrt(1 + self.providers / 16)
+        steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where places are dense
+        levels = np.clip(np.ceil(np.log2(np.maximum(widths / 5, steep / 12))), 0, 5).astype(int)
+        for level in np.unique(levels).tolist():
+            rows = levels == level
+            matrix, places, weights = _quadrature(self.evidence.shape[1], 32 << level)
+            known, half = self.resolution[rows, None], 0.5 * (self.high - self.low)[rows, None]
+            values, alike = self.evidence[rows], self.alike[rows, None]
+            top = np.maximum(values.max(axis=1, keepdims=True), alike)
+            values, ratio = values - top, np.exp(alike - top)
+            between = np.zeros((len(values), len(places)))
+            for point, row in enumerate(matrix):
+                between += values[:, point, None] * row
+            outer = np.exp(self.low[rows, None] + half * (1 + places))
+            excess = (np.exp(between) * outer - ratio * known) / (outer - known)
+            ends = np.log(-np.expm1(np.log(known) - np.stack([self.low[rows, None], self.high[rows, None]])))
+            spread = half[:, 0] * (excess * weights).sum(axis=1) + (ratio * (ends[1] - ends[0]))[:, 0]
+            mixed = ALIKE * ratio[:, 0] + (1 - ALIKE) / (2 * np.log(high / low)) * spread
+            total[rows] = np.log(mixed) + top[:, 0]
+        return total
+
+    def draw(self, rng: Generator, low: float, high: float) -> Array:
+        """Draw a spread for each report; 0 is none."""
+        first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
+        step = (last - first) / _PLACES
+        v = first + step * (np.arange(_PLACES) + 0.5)
+        u = (np.log(np.exp(v) + self.resolution[:, None]) - self.low[:, None]) / (self.high - self.low)[:, None]
+        points = self.evidence.shape[1]
+        angles = np.pi * (np.arange(points) + 0.5) / points
+        above, below = np.zeros_like(u), np.zeros_like(u)
+        for point, angle in enumerate(angles):
+            gap = 2 * u - 1 - np.cos(angle)
+            term = (-1) ** point * np.sin(angle) / np.where(gap == 0, 1e-200, gap)
+            above, below = above + term * self.evidence[:, point, None], below + term
+        between = above / below
+        top = np.maximum(between.max(axis=1), self.alike)[:, None]
+        weights = (1 - ALIKE) / (2 * np.log(high / low)) * step * np.exp(between - top)
+        alike = ALIKE * np.exp(self.alike[:, None] - top)
+        summed = np.cumsum(np.concatenate([alike, weights], axis=1), axis=1)
+        place = (summed < rng.random((len(v), 1)) * summed[:, -1:]).sum(axis=1)
+        inside = np.take_along_axis(v, np.maximum(place - 1, 0)[:, None], axis=1) + step * (
+            rng.random(step.shape) - 0.5
+        )
+        return np.where(place == 0, 0.0, np.exp(0.5 * inside[:, 0]))
+
+
+@lru_cache(maxsize=64)
+def _quadrature(points: int, places: int) -> tuple[Array, Array, Array]:
+    """Return what values at Chebyshev points count at Gauss and Legendre's, these in [−1, 1], and their weights."""
+    x, weights = np.polynomial.legendre.leggauss(places)
+    angles = np.pi * (np.arange(points) + 0.5) / points
+    powers = np.cos(np.arange(points)[:, None] * angles) * np.where(np.arange(points) > 0, 2.0, 1.0)[:, None] / points
+    return np.asarray(powers.T @ np.cos(np.arange(points)[:, None] * np.arccos(x))), x, weights
+
+
+def evidence_by_spread(location: Location, low: float, high: float) -> list[BySpread]:
+    """L at the points that matter, by how many these are."""
+    reports = len(location.start)
+    everyone = np.repeat(np.arange(reports), _COARSE)
+    first = np.log(low**2 + location.resolution)
+    step = (np.log(high**2 + location.resolution) - first) / (_COARSE - 1)
+    steps = np.tile(np.arange(_COARSE), reports)
+    delta = np.exp(first[everyone] + step[everyone] * steps) - location.resolution[everyone]
+
+    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, delta[which], everyone[which])
+
+    coarse = find_tails(slopes, *find_peaks(slopes, location.start[everyone], 0.3))
+    rough = (coarse.value + np.log(coarse.width) + location.constant(delta, everyone)).reshape(reports, _COARSE)
+    best = rough > rough.max(axis=1, keepdims=True) - _NEGLIGIBLE
+    left = np.maximum(np.argmax(best, axis=1) - 1, 0)
+    right = np.minimum(_COARSE - np.argmax(best[:, ::-1], axis=1), _COARSE - 1)
+    ends = first + step * left, first + step * right
+    length = ends[1] - ends[0]
+    points = np.ceil((_DIGITS + np.log1p(location.providers)) / np.arcsinh(2 * np.pi / length) / 4).astype(int) * 4
+    points = np.minimum(points, _MOST)
+
+    report = np.repeat(np.arange(reports), points)
+    number = np.arange(len(report)) - np.repeat(np.cumsum(points) - points, points)
+    u = 0.5 * (1 + np.cos(np.pi * (number + 0.5) / points[report]))
+    given = np.exp(ends[0][report] + length[report] * u) - location.resolution[report]
+    place = left[report] + (right - left)[report] * u
+    before = np.minimum(place.astype(np.intp), _COARSE - 2)
+    part = place - before
+
+    before += _COARSE * report
+
+    def between(values: Array) -> Array:
+        return np.asarray((1 - part) * values[before] + part * values[before + 1])
+
+    def slopes_given(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, given[which], report[which])
+
+    peak, value, width = find_peaks(slopes_given, between(coarse.place), 0.15)
+    tails = (1.05 * width * between(tail / coarse.width) for tail in (coarse.left, coarse.right))
+    evidence = log_integral(
+        lambda x, function: location.values(x, given[function], report[function]), Peaks(peak, value, width, *tails)
+    ) + location.constant(given, report)
+    groups = []
+    for count in np.unique(points).tolist():
+        rows = np.flatnonzero(points == count)
+        values = evidence[np.repeat(points == count, points)].reshape(len(rows), count)
+        of_report = (ends[0], ends[1], location.resolution, location.alike, location.providers)
+        groups.append(BySpread(rows, values, *(each[rows] for each in of_report)))
+    return groups
+
+
+def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
+    """Ln of the integral over location and spread of statistics ``(..., statistic)``."""
+    flat = np.ascontiguousarray(statistics.reshape(-1, statistics.shape[-1])) + 0.0
+    _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
+    distinct = flat[first]
+    result = np.empty(len(distinct))
+
+    def work(chunk: slice) -> None:
+        for group in evidence_by_spread(location(distinct[chunk]), low, high):
+            result[chunk][group.report] = group.integrate(low, high)
+
+    for_each_chunk(len(distinct), _CHUNK, work)
+    return np.asarray(result[which.ravel()].reshape(statistics.shape[:-1]))
+
+
+def draw(rng: Generator, location: Location, low: float, high: float) -> tuple[Array, Array]:
+    """Draw (location, spread) for each report; where there is no spread, the location is to be drawn elsewhere."""
+    spread = np.zeros(len(location.start))
+    for group in evidence_by_spread(location, low, high):
+        spread[group.report] = group.draw(rng, low, high)
+    report, delta = np.arange(len(spread)), np.where(spread > 0, spread, low) ** 2
+
+    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, delta[which], report[which])
+
+    peaks = find_tails(slopes, *find_peaks(slopes, location.start, 0.1))
+    uniform = rng.random((2, len(spread)))
+    return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks), spread

@@ -16,6 +16,7 @@ from benchmarks import (
     pydvl_comparison,
     rules,
     service,
+    verdicts,
 )
 
 BENCHMARKS = {
@@ -28,6 +29,7 @@ BENCHMARKS = {
     "history": history.main,
     "incentives": incentives.main,
     "griefing": griefing.main,
+    "verdicts": verdicts.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
 }

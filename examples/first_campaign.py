@@ -30,7 +30,7 @@ from troth.cli import app
 from troth.core.contract import Array
 from troth.results.pay import read_campaign
 
-SEED, REPETITIONS = 20201206, 4  # of lies that are made by chance
+SEED, TRIES = 20201206, 20  # how many providers at least lie by chance, each possibly several times
 
 
 class Table(NamedTuple):
@@ -167,10 +167,10 @@ def replay(campaign: troth.Campaign, file: Path, table: Table) -> tuple[Array, f
 
     honest = shares()
     empty = float(stage.rule.evaluate_empty(stage.fresh(seed)).mean())
-    gains = {}
+    repetitions, gains = max(1, TRIES // len(honest)), {}
     for lie in LIES:
         by_chance = lie in ("a tenth", "half", "shifted", "made up")
-        tries = [shares(lied(campaign, file, table, lie, rows, rng)) for _ in range(REPETITIONS if by_chance else 1)]
+        tries = [shares(lied(campaign, file, table, lie, rows, rng)) for _ in range(repetitions if by_chance else 1)]
         gain = np.mean(tries, axis=0) - honest
         gains[lie] = float(gain.mean()), float(gain.max())
     return honest, empty, gains

@@ -154,7 +154,7 @@ class RuleDescription:
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
         known = all(key in figures.terms for key in self.summed_terms)
         calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
-        value = f"{figures.score:.4f}"
+        calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
         return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:

@@ -30,7 +30,7 @@ from troth.service.errors import ConflictError, InvalidError
 from troth.service.rounds import confirmed_reports, find_round, list_rounds, read_day, withdraw_revoked
 from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
-from troth.service.settling import BOUNDS, UnboundedError, find_suspect, pay_rounds, plain_text
+from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds, plain_text
 from troth.service.settling import dry_run as compute_dry_run
 from troth.service.store import after, now
 
@@ -99,8 +99,8 @@ def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool
         before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
         received = confirmed_reports(tx, campaign, [each.id for each in (*before, row)])
     refuse_lonely(received)
-    ledger, verdict = compute_dry_run(terms, received, final=final or terms.days == number)
-    return DryRun(terms, Result(terms, ledger), verdict)
+    ledger = compute_dry_run(terms, received, final=final or terms.days == number)
+    return DryRun(terms, Result(terms, ledger), judge(terms, ledger) if ledger.of("round") else None)
 
 
 def finish(store: Store, user: User, campaign: str) -> None:
@@ -197,7 +197,8 @@ def _settled(store: Store, campaign: str) -> bool:
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")
         if received:
-            paid_days, verdict = pay_rounds(terms, received, ledger, **options)
+            paid_days = pay_rounds(terms, received, ledger, **options)
+            verdict = judge(terms, ledger) if paid_days else None
             anyway = any(row.anyway for row in waiting)
             if verdict is not None and verdict["model"] == "does not fit" and not anyway:
                 problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []

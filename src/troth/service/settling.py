@@ -47,12 +47,8 @@ class UnboundedError(TrothError):
         super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
 
 
-def pay_rounds(
-    campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any
-) -> tuple[list[Day], dict[str, Any] | None]:
-    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child, and return its verdict too.
-
-    The verdict is that of `troth.results.Verdict`, as plain data; None if nothing has become payable.
+def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> list[Day]:
+    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child.
 
     Raises
     ------
@@ -61,39 +57,40 @@ def pay_rounds(
     """
     lines = list(ledger.lines)
     try:
-        answer = SANDBOX.run(_pay_and_judge, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
+        answer = SANDBOX.run(_pay, campaign.plain, list(reports), lines, options, bounds=BOUNDS)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         raise UnboundedError(str(error)) from None
     if "problem" in answer:
         raise DataError(answer["problem"])
     for entry in answer["entries"]:
         ledger.append(entry)
-    return list(answer["days"]), answer["verdict"]
+    return list(answer["days"])
 
 
-def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> tuple[Ledger, dict[str, Any] | None]:
-    """Return the ledger that would be written, with a seed of its own, and the verdict."""
+def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any] | None:
+    """Return the verdict on what a ledger pays as plain data, or None if it takes more than there is."""
+    try:
+        verdict: dict[str, Any] | None = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), bounds=BOUNDS)
+    except TrothError:
+        return None
+    return verdict
+
+
+def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any] | None:
+    try:
+        verdict = Result(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict
+    except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
+        return None
+    return {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}
+
+
+def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> Ledger:
+    """Return the ledger that would be written, with a seed of its own."""
     plain = {**campaign.plain, "mechanism": {**campaign.plain.get("mechanism", {})}}
     plain["mechanism"].pop("commitment", None)
     ledger = Ledger()
-    _, verdict = pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final)
-    return ledger, verdict
-
-
-def _pay_and_judge(
-    plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]
-) -> dict[str, Any]:
-    answer = _pay(plain, reports, lines, options)
-    if not answer.get("days"):
-        return {**answer, "verdict": None}
-    ledger = Ledger.from_lines(lines)
-    for entry in answer["entries"]:
-        ledger.append(entry)
-    try:
-        verdict = Result(Campaign.from_dict(plain), ledger).verdict
-        return {**answer, "verdict": {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}}
-    except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
-        return {**answer, "verdict": None}
+    pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final)
+    return ledger
 
 
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,6 @@ def main() -> None:
     print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulated rounds")
     print(f"{'model':<18}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
     for name in CASES:
-        worlds = 50 if name.startswith("Varying") else 400
+        worlds = 40 if name.startswith("Varying") else 200
         cells = [" / ".join(f"{100 * each:.0f}" for each in shares(name, c, worlds).values()) for c in CORRELATIONS]
         print(f"{name:<18}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} rounds", flush=True)

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 PORT = 8765
 PASSWORD = "correct horse battery staple"  # noqa: S105 (of a database that lives for a minute)
 CLINICS = {"Ash Hill": 0.72, "Birch Lane": 0.71, "Cedar Park": 0.72, "Elm Street": 0.73, "Fir Bay": 0.45}
+ABOUT = "One row for each patient who took the drug in May, improved = 1 or 0. Send all of them."
 TRIAL: dict[str, Any] = {
-    "campaign": {"name": "Clinics: does the new drug help?", "budget": "5000.00", "currency": "EUR"},
+    "campaign": {"name": "Clinics: does the new drug help?", "budget": "5000.00", "currency": "EUR", "about": ABOUT},
     "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 2, "beta": 2}},
     "limits": {"rows": 500},
 }
@@ -92,7 +93,7 @@ def prepare(store: Store) -> dict[str, Any]:
                 people[name] = User(made, name, "provider")
     rng = np.random.default_rng(20201206)
     hold(store, ana, trial, people, lambda rate: rng.random(int(rng.integers(30, 60))) < rate)
-    settlement.close_round(store, ana, trial, 1)
+    settlement.close_round(store, ana, trial, 1, anyway=True)  # one of them made its data up, so the model does not fit
     with store.write() as tx:
         rounds.publish(tx, ana, trial, 1)
     for number in (1, 2):
@@ -130,6 +131,7 @@ def prepare(store: Store) -> dict[str, Any]:
             ("revoke", "analyst", f"{a}/providers/{members[first]}/revoke"),
             ("round-open", "analyst", f"{b}/rounds/3"),
             ("close", "analyst", f"{b}/rounds/3/close"),
+            ("dry-run", "analyst", f"{b}/rounds/3/close"),
             ("round-paid", "analyst", f"{a}/rounds/1"),
             ("explanation", "analyst", f"{a}/rounds/1/payments/{members['Fir Bay']}"),
             ("ledger", "analyst", f"{a}/ledger"),
@@ -146,6 +148,7 @@ def prepare(store: Store) -> dict[str, Any]:
             ("docs", "analyst", "/docs"),
             ("health", None, "/health"),
             ("error", "analyst", "/nowhere"),
+            ("wrong-link", None, "/join/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
         ],
     }
 
@@ -197,6 +200,9 @@ def shoot(browser: Browser, found: dict[str, Any], folder: Path, theme: Any, wid
         page.on("console", lambda said, name=name: said.type in ("error", "warning") and print(name, said.text))
         page.on("pageerror", lambda error, name=name: print(name, error))
         page.goto(f"http://127.0.0.1:{PORT}{path}")
+        if name == "dry-run":
+            page.get_by_role("button", name="Dry run").click()
+            page.get_by_role("heading", name="What would be paid").wait_for()
         if name == "new-campaign":
             page.wait_for_selector("#preview table", timeout=60_000)
         page.wait_for_timeout(900)

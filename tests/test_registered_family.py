@@ -52,7 +52,7 @@ def test_a_campaign_is_written_for_data(tmp_path: Path) -> None:
     assert troth.Campaign.load(path).model == Rayleigh(1.0, (2.25 + 4 + 1 + 6.25) / 8)
     assert "Guessed from these data" in path.read_text()
     other = init(tmp_path / "y", data=tmp_path / "waves.csv", provider="who")
-    assert type(troth.Campaign.load(other).model) is models.Normal
+    assert type(troth.Campaign.load(other).model) is models.VaryingNormal
 
 
 @pytest.mark.parametrize(

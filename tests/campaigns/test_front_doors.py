@@ -398,10 +398,10 @@ def chromium() -> str:
 
 
 OWN: dict[str, tuple[str, dict[str, Any]]] = {
-    "improved": ("Bernoulli", {"alpha": 1.0, "beta": 1.0}),
-    "label": ("Categorical", {"alpha": (1.0, 1.0, 1.0)}),
-    "cars": ("Poisson", {"shape": 1.0, "rate": 0.25}),
-    "price": ("Normal", {"mean": 20.0, "scale": 2.0, "noise": 2.0}),
+    "improved": ("VaryingBernoulli", {"alpha": 1.0, "beta": 1.0}),
+    "label": ("VaryingCategorical", {"alpha": (1.0, 1.0, 1.0)}),
+    "cars": ("VaryingPoisson", {"mean": 4.0, "scale": 4.0}),
+    "price": ("VaryingNormal", {"mean": 20.0, "scale": 2.0, "noise": 2.0}),
 }
 
 
@@ -432,7 +432,7 @@ def test_a_campaign_is_written_for_ones_own_data(
     campaign = troth.Campaign.load(tmp_path / "x" / "campaign.toml")
     assert campaign.model.to_dict() == troth.models.from_dict({"family": family, **parameters}).to_dict()  # type: ignore[attr-defined]
     assert campaign.budget == 30000
-    assert ("guessed from the data" in capsys.readouterr().err) == (family in ("Poisson", "Normal"))
+    assert ("guessed from the data" in capsys.readouterr().err) == (family in ("VaryingPoisson", "VaryingNormal"))
     assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml") == 0
     assert run(monkeypatch, "verify", tmp_path / "x" / "ledger.jsonl") == 0
     assert path.exists()
@@ -513,7 +513,7 @@ def test_one_column_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
     chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "price", "--column", "cars"]
     assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 1
-    assert "--family LinearRegression" in capsys.readouterr().err
+    assert "explained by the others with --target" in capsys.readouterr().err
 
 
 def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
     own = world.provider.get(f"{world.base}/payment").text
     theirs = world.analyst.get(f"{world.base}/payments/{world.places['member']}").text
     for text in (own, theirs):
-        assert f"<h1>{payment.payment} EUR</h1>" in text
+        assert f"<h1>{payment.payment}&nbsp;EUR</h1>" in text
         assert f"{payment.terms['decoys'] - payment.terms['above'] - payment.terms['tied']:,.0f} of them" in text
         share = payment.share if text is theirs else float(str(payment.payment)) / float(str(payment.cap))
         assert f"{share:.2%}" in text
@@ -363,7 +363,7 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     assert ana.post(f"/enter/{secret}", {"password": PASSWORD, "again": PASSWORD}).url.path == "/"
     assert Browser(app).get(f"/enter/{secret}").status_code == 404
 
-    typed = {**terms_form.blank(), "shown": "Bernoulli", "columns": "improved"}
+    typed = {**terms_form.blank("Bernoulli"), "shown": "Bernoulli", "columns": "improved"}
     typed = {name: value for name, value in typed.items() if value}
     assert ana.get("/campaigns/new").status_code == 200
     seen = ana.post("/campaigns/new", typed)

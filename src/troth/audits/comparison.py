@@ -33,7 +33,7 @@ class Comparison:
         return "\n".join(lines)
 
     def plot(self, path: Any = None) -> Any:
-        """Draw rules against lies; needs matplotlib (``pip install troth[plots]``)."""
+        """Draw rules against lies; needs matplotlib (the extra ``plots``)."""
         from troth.audits.plots import plot_comparison
 
         return plot_comparison(self, path)

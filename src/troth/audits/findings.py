@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.notebook import html_table
+
 if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.mechanisms.rule import Rule
@@ -70,6 +72,20 @@ class Audit:
             lines.append(f"{f.lie:<34} {numbers}  {f.verdict}{refused}")
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        head = ("lie", "earns", "gain", "low", "high", "detectable", "verdict")
+        rows = [
+            (
+                f.lie,
+                f"{f.earned:.3f}",
+                *(f"{x:+.4f}" for x in (f.gain, f.low, f.high)),
+                f"{f.detectable:.4f}",
+                f.verdict,
+            )
+            for f in self.findings
+        ]
+        return html_table(str(self).partition("\n")[0], head, rows)
+
     def __getitem__(self, lie: str) -> Finding:
         return next(f for f in self.findings if f.lie == lie)
 
@@ -88,7 +104,7 @@ class Audit:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw gains with their intervals; needs matplotlib (``pip install troth[plots]``)."""
+        """Draw gains with their intervals; needs matplotlib (the extra ``plots``)."""
         from troth.audits.plots import plot_audit
 
         return plot_audit(self, path)

@@ -22,7 +22,7 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingCapabilityError("plots need matplotlib: pip install 'troth[plots]'") from None
+        raise MissingCapabilityError("plots need matplotlib: pip install matplotlib") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -21,6 +21,7 @@ from troth.core.contract import (
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
+    refuse_unmade,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
@@ -83,6 +84,7 @@ def audit(
     >>> earnings["replicate 2 times"].high < 0
     True
     """
+    refuse_unmade(model)
     if not isinstance(rule, Rule):
         raise ParameterError(f"rule must be a payment rule, an instance of troth.Rule, not {rule!r}")
     if lies is not None and lie is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.terms import Campaign
+    from troth.core.contract import Models
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
@@ -74,16 +75,20 @@ def reduced(setting: Setting) -> Setting:
     return replace(setting, names=names, rows=rows, reduced=(names, rows) != (setting.names, setting.rows))
 
 
+def evidence_cost(models: Models) -> int:
+    """Return how many closed forms the slowest log evidence takes as long as."""
+    each = {models} if isinstance(models, Model) else set(models)
+    return max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
+
+
 def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
 
     Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less.
     """
     models = campaign.models_for(setting.names)
-    each = {models} if isinstance(models, Model) else set(models)
-    cost = max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
     if "simulations" in options:
-        options["simulations"] = max(_FEWEST_SIMULATIONS, options["simulations"] // cost)
+        options["simulations"] = max(_FEWEST_SIMULATIONS, options["simulations"] // evidence_cost(models))
     rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from troth.campaigns.ledger import locked, write_whole
-from troth.campaigns.seed import draw_secret, save_secret, secret_path
+from troth.campaigns.seed import draw_secret, load_secret, save_secret, secret_path
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 
 DAILY_ROUNDS = 4096
 
 
-def commit(path: str | Path) -> str:
+def commit(path: str | Path, *, anew: bool = False) -> str:
     """Draw a secret, keep it beside the campaign file, write its hash into the file, and return the hash.
+
+    A file that was just written ``anew`` keeps the secret beside it, and a ledger there is another campaign's.
 
     Raises
     ------
@@ -26,8 +28,12 @@ def commit(path: str | Path) -> str:
         raise DataError(f"{path.name}: its rule draws nothing, so there is no seed to commit to")
     if campaign.commitment is not None:
         raise DataError(f"{path.name}: it is committed already; a commitment that was published must not be replaced")
-    if (path.parent / "ledger.jsonl").exists():
+    if (path.parent / "ledger.jsonl").exists() and not anew:
         raise DataError(f"{path.name}: payments have begun (ledger.jsonl), so it is too late to commit to a seed")
+    if anew and secret_path(path).exists():
+        secret = load_secret(secret_path(path))
+        write_whole(path, _with_commitment(path.read_text(encoding="utf-8"), secret.commitment).encode())
+        return secret.commitment
     secret = draw_secret(DAILY_ROUNDS if campaign.daily else 1)
     with locked(path.resolve().parent):
         content = _with_commitment(path.read_bytes().decode("utf-8"), secret.commitment)

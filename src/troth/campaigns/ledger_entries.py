@@ -75,6 +75,8 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
         "summary": [float(value) for value in report.summary],
     }
     own = {key: value for key in ("data_digest", "nonce") if (value := getattr(report, key)) is not None}
+    if report.dropped:
+        own["dropped"] = report.dropped
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
 
 
@@ -127,7 +129,8 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce)
+    dropped = entry.get("dropped", 0)
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce, dropped)
 
 
 def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:

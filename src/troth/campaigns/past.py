@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """What a backtest calls the model that is written in the campaign file."""
 
-_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories")
+_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -71,6 +71,8 @@ def read_history(
         named,
         campaign.categories,
         campaign.values,
+        campaign.missing,
+        campaign.scales,
     )
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
@@ -130,6 +132,7 @@ def fitted_text(
     past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
     named = {"source": source, "provider": provider, "day": day, "recent": recent}
     plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
+    plain.get("mechanism", {}).pop("commitment", None)  # another campaign's
     Campaign.from_dict(plain)
     head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
     return head + to_toml({name: plain[name] for name in TABLES if name in plain})

@@ -60,6 +60,10 @@ class Campaign:
         What the model reads of a row; None is a constant 1.
     providers
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
+    missing
+        What is done with rows without a value: ``"refuse"`` or ``"drop"``.
+    scales
+        Public centre and scale of the columns of a regression that is standardised.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     public_source, known
@@ -105,6 +109,9 @@ class Campaign:
     known: Mapping[Day, Report] | None = None
     beacon: str | None = None
     path: Path | None = None
+    missing: str = "refuse"
+    scales: tuple[tuple[float, float] | None, ...] = ()
+    about: str = ""
 
     @classmethod
     def load(cls, path: str | Path) -> Campaign:
@@ -169,7 +176,16 @@ class Campaign:
             raise MissingCapabilityError(
                 f"{type(self.model).__name__} does not say how to reduce rows: it needs a reduction"
             )
-        return Request(self.model.reduction, self.columns, self.provider, self.day, self.categories, self.values)
+        return Request(
+            self.model.reduction,
+            self.columns,
+            self.provider,
+            self.day,
+            self.categories,
+            self.values,
+            self.missing,
+            self.scales,
+        )
 
     @cached_property
     def public(self) -> Mapping[Day, Report]:
@@ -186,7 +202,9 @@ class Campaign:
     def read_public(self, data: Any) -> dict[Day, Report]:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
         reduction = self.model.reduction if isinstance(self.model, HasReduction) else Moments()
-        request = Request(reduction, self.columns, None, self.day, self.categories)
+        request = Request(
+            reduction, self.columns, None, self.day, self.categories, missing=self.missing, scales=self.scales
+        )
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
 
@@ -260,7 +278,7 @@ class Campaign:
     def terms(self) -> dict[str, Any]:
         """What payments depend on but the reports: the file's tables without the place of the data."""
         plain = plain_copy(self.plain)
-        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers")}
+        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers", "missing")}
         if self.public_by_day:
             data["public"] = plain["data"]["public"]
         elif None in self.public:
@@ -353,6 +371,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _money(section: Section) -> dict[str, Any]:
     settings = {
         "name": section.text("name", needed=True),
+        "about": section.text("about", ""),
         "currency": section.text("currency", ""),
         "decimals": section.whole("decimals", 2, most=8),
     }
@@ -364,7 +383,7 @@ def _money(section: Section) -> dict[str, Any]:
         raise CampaignError(str(error), section=section.name, key="budget") from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
     settings["days"] = section.whole("days", least=1, most=100_000)
-    section.done(("name", "budget", "budget_per", "days", "currency", "decimals"))
+    section.done(("name", "about", "budget", "budget_per", "days", "currency", "decimals"))
     return settings
 
 
@@ -391,6 +410,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     intercept = section.flag("intercept")
     categories = section.texts("categories") or None
     overrides = section.table("providers")
+    scales = section.table("scales")
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
     model: Model
@@ -399,6 +419,9 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         section.left.clear()
     else:
         family, parameters = _parameters(section)
+        regression: Any = models.FAMILIES[family]
+        if scales.left and regression.explains_target:
+            parameters = {**regression.standard_prior(len(every) - 1), **parameters}
         model = _make_model(section, family, parameters)
         for name in list(overrides.left):
             table = overrides.table(name)
@@ -419,8 +442,29 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         "model": model,
         "provider_models": provider_models,
         "columns": tuple(every),
+        "scales": _scales(scales, every, model),
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
+
+
+def _scales(section: Section, columns: Sequence[str | None], model: Any) -> tuple[tuple[float, float] | None, ...]:
+    """Take the public centre and scale of columns of a regression."""
+    if section.left and not getattr(model, "explains_target", False):
+        raise section.wrong("are for regressions only")
+    scales: list[tuple[float, float] | None] = []
+    for name in columns:
+        pair = None if name is None else section.take(name)
+        if pair is not None:
+            try:
+                centre, scale = map(float, numbers(pair))
+                if not (abs(centre) < float("inf") and 0 < scale < float("inf")):
+                    raise ValueError(pair)
+            except (TypeError, ValueError):
+                raise section.fail(str(name), f"must be [centre, scale] with a scale above 0, not {pair!r}") from None
+            pair = (centre, scale)
+        scales.append(pair)
+    section.done([name for name in columns if name is not None])
+    return tuple(scales) if any(scales) else ()
 
 
 def _check_columns(
@@ -466,7 +510,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.fail(name, "is given twice, here and under prior")
         if name in section.left:
             parameters[name] = section.take(name)
-    section.done(("family", "columns", "target", "intercept", "categories", "prior", "providers", *known))
+    section.done(("family", "columns", "target", "intercept", "categories", "scales", "prior", "providers", *known))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])
@@ -501,6 +545,7 @@ def _data(section: Section) -> dict[str, Any]:
         "provider": section.text("provider"),
         "day": section.text("day"),
         "providers": tuple(canonical_name(name) for name in section.texts("providers")),
+        "missing": section.text("missing", "refuse", among=("refuse", "drop")),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "names one provider twice, but for spaces around it")

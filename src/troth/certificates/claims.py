@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
+from troth.core.contract import refuse_unmade
 from troth.core.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -47,7 +48,8 @@ class Certificate:
         sign = {"proved": "✓", "refuted": "✗", "undecided": "?"}
         lines = []
         for claim in self.claims:
-            lines.append(f"{sign[claim.verdict]} {claim.name} ({claim.verdict}): {claim.text} [{claim.basis}]")
+            basis = f" [{claim.basis}]" if claim.basis else ""
+            lines.append(f"{sign[claim.verdict]} {claim.name} ({claim.verdict}): {claim.text}{basis}")
             if claim.witness is not None:
                 lines.append(f"    witness: {claim.witness}")
         return "\n".join(lines)
@@ -97,6 +99,7 @@ def certify(
     >>> certify(troth.models.Bernoulli(1, 1), [9, 9], troth.SyntheticPeers())["sensitive"].least_rows
     2
     """
+    refuse_unmade(model)
     rule = default_rule() if rule is None else rule
     situations(model, rows, groups, least)  # checks them
     most = [int(n) for n in rows]
@@ -208,7 +211,7 @@ def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
     prices = _prices(cases, -inf if scale is None else scale.low)
     if prices is None or scale is None:
         where = "here" if prices is None else "under this range"
-        return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "none")]
+        return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "")]
     squared = min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"

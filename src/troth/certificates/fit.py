@@ -10,6 +10,7 @@ import numpy as np
 from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, shared_evidence
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
+from troth.core.notebook import html_table
 
 BOUND = (
     "if the model is wrong, no lie gains more than KL(p_true(peers|own) ‖ p_model(peers|own)) nats of score: "
@@ -23,14 +24,15 @@ class Fit:
 
     Attributes
     ----------
+    p_value
+        The probability, under the model, that the oddest of the checks is at least as odd as here.
     p_values
-        For each check, the probability of something at least as odd under the model.
+        The same for each check by itself.
     observed, expected
         The checks' values, and their means under the model.
-    plausible
-        Whether no check is odder than the level allows, taken together.
     """
 
+    p_value: float
     p_values: dict[str, float]
     observed: dict[str, float]
     expected: dict[str, float]
@@ -39,16 +41,31 @@ class Fit:
 
     @property
     def plausible(self) -> bool:
-        """Whether the reports could come from the model."""
-        return min(self.p_values.values()) * len(self.p_values) >= self.level
+        """Whether the reports could come from the model: its p-value is not below the level."""
+        return self.p_value >= self.level
+
+    @property
+    def verdict(self) -> str:
+        """One of "fits", "doubtful" (below five times the level) and "does not fit" (below the level)."""
+        return "does not fit" if not self.plausible else "doubtful" if self.p_value < 5 * self.level else "fits"
 
     def __str__(self) -> str:
-        verdict = "the model is plausible for" if self.plausible else "THE MODEL DOES NOT FIT"
-        lines = [f"{verdict} these reports ({self.simulations:,} simulations)"]
+        doubt = ", and its fit is doubtful" if self.verdict == "doubtful" else ""
+        verdict = "THE MODEL DOES NOT FIT these reports"
+        if self.plausible:
+            verdict = f"the model is plausible for these reports{doubt}"
+        lines = [f"{verdict}: p = {self.p_value:.4f} ({self.simulations:,} simulations)"]
         for name, p in self.p_values.items():
             numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
         return "\n".join([*lines, f"  {BOUND}"])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, f"{self.observed[name]:.4g}", f"{self.expected[name]:.4g}", f"{p:.4f}")
+            for name, p in self.p_values.items()
+        ]
+        return html_table(str(self).partition("\n")[0], ("check", "observed", "expected", "p"), rows, BOUND)
 
 
 def check_fit(
@@ -63,7 +80,9 @@ def check_fit(
     """Compare the scores of actual reports with scores of reports that the model draws with the same design.
 
     Under the model E[1/PMI] over matched pairs is 1. Beside that mean, the mean, the spread and the least of the scores
-    are compared with their simulated distribution.
+    are compared with their simulated distribution. Simulated rounds are compared with each other in the same way, so
+    the p-value of all checks together is exact: if the model is right, it is below the level with at most that
+    probability.
 
     Parameters
     ----------
@@ -81,21 +100,38 @@ def check_fit(
     >>> check_fit(model, np.array([[90.0, 10.0], [10.0, 90.0], [50.0, 50.0]])).plausible
     False
     """
-    if simulations < 8 / level:
+    if simulations < 2 / level:
         raise ParameterError(
-            f"{simulations} simulations can never raise an alarm at level {level:g}: take at least {8 / level:.0f}"
+            f"{simulations} simulations can hardly raise an alarm at level {level:g}: take at least {2 / level:.0f}"
         )
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
     days = t if t.ndim > 2 else t[None]
     drawn = _checks(model, _simulate(model, days, rows, simulations, rng))
-    observed = {name: float(value[0]) for name, value in _checks(model, days[None]).items()}
-    expected = {name: float(sample.mean()) for name, sample in drawn.items()}
-    p_values = {}
-    for name, value in observed.items():
-        tail = min((drawn[name] >= value).sum(), (drawn[name] <= value).sum())
-        p_values[name] = float(min(1.0, 2 * (1 + tail) / (1 + simulations)))
-    return Fit(p_values, observed, expected, level, simulations)
+    actual = _checks(model, days[None])
+    both = {name: np.concatenate([actual[name], drawn[name]]) for name in drawn}
+    oddest = np.max([_distance(values) for values in both.values()], axis=0)
+    return Fit(
+        float((oddest >= oddest[0]).mean()),
+        {name: _two_sided(values) for name, values in both.items()},
+        {name: float(value[0]) for name, value in actual.items()},
+        {name: float(sample.mean()) for name, sample in drawn.items()},
+        level,
+        simulations,
+    )
+
+
+def _distance(values: Array) -> Array:
+    """Return how far values lie from their median, in units of the 5% or the 95% quantile on their side."""
+    low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
+    unit = np.where(values < middle, middle - low, high - middle)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values == middle, 0.0, np.abs(values - middle) / unit)
+
+
+def _two_sided(values: Array) -> float:
+    """Return the part of values that are at least as far out as the first, on its side, twice."""
+    return float(min(1.0, 2 * min((values >= values[0]).mean(), (values <= values[0]).mean())))
 
 
 def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generator) -> Array:
@@ -122,7 +158,7 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
 def _checks(model: Any, t: Array) -> dict[str, Array]:
     scores = np.maximum(log_pmi(model, t, leave_one_out(t)), -60.0).reshape(len(t), -1)
     return {
-        "mean of 1/PMI": np.exp(-scores).mean(axis=1),
+        "ln of the mean of 1/PMI": np.log(np.exp(-scores).mean(axis=1)),
         "mean score": scores.mean(axis=1),
         "spread of scores": scores.std(axis=1),
         "least score": scores.min(axis=1),

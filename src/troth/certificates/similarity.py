@@ -170,7 +170,7 @@ def _shared_rows(datasets: Sequence[Any]) -> list[NearDuplicates]:
         for one, two in combinations(sorted(counts), 2):
             shared[one, two] += min(counts[one], counts[two])
     return [
-        NearDuplicates(pair, f"{common} rows in common")
+        NearDuplicates(pair, f"{common} row{'' if common == 1 else 's'} in common")
         for pair, common in sorted(shared.items())
         if common > 0.5 * min(sizes[pair[0]], sizes[pair[1]])
     ]

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import print_result, progress, show, warn
-from troth.core.errors import DataError, ParameterError
+from troth.core.errors import DataError
+
+if TYPE_CHECKING:
+    from troth.results.result import Result
+
+STOPPED = 3  # the exit code if the model does not fit
+
+
+class BudgetPer(StrEnum):
+    """What a budget is for."""
+
+    day = "day"
+    campaign = "campaign"
 
 
 def demo(
@@ -74,28 +87,33 @@ def init(
         str | None, typer.Option(help="Its column of providers.", show_default="each file is a provider's")
     ] = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
+        list[str] | None,
+        typer.Option(
+            help="Its column that is paid for; with --target those that explain it.", show_default="the others"
+        ),
     ] = None,
+    target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
+    budget_per: Annotated[
+        BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
+    ] = BudgetPer.day,
+    currency: Annotated[str, typer.Option(help="Its code in ISO 4217, which says how many decimals it has.")] = "EUR",
     as_json: AsJson = False,
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
-    if column is not None and len(column) > 1:
-        raise ParameterError(
-            "--column is the one column that is paid for; for a regression or several columns write an example with "
-            "troth init DIR --family LinearRegression, without --data, and put your source and columns into it"
-        )
+    from troth.campaigns.currencies import minor_unit
+    from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
-    from troth.campaigns.starter.examples import init_for
     from troth.campaigns.starter.guess import guess
 
-    columns = {"provider": provider, "column": column[0] if column else None, "day": day}
+    money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
+    columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
     guessed = None if data is None else guess(data, family, **columns)
     if data is None or guessed is None:
-        path = write_example(directory, family, rule, daily=daily, budget=budget, **columns)
+        path = write_example(directory, family, rule, daily=daily, **money, **columns)
     else:
-        path = init_for(directory, data, guessed, rule, budget)
+        path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
     if guessed is None:
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
@@ -107,11 +125,28 @@ def init(
         text = (
             f'wrote {path} for {data}: family = "{guessed.family}"\n'
             "next: read it, above all [model] and its prior, correct what does not match your data, and run\n"
-            f"      troth pay {path}"
+            f"      troth pay {path} --dry-run\n"
+            "which pays nothing and says whether the model fits; then without --dry-run"
         )
-    if guessed is not None and guessed.seen and not as_json:
-        warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
-    show({"campaign": str(path)}, as_json, text)
+    if guessed is None:
+        show({"campaign": str(path)}, as_json, text)
+        return
+    notes = list(guessed.notes)
+    if guessed.missing:
+        rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
+        notes.append(f'{rows} no value: {path.name} says missing = "drop", and the ledger counts them')
+    if guessed.seen:
+        notes.append(
+            f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
+        )
+    if guessed.day is not None:
+        each = f"for each of {guessed.days:,} days" if budget_per is BudgetPer.day else f"for all {guessed.days:,} days"
+        notes.append(f"the budget of {budget} {currency} is {each}; see --budget-per")
+    if not as_json:
+        for note in notes:
+            warn(note)
+    plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
+    show(plain, as_json, text)
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
@@ -140,9 +175,13 @@ def pay(
     beacon: Annotated[
         str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show everything, but write, reveal and pay nothing.")
+    ] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable: payments, ledger, report."""
+    """Pay what has become payable, unless the model does not fit; exit code 3 says so."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -153,21 +192,37 @@ def pay(
     page = report or campaign.parent / "report.html"
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
-        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch)
-        try:
-            if result.rounds and not no_report:
-                result.write_page(page, watch=watch)
-            if csv is not None:
-                result.write_csv(csv)
-        except OSError as error:
-            raise DataError(
-                f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
-                f"write the report with troth report {book}"
-            ) from None
+
+        def approve(result: Result) -> bool:
+            if watch is not None:
+                watch("checking", 0, 1)
+            return not dry_run and (anyway or not result.verdict.stops)
+
+        result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
+        written = not result.paid_now or approve(result)
+        if written:
+            try:
+                if result.rounds and not no_report:
+                    result.write_page(page, watch=watch)
+                if csv is not None:
+                    result.write_csv(csv)
+            except OSError as error:
+                raise DataError(
+                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
+                    f"write the report with troth report {book}"
+                ) from None
     if as_json:
-        show(result.to_dict(), as_json)
+        verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
+        show({**result.to_dict(), **verdict, "written": written}, as_json)
+    else:
+        print_result(result)
+        if result.rounds:
+            typer.echo(f"\n{result.verdict}")
+    if not written:
+        _say_unpaid(result, campaign, stopped=not dry_run)
+        raise typer.Exit(0 if dry_run else STOPPED)
+    if as_json:
         return
-    print_result(result)
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
@@ -177,8 +232,19 @@ def pay(
         if readable_by_others(path):
             warn(f"others can read {path}: chmod 600 {path}")
     if result.rounds:
-        written = "" if no_report else f"\nreport   {page}"
-        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){written}")
+        report_line = "" if no_report else f"\nreport   {page}"
+        typer.echo(f"\nledger   {book}   (head {result.ledger.head[:16]}…){report_line}")
+
+
+def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
+    """Say that nothing was paid, and what to do if the model is why."""
+    typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
+    if result.verdict.stops:
+        typer.echo(
+            f"error: the model does not fit these reports: {result.verdict.remedy}; "
+            f"troth pay {campaign} --anyway pays all the same",
+            err=True,
+        )
 
 
 def statistics(

@@ -268,14 +268,29 @@ def close_round(
         str | None,
         typer.Option("--beacon", help="The value of the beacon that the terms name, for a round that is closed."),
     ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that stopped for that.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be paid; close, pay and reveal nothing.")
+    ] = False,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a round and pay what has become payable."""
-    state = "open" if beacon is None else "closed"
-    client, chosen, current = _find_round(server, campaign, number, state, f"no round is {state}")
-    closed = client.close_round(chosen["id"], current["number"], final=final, beacon=beacon)
-    _show(closed, as_json, [_about(closed)])
+    """Close a round and pay what has become payable, unless the model does not fit."""
+    client, chosen = _find_campaign(server, campaign)
+    if number is None:
+        states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
+        numbers = [each["number"] for each in client.list_rounds(chosen["id"]) if each["state"] in states]
+        if not numbers:
+            raise DataError(f"{_printable(chosen['name'])}: no round is {states[0]}")
+        number = numbers[-1]
+    if dry_run:
+        would = client.dry_run(chosen["id"], number, final=final)
+        _show(would, as_json, _would_be_paid(would))
+        return
+    closed = client.close_round(chosen["id"], number, final=final, beacon=beacon, anyway=anyway)
+    _show(closed, as_json, [_about(closed), *_verdict_lines(closed["verdict"])])
     _refuse_unpaid(closed)
 
 
@@ -358,7 +373,9 @@ def why(
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
     lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
     for each in picked:
-        lines.append(f"{each['provider']}: {each['rows']:,} rows, paid {each['payment']} {chosen['currency']}".rstrip())
+        lines.append(
+            f"{each['provider']}: {_counted(each['rows'])}, paid {each['payment']} {chosen['currency']}".rstrip()
+        )
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
     _show({**paid, "payments": picked}, as_json, lines)
@@ -425,11 +442,13 @@ def payouts(
     _show({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    for command in (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts):
+def add_to(app: typer.Typer) -> list[str]:
+    """Add the commands to the program, and return their names."""
+    commands = (login, logout, join, campaigns, create, invite, providers, submit, payments, why, export, payouts)
+    for command in commands:
         app.command()(command)
     app.add_typer(rounds, name="round")
+    return [*(command.__name__ for command in commands), "round"]
 
 
 def _client(server: str | None) -> Client:
@@ -514,6 +533,24 @@ def _refuse_unpaid(closed: dict[str, Any]) -> None:
         )
 
 
+def _would_be_paid(would: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{_printable(each['provider']):<24}{_day(each)} {each['share']:>8.2%} of the cap {each['payment']:>12}"
+        for each in would["payments"]
+    ]
+    return [*lines, f"{would['total']} would be paid in all", *_verdict_lines(would["verdict"])]
+
+
+def _verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
+    if verdict is None:
+        return []
+    lines = [f"model {verdict['model']}: {verdict['meaning']}"]
+    for what, gains in (("nothing", verdict["below_empty_report"]), ("less", verdict["better_with_less"])):
+        listed = ", ".join(f"{_printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
+        lines.append(f"better off with {what}: {listed or 'nobody'}")
+    return lines
+
+
 def _about(shown: dict[str, Any]) -> str:
     parts = [f"round {shown['number']}{_day(shown)}: {shown['state']}"]
     if "reports" in shown:
@@ -536,7 +573,7 @@ def _day(shown: dict[str, Any]) -> str:
 
 
 def _as_read(submission: dict[str, Any]) -> list[str]:
-    lines = [f"{submission['file']}: {submission['rows']:,} rows, SHA-256 {submission['sha256']}, the same as here"]
+    lines = [f"{submission['file']}: {_counted(submission['rows'])}, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -574,6 +611,12 @@ def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right:
         to_the_right = right is not None and place >= right
         columns.append([cell.rjust(width) if to_the_right else cell.ljust(width) for cell in column])
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+
+
+def _counted(rows: int) -> str:
+    from troth.results.formats import counted
+
+    return counted(rows, "row")
 
 
 def _printable(text: str) -> str:

@@ -7,16 +7,32 @@ for done, 1 for a failure that was handled, 2 for a command that was not underst
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger, receipts
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
 
+
+class Sections(TyperGroup):
+    """The help of a program with many commands: by whom they are for, each with its whole sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group of commands."""
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl(
+                    [(name, each.get_short_help_str(limit=1000)) for name, each in commands if each is not None]
+                )
+
+
 app = typer.Typer(
     name="troth",
+    cls=Sections,
     help="Pays for data so that telling the truth pays best.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -68,22 +84,18 @@ def _options(
     del version
 
 
-for command in (
-    campaign.demo,
-    campaign.init,
-    campaign.commit,
-    campaign.pay,
-    checks.audit,
-    checks.certify,
-    history.fit,
-    history.backtest,
-    campaign.statistics,
-    ledger.verify,
-    ledger.report,
-    ledger.explain,
-    receipts.verify_receipt,
-    serve,
-):
-    app.command()(command)
-client.add_to(app)
+_LOCAL = {
+    "Your own files": (campaign.demo, campaign.init, campaign.commit, campaign.pay, campaign.statistics),
+    "Before you pay": (checks.audit, checks.certify, history.fit, history.backtest),
+    "What was paid": (ledger.verify, ledger.report, ledger.explain, receipts.verify_receipt),
+}
+for _commands in _LOCAL.values():
+    for _command in _commands:
+        app.command()(_command)
+_speaking = client.add_to(app)
+app.command()(serve)
 app.add_typer(service, name="service")
+SECTIONS = {title: [command.__name__ for command in commands] for title, commands in _LOCAL.items()} | {
+    "A service's campaigns, from your machine": _speaking,
+    "Run a service": ["serve", "service"],
+}

@@ -55,6 +55,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Learn the prior and each provider's model from past days, as a campaign file."""
+    from troth.campaigns.commit import commit
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
     from troth.campaigns.terms import Campaign
@@ -70,6 +71,8 @@ def fit(
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day, recent=recent).encode())
+    if terms.draws:
+        commit(target, anew=True)
     if plot is not None:
         from troth.history.plots import plot_fit
 

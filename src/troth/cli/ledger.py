@@ -70,13 +70,15 @@ def report(
 def explain(
     ledger: LedgerFile,
     provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default=False)],
-    day: Annotated[str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="all")] = None,
+    day: Annotated[
+        str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="a summary of all")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a payment with its own numbers."""
+    """Explain a payment with its own numbers, or sum up those of all days."""
     from dataclasses import asdict
 
-    from troth.results.explanation import data_in_words
+    from troth.results.explanation import data_in_words, explain_days
     from troth.results.explanation import explain as explain_payment
     from troth.results.pay import open_ledger
 
@@ -91,9 +93,13 @@ def explain(
         names = ", ".join(repr(name) for name in list(result.totals)[:12])
         then = "" if day is None else f" on day {day}"
         raise DataError(f"{ledger}: nothing was paid to {provider!r}{then}; providers are {names}")
-    lines = [
-        ("" if on is None else f"day {on}  ")
-        + explain_payment(result.campaign, payment, data_in_words(result, on, provider))
-        for on, payment in payments
-    ]
+    lines = (
+        [explain_days(result.campaign, payments)]
+        if len(payments) > 1
+        else [
+            ("" if on is None else f"day {on}  ")
+            + explain_payment(result.campaign, payment, data_in_words(result, on, provider))
+            for on, payment in payments
+        ]
+    )
     show([{"day": on, **asdict(payment)} for on, payment in payments], as_json, *lines)

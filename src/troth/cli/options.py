@@ -21,7 +21,7 @@ HistoryFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", help="Draw a picture too (needs troth[plots]).", callback=_picture)
+    Path | None, typer.Option("--plot", help="Draw a picture too (needs matplotlib).", callback=_picture)
 ]
 ProviderColumn = Annotated[str | None, typer.Option("--provider", help="The history's column of providers.")]
 DayColumn = Annotated[str | None, typer.Option("--day", help="The history's column of days.")]

@@ -164,4 +164,4 @@ def _needs_service() -> None:
 
     for name in ("fastapi", "sqlalchemy", "alembic", "argon2", "uvicorn", "jinja2", "cryptography"):
         if find_spec(name) is None:
-            raise MissingCapabilityError("the service needs more packages: pip install troth[service]")
+            raise MissingCapabilityError("the service needs more packages: pip install -e '.[service]' in your clone")

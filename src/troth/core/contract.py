@@ -13,11 +13,12 @@ leading axes. Shapes are always ``(..., provider, statistic)``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from troth.core.errors import IncompatibleModelsError
+from troth.core.errors import IncompatibleModelsError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
 from troth.core.support import Bounds as Bounds  # noqa: TC001
@@ -341,6 +342,27 @@ def combine(models: Sequence[Model]) -> list[Model]:
     return [reference, *(_aligned(model, reference) for model in models[1:])]
 
 
+def refuse_unmade(models: Any) -> None:
+    """Refuse a class or a name where a model is wanted.
+
+    Examples
+    --------
+    >>> import troth
+    >>> refuse_unmade(troth.models.Bernoulli)
+    Traceback (most recent call last):
+    ...
+    troth.core.errors.ParameterError: Bernoulli is a class, not a model: give its parameters, Bernoulli(alpha=…, beta=…)
+    """
+    if isinstance(models, type):
+        needed = [name for name, each in signature(models).parameters.items() if each.default is each.empty]
+        given = ", ".join(f"{name}=…" for name in needed)
+        raise ParameterError(
+            f"{models.__name__} is a class, not a model: give its parameters, {models.__name__}({given})"
+        )
+    if isinstance(models, str):
+        raise ParameterError(f"{models!r} is a name, not a model: give an object, such as troth.models.{models}(…)")
+
+
 def shared_evidence(models: Models) -> Model:
     """Return the model that computes the evidence for one model or for one model per provider.
 
@@ -349,6 +371,7 @@ def shared_evidence(models: Models) -> Model:
     IncompatibleModelsError
         If the models' statistics do not add: take the statistics with ``troth.combine(models)`` first.
     """
+    refuse_unmade(models)
     if isinstance(models, Model):
         return models
     reference = models[0]

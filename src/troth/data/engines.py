@@ -82,7 +82,7 @@ def spark_session() -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingCapabilityError("Spark needs its extra: pip install 'troth[spark]'") from None
+        raise MissingCapabilityError("Spark needs more packages: pip install -e '.[spark]' in your clone") from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers find the packages that this process has
     return SparkSession.getActiveSession() or SparkSession.builder.appName("troth").getOrCreate()
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from troth.core.errors import DataError
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
+from troth.data.sheets import read_sheet
 
 if TYPE_CHECKING:
     from troth.data.engines import Look
@@ -37,6 +38,9 @@ FORMATS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".xlsx": "sheet",
+    ".xls": "sheet",
+    ".ods": "sheet",
     ".json": "statistics",
 }
 NOT_UNICODE = "holds text that is not in UTF-8; save it in that encoding"
@@ -104,6 +108,8 @@ class Fragment:
             for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
                 yield self._with_constants(batch)
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+            if "UTF8" in str(error):
+                raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             is_text = isinstance(error, pa.ArrowInvalid) and "conversion error" in str(error)
             if is_text and self.format == "csv" and not text:
                 raise _TextAmongNumbersError(str(error)) from None
@@ -134,6 +140,8 @@ class Fragment:
         if self.format == "arrow":
             with pa.memory_map(self.path) as source:
                 return _open_arrow(source).schema
+        if self.format == "sheet":
+            return read_sheet(self.path).schema
         with _open_jsonl(self) as reader:
             return reader.schema
 
@@ -363,9 +371,22 @@ def _open_arrow(source: Any) -> Any:
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _read_text(fragment: Fragment, _: Request, wanted: list[str]) -> Iterator[Any]:
+def _read_text(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    fragment.refuse_missing(request, _csv_names(fragment))
     with _open_csv(fragment, wanted, {name: pa.string() for name in wanted}) as reader:
         yield from reader
 
 
-_READERS = {"parquet": _read_parquet, "csv": _read_csv, "jsonl": _read_jsonl, "arrow": _read_arrow}
+def _read_sheet(fragment: Fragment, request: Request, wanted: list[str]) -> Iterator[Any]:
+    table = read_sheet(fragment.path)
+    fragment.refuse_missing(request, table.schema.names)
+    yield from table.select(wanted).to_batches(batch_rows(request))
+
+
+_READERS = {
+    "sheet": _read_sheet,
+    "parquet": _read_parquet,
+    "csv": _read_csv,
+    "jsonl": _read_jsonl,
+    "arrow": _read_arrow,
+}

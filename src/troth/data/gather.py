@@ -13,9 +13,11 @@ from troth.data.files import find_files, format_of, plan
 from troth.data.frames import as_arrow
 from troth.data.kernel import as_numbers, encode
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
-from troth.data.request import Report, Request, day_order, parse_day
+from troth.data.request import Report, Request, day_order, file_name, parse_day
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.core.contract import Model
 
 
@@ -33,19 +35,26 @@ def column_names(data: Any) -> list[str]:
 
 
 def first_rows(
-    data: Any, column: str, provider: str | None, day: str | None, rows: int = 100_000
-) -> dict[str, list[Any]]:
-    """Return the first rows of a file or folder, as lists by column."""
-    request = Request(Moments(), (column,), provider, day)
+    data: Any, columns: Sequence[str], provider: str | None, day: str | None, rows: int = 100_000
+) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return the first rows of a file or folder, as lists by column, and where each row stands.
+
+    Text files are returned as they are written: nothing is converted.
+    """
+    request = Request(Moments(), tuple(columns), provider, day)
     values: dict[str, list[Any]] = {name: [] for name in request.named}
+    places: list[str] = []
     fragments, _ = plan(str(data), request)
     for fragment in fragments:
-        for batch in fragment.batches(request):
+        row = fragment.first_row
+        for batch in fragment.batches(request, text=fragment.format == "csv"):
             for name in request.named:
                 values[name] += batch.column(name).to_pylist()
-            if len(values[column]) >= rows:
-                return values
-    return values
+            places += [f"row {row + k + 1:,} of {file_name(fragment.path)}" for k in range(batch.num_rows)]
+            row += batch.num_rows
+            if len(places) >= rows:
+                return values, places
+    return values, places
 
 
 def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:

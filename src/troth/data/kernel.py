@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
-from troth.data.request import Day, Part, Problem, parse_day
+from troth.data.request import NO_VALUE, Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,7 +44,8 @@ class Adder:
         self._names = _Spelled(str)
         self._labels = _Spelled(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
-        self._first_row = 0  # of the batch at hand
+        self.dropped: dict[Key, int] = {}
+        self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
     def add_all(self, batches: Iterable[Any], first_row: int = 0, look: Look | None = None) -> Part:
@@ -55,19 +56,24 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
-        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys))
+        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
+        numbers = np.arange(first_row, first_row + batch.num_rows)
+        if self.request.missing == "drop" and (absent := self._without_value(batch)).any():
+            self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
+            batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
         rows = batch.num_rows
         if rows == 0:
             return
-        self._first_row, self._owners = first_row, (None, np.zeros(rows, dtype=np.intp))
+        self._row_numbers, self._owners = numbers, (None, np.zeros(rows, dtype=np.intp))
         problems_before = len(self.problems)
         names, codes = self._owners = self._providers(batch)
         days, day_codes = self._days(batch)
         columns = [
-            np.ones(rows) if name is None else self._values(batch.column(name), name) for name in self.request.columns
+            np.ones(rows) if name is None else self.request.scaled(place, self._values(batch.column(name), name))
+            for place, name in enumerate(self.request.columns)
         ]
         if len(self.problems) > problems_before:
             return
@@ -91,6 +97,32 @@ class Adder:
             self.total[where[0] : where[0] + size] += summaries
         else:
             self.total[where] += summaries[present]
+
+    def _without_value(self, batch: Any) -> NDArray[np.bool_]:
+        """Mark the rows in which a column of the model has no value."""
+        absent = np.zeros(batch.num_rows, dtype=bool)
+        for name in self.request.columns:
+            if name is None:
+                continue
+            array = batch.column(name)
+            floating = pa.types.is_floating(array.type)
+            absent |= pc.is_null(array, nan_is_null=floating).to_numpy(zero_copy_only=False)
+            if is_text(array.type):
+                values, codes = self._encode(array, name, ", not labels")
+                known = self.request.codes()
+                blank = [v for v, text in enumerate(self._labels(values)) if text.lower() in NO_VALUE - known.keys()]
+                absent |= np.isin(codes, blank)
+        return absent
+
+    def _count_dropped(self, batch: Any, numbers: Codes) -> None:
+        self._row_numbers, self._owners = numbers, (None, np.zeros(batch.num_rows, dtype=np.intp))
+        names, codes = self._owners = self._providers(batch)
+        days, day_codes = self._days(batch)
+        if not self.problems:
+            keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
+            for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
+                whose = names[key // len(days)], days[key % len(days)]
+                self.dropped[whose] = self.dropped.get(whose, 0) + count
 
     def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
@@ -170,11 +202,12 @@ class Adder:
         return x
 
     def _as_codes(self, array: Any, name: str, categories: tuple[str, ...]) -> Codes:
-        code_of = {label: code for code, label in enumerate(categories)}
+        code_of = self.request.codes()
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
         values, places = self._encode(array, name, ", not labels")
-        known = np.array([*(code_of.get(label, -1) for label in self._labels(values)), -1], dtype=np.intp)
+        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in self._labels(values)]
+        known = np.array([*labels, -1], dtype=np.intp)
         codes = known[places]  # place −1, a missing label, is the last
         among = ", ".join(repr(label) for label in categories[:8])
         self._report(f"not among the categories {among}", name, codes < 0, array)
@@ -187,7 +220,7 @@ class Adder:
         wrong = _no_numbers(array)
         if wrong.any():
             self._report("not a number", name, wrong, array)
-        elif self.text:
+        elif self.text or self.request.missing == "drop":
             return np.array([float(entry) for entry in array.to_pylist()])
         else:
             self._report("text that reads as a number; store the column as numbers", name, ~wrong, array)
@@ -232,7 +265,7 @@ class Adder:
             value: Any = None if values is None else values[first]
             value = value.as_py() if isinstance(value, pa.Scalar) else value.item() if hasattr(value, "item") else value
             provider = None if names is None or owner < 0 else names[owner].strip()
-            row = self._first_row + first + 1
+            row = int(self._row_numbers[first]) + 1
             self.problems.append(Problem(what, provider, column, len(of_owner), self.place, row, value))
 
 

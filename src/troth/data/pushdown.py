@@ -6,6 +6,7 @@ about a hundred sums, fetching the columns and multiplying here is faster than a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
-from troth.data.request import Part, Problem, Request, parse_day
+from troth.data.request import NO_VALUE, Part, Problem, Request, parse_day
 
 if TYPE_CHECKING:
     from troth.core.support import Array
@@ -28,24 +29,58 @@ _PLACE = "the table"
 def push_down(data: Any, request: Request) -> list[Part]:
     """Reduce an Ibis table or a Spark frame where it lives."""
     table = as_ibis(data)
-    import ibis
-
     request.refuse_missing(table.columns, _PLACE)
     if request.provider is None:
         raise DataError("the table: say which column holds the providers' names: provider=")
     try:
         if _untyped(table):
             return [_fetch(_typed(table, request), request)]
-        if request.reduction.width > _MOST_SUMS:
-            return [_fetch(table, request)]
-        try:
-            return [_aggregate(table, request, finite=False)]
-        except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
-            return [_aggregate(table, request, finite=True)]
+        if request.missing == "drop":
+            return [_with_values(table, request)]
+        return [_reduce(table, request)]
     except TrothError:
         raise
     except Exception as error:
         raise DataError(f"{_PLACE}: the engine failed: {str(error).strip().splitlines()[0]}") from error
+
+
+def _with_values(table: Any, request: Request) -> Part:
+    """Reduce the rows that have values, and count the others."""
+    conditions = []
+    for name in request.columns:
+        if name is not None:
+            column, kind = table[name], table.schema()[name]
+            conditions.append(column.isnull())
+            if kind.is_floating():
+                conditions.append(column.isnan())
+            if kind.is_string():
+                conditions.append(column.strip().lower().isin(sorted(NO_VALUE - request.codes().keys())))
+    absent = reduce(or_, conditions).fill_null(True)
+    grouped = {"troth_provider": _text(table, str(request.provider))}
+    if request.day is not None:
+        grouped["troth_day"] = _day(table, request.day)
+    counts = (
+        table.filter(absent)
+        .group_by(**grouped)
+        .aggregate(troth_rows=table.filter(absent).count())
+        .to_pyarrow()
+        .to_pylist()
+    )
+    part = _reduce(table.filter(~absent), replace(request, missing="refuse"))
+    for row in counts:
+        part.dropped[str(row["troth_provider"]), _parsed(row.get("troth_day"), request)] = row["troth_rows"]
+    return part
+
+
+def _reduce(table: Any, request: Request) -> Part:
+    import ibis
+
+    if request.reduction.width > _MOST_SUMS:
+        return _fetch(table, request)
+    try:
+        return _aggregate(table, request, finite=False)
+    except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
+        return _aggregate(table, request, finite=True)
 
 
 def as_ibis(data: Any) -> Any:
@@ -53,7 +88,7 @@ def as_ibis(data: Any) -> Any:
     try:
         import ibis
     except ImportError:
-        raise MissingCapabilityError("tables in engines need Ibis: pip install 'troth[ibis]'") from None
+        raise MissingCapabilityError("tables in engines need Ibis: pip install 'ibis-framework[duckdb]'") from None
     if not type(data).__module__.startswith("pyspark.sql"):
         return data
     name = f"troth_{id(data):x}"
@@ -98,7 +133,8 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
     measures |= request.reduction.expressions(
-        [_column(table, request, name) for name in request.columns], request.categories
+        [request.scaled(place, _column(table, request, name)) for place, name in enumerate(request.columns)],
+        request.categories,
     )
     grouped = {"troth_provider": _text(table, str(request.provider))}
     if request.day is not None:
@@ -154,7 +190,9 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     kind = table.schema()[name]
     if request.categories is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
-        return plain.cast("string").strip()
+        text = plain.cast("string").strip()
+        spellings = [(spelled, request.categories[code]) for spelled, code in request.codes().items()]
+        return text.isin(list(request.categories)).ifelse(text, text.lower().cases(*spellings, else_=text))
     if kind.is_boolean():
         return table[name].cast("int8")
     if not kind.is_numeric():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,8 +119,10 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     sources: list[str] = []
     total = np.zeros((0, request.reduction.width))
     problems: list[Problem] = []
+    dropped: Counter[Key] = Counter()
     for part in parts:
         problems += part.problems
+        dropped.update(part.dropped)
         if problems or not part.keys:
             continue
         for key, source in zip(part.keys, part.places, strict=True):
@@ -132,10 +135,15 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
             total = grown
         total[[places[key] for key in part.keys]] += part.summaries
     refuse(problems)
-    return _named(places, total, sources, request)
+    for (name, day), count in dropped.items():
+        if request.day is None and (name, day) not in places:
+            raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
+    return _named(places, total, sources, request, dropped)
 
 
-def _named(places: dict[Key, int], total: Any, sources: list[str], request: Request) -> list[Report]:
+def _named(
+    places: dict[Key, int], total: Any, sources: list[str], request: Request, dropped: Counter[Key]
+) -> list[Report]:
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
         raise DataError("there are rows without a provider's name")
@@ -145,7 +153,14 @@ def _named(places: dict[Key, int], total: Any, sources: list[str], request: Requ
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
     return [
-        Report(names[raw], day, int(request.reduction.rows(total[place])), total[place].copy(), sources[place])
+        Report(
+            names[raw],
+            day,
+            int(request.reduction.rows(total[place])),
+            total[place].copy(),
+            sources[place],
+            dropped=dropped[raw, day],
+        )
         for (raw, day), place in ordered
     ]
 

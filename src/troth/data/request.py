@@ -25,6 +25,9 @@ Key: TypeAlias = tuple[str, Day]
 
 _SHOWN = 20  # problems that are spelled out
 
+NO_VALUE = frozenset({"", "#n/a", "-", "--", "?", "n/a", "na", "nan", "null"})
+"""How a missing value is written, in lower case."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -38,6 +41,10 @@ class Request:
         The columns of providers' names, None where each file is named after its provider, and of days, if any.
     categories, values
         Labels of the codes 0, 1, …, where the column holds labels; declared bounds on values.
+    scales
+        Public centre and scale of each column, None where a column is read as it is: (x − centre)/scale is added up.
+    missing
+        ``"refuse"``, or ``"drop"``: rows without a value are counted and left out.
     """
 
     reduction: Reduction
@@ -46,6 +53,8 @@ class Request:
     day: str | None = None
     categories: tuple[str, ...] | None = None
     values: tuple[float, float] | None = None
+    missing: str = "refuse"
+    scales: tuple[tuple[float, float] | None, ...] = ()
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -57,6 +66,17 @@ class Request:
     def labels(self) -> set[str | None]:
         """The columns whose values are names, days or labels, not numbers."""
         return {self.provider, self.day} | (set(self.columns) if self.categories is not None else set())
+
+    def scaled(self, place: int, x: Any) -> Any:
+        """Return values, or an expression, of the column at a place on its public scale."""
+        scale = self.scales[place] if self.scales else None
+        return x if scale is None else (x - scale[0]) / scale[1]
+
+    def codes(self) -> dict[str, int]:
+        """Return the code of each category, and of its other spellings: capitals matter only where labels need them."""
+        exact = {label: code for code, label in enumerate(self.categories or ())}
+        folded = {label.casefold(): code for label, code in exact.items()}
+        return exact if len(folded) < len(exact) else {**folded, **exact}
 
     def refuse_missing(self, available: Iterable[str], place: str) -> None:
         """Raise if a column is missing, and name those that are there."""
@@ -120,6 +140,7 @@ class Part:
     summaries: Array = field(default_factory=lambda: np.zeros((0, 0)))
     problems: list[Problem] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    dropped: dict[Key, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +148,8 @@ class Report:
     """What one provider reported, on one day: all that a payment depends on.
 
     ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
-    statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one.
+    statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
+    counts the rows that were left out because they have no value.
     """
 
     provider: str
@@ -137,6 +159,7 @@ class Report:
     source: str = ""
     data_digest: str | None = None
     nonce: str | None = None
+    dropped: int = 0
 
     @property
     def key(self) -> Key:

@@ -123,7 +123,7 @@ class ModelComparison:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw models against lies; needs matplotlib (``pip install troth[plots]``)."""
+        """Draw models against lies; needs matplotlib (the extra ``plots``)."""
         from troth.history.plots import plot_models
 
         return plot_models(self, path)

@@ -298,7 +298,7 @@ class Backtest:
         }
 
     def plot(self, path: Any = None) -> Any:
-        """Draw providers against lies; needs matplotlib (``pip install troth[plots]``)."""
+        """Draw providers against lies; needs matplotlib (the extra ``plots``)."""
         from troth.history.plots import plot_backtest
 
         return plot_backtest(self, path)

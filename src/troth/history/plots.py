@@ -41,7 +41,7 @@ def plot_models(comparison: ModelComparison, path: Any = None) -> Any:
 
 
 def plot_fit(learned: Fitted, history: History, path: Any = None) -> Any:
-    """Draw a fit; needs matplotlib (``pip install troth[plots]``)."""
+    """Draw a fit; needs matplotlib (the extra ``plots``)."""
     figure = new_figure(10.5, 7.4)
     axes = figure.subplots(2, 2).ravel()
     learned.draw(axes[:3], history)

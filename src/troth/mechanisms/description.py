@@ -154,7 +154,7 @@ class RuleDescription:
         terms = tuple((self.term_labels.get(key, key), value) for key, value in figures.terms.items())
         known = all(key in figures.terms for key in self.summed_terms)
         calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
-        value = f"{figures.score:.4f}"
+        calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
         return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
@@ -171,13 +171,13 @@ class RuleDescription:
         if self.truthful_by:
             return Claim("truthful", "proved", NO_LIE_GAINS + self.truthful_if, self.truthful_by, 0.0)
         text = f"nothing is known about {self.name}; best_response decides it in small worlds"
-        return Claim("truthful", "undecided", text, "none")
+        return Claim("truthful", "undecided", text, "")
 
     def feasible(self) -> list[Claim]:
         """Claim that payments are never negative, and never exceed the budget in all."""
         if not self.individually_rational:
             text = f"{self.name} does not promise shares between 0 and 1"
-            return [Claim(name, "undecided", text, "none") for name in ("individually rational", "budget feasible")]
+            return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
         why = "shares lie in [0, 1], or the round stops"
         return [
             Claim("individually rational", "proved", "no payment is negative, whatever is reported", why),
@@ -187,7 +187,7 @@ class RuleDescription:
     def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""
         if not self.symmetric:
-            return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "none")
+            return Claim("symmetric", "undecided", f"nothing is known about {self.name}", "")
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
         text = f"permuting {whom}, with their groups, permutes payments, to the bit"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, Models, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, Model, Models, refuse_unmade, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import Measured, check_generator, leave_one_out, log_pmi, peer_log_pmi
 
@@ -50,6 +50,7 @@ class Round:
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        refuse_unmade(self.model)
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")

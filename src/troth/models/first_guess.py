@@ -40,6 +40,15 @@ class Column:
         return np.asarray(self.values, dtype=np.float64)
 
     @cached_property
+    def variance_within(self) -> float:
+        """The variance of the values of a report, pooled over reports; of all values if each report has one row."""
+        _, codes = np.unique([str(report) for report in self.reports], return_inverse=True)
+        counts = np.bincount(codes)
+        around = self.numbers - (np.bincount(codes, self.numbers) / counts)[codes]
+        freedom = len(codes) - len(counts)
+        return float((around**2).sum() / freedom) if freedom else float(self.numbers.var())
+
+    @cached_property
     def labels(self) -> tuple[str, ...] | None:
         """The different texts, in order; None if the values are codes 0, 1, …."""
         if not self.has_text:
@@ -72,11 +81,14 @@ class FirstGuess:
         Of the codes 0, 1, …, if the column has texts.
     from_data
         Whether the prior was read off the data, where it should come from elsewhere.
+    scales
+        Public centre and scale of each column, for families that standardise them.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] | None = None
     from_data: bool = False
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -90,6 +102,28 @@ class GuessesFromColumn(Protocol):
     def first_guess(self, column: Column, /) -> FirstGuess:
         """Return hyper-parameters for a column that is said to be data of this family."""
         ...
+
+
+@runtime_checkable
+class GuessesFromColumns(Protocol):
+    """A family that can be guessed from a column and others that explain it."""
+
+    def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
+        """Return hyper-parameters, and public scales of the columns."""
+        ...
+
+
+def rough_scale(x: Array) -> tuple[float, float]:
+    """Return a centre and a scale of values, with few digits.
+
+    Examples
+    --------
+    >>> rough_scale(np.array([101.3, 148.0, 210.5]))
+    (150.0, 50.0)
+    """
+    scale = rough(float(x.std())) or 1.0
+    unit = 10.0 ** floor(log10(scale))
+    return float(f"{round(float(x.mean()) / unit) * unit:.12g}"), scale
 
 
 def rough(x: float) -> float:

@@ -172,6 +172,10 @@ class LinearRegressionUnknownNoise(Regression):
         target="response",
     )
 
+    @classmethod
+    def _guess_noise(cls, noise: float) -> dict[str, Any]:
+        return {"shape": 3.0, "scale": float(f"{2 * noise**2:.3g}")}
+
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficients and the noise."""
         return [*super().parameter_names(columns, labels), "variance of the noise"]

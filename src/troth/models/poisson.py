@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from troth.models.numerics.predictive import Exact
 
 
+_LEAST_DISPERSION, _MOST_DISPERSION = 0.4, 2.5  # variance over mean of what is taken for counts
+
+
 @dataclass(frozen=True)
 class Poisson(CountAndSum):
     """Counts with rate θ ~ Gamma(shape, rate).
@@ -53,8 +56,11 @@ class Poisson(CountAndSum):
 
     @classmethod
     def suits(cls, column: Column, /) -> bool:
-        """Whole numbers from 0."""
-        return not column.has_text and bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all())
+        """Whole numbers from 0, whose variance within reports is about their mean."""
+        if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
+            return False
+        ratio = column.variance_within / max(float(column.numbers.mean()), 1e-9)
+        return len(column.numbers) < 20 or _LEAST_DISPERSION <= ratio <= _MOST_DISPERSION
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:

@@ -14,6 +14,7 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Family, moments
+from troth.models.first_guess import FirstGuess, rough, rough_scale
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
 
 ABOVE_ANY_FIT = 1e300  # a corner that keeps the augmented matrix positive definite where its value does not matter
 _CHUNK = 1 << 18  # entries of the matrices factored at a time
@@ -61,6 +63,26 @@ class Regression(Family):
     )
 
     explains_target: ClassVar[bool] = True
+
+    @classmethod
+    def standard_prior(cls, coefficients: int, /) -> dict[str, Any]:
+        """Return a prior for columns and target on public scales: coefficients of 0 ± 1, independent."""
+        return {"mean": [0.0] * coefficients, "precision": np.eye(coefficients).tolist()}
+
+    @classmethod
+    def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
+        """Take scales from the data, and the noise from a regression of the standardised columns."""
+        scales = {column.name: rough_scale(column.numbers) for column in (*columns, target)}
+        standard = [(c.numbers - scales[c.name][0]) / scales[c.name][1] for c in (*columns, target)]
+        z = np.column_stack([np.ones(len(target.numbers)), *standard[:-1]])
+        left = standard[-1] - z @ np.linalg.lstsq(z, standard[-1], rcond=None)[0]
+        noise = rough(float(np.sqrt((left**2).sum() / max(len(left) - z.shape[1], 1)))) or 0.1
+        return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales)
+
+    @classmethod
+    def _guess_noise(cls, noise: float) -> dict[str, Any]:
+        """Return the parameters that say how far answers scatter."""
+        return {"noise": noise}
 
     def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target."""

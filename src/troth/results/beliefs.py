@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from troth.core.support import Array
     from troth.data import Report
 
+_COARSE, _FLAT = 16, 37.7  # bins, and their χ² that a flat density exceeds once in a thousand times
+
 
 @dataclass(frozen=True)
 class Belief:
@@ -74,7 +76,7 @@ def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:
         raise DataError(f"{name} is known too well to draw")
     edges = np.linspace(low, high, 161)
     least, most = np.percentile(posterior, [2.5, 97.5])
-    summary = f"{centre:.4g} (95%: {least:.4g} to {most:.4g})"
+    summary = f"{centre:.4g} (95%: {least:.4g} to {most:.4g})".replace("-", "−")
     places = ((edges[1:] + edges[:-1]) / 2).tolist()
     return Belief(name, places, _density(prior, edges), _density(posterior, edges), summary=summary)
 
@@ -82,6 +84,9 @@ def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:
 def _density(draws: Array, edges: Array) -> list[float]:
     """Return a smoothed histogram, as high as 1 at most."""
     counts, _ = np.histogram(draws, edges)
+    coarse = counts.reshape(_COARSE, -1).sum(axis=1)
+    if coarse.sum() and ((coarse - coarse.mean()) ** 2).sum() / coarse.mean() < _FLAT:
+        return [1.0] * len(counts)  # it cannot be told from a flat one
     width = max(1.0, float(draws.std()) / (edges[1] - edges[0]) * 0.25)
     reach = int(min(60, np.ceil(3 * width)))
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.reductions.reduction import SaysSummary
+from troth.results.formats import counted, number, share
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.data import Day
     from troth.results.result import Result
+
+_LAST_DAYS = 5
 
 
 def printable(text: str) -> str:
@@ -37,7 +42,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     rows: list[tuple[str, str, str]] = []
     log_pmi = []
     if p.log_pmi is not None:
-        log_pmi = [("log PMI with peers", f"{p.log_pmi:+.4f} nats", odds_in_words(p.log_pmi))]
+        log_pmi = [("log PMI with peers", f"{number(p.log_pmi, sign=True)} nats", odds_in_words(p.log_pmi))]
     if data:
         rows.append(("data", data, ""))
     if rule.log_pmi_first:
@@ -47,10 +52,10 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         if step.line is not None:
             place = f"{step.line.above:,.0f} of {step.line.decoys:,}"
             rows.append(("decoys that fit better", place, step.meaning))
-        rows += [(label, f"{value:.4f}", "") for label, value in step.terms]
+        rows += [(label, number(float(value)), "") for label, value in step.terms]
         if step.scale is not None:
-            scale = f"on the scale from {step.scale.low:.4f} to {step.scale.high:.4f}, fixed before anybody reported"
-            rows.append(("score", f"{step.scale.score:.4f}", scale))
+            low, high, score = (number(float(each)) for each in (step.scale.low, step.scale.high, step.scale.score))
+            rows.append(("score", score, f"on the scale from {low} to {high}, fixed before anybody reported"))
     last = share_of[-1]
     reason = f"= {last.calculation}" if last.calculation else "" if last.scale else last.meaning
     rows.append(("share of the cap", f"{p.share:.4%}", reason))
@@ -64,7 +69,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         rows += log_pmi
     if campaign.public:
         known = campaign.public.get(None)
-        size = "of the day" if known is None else f"{known.rows:,} rows"
+        size = "of the day" if known is None else counted(known.rows, "row")
         rows.append(("public data", size, "everybody knows these: a report is worth what it says beyond them"))
     if p.note:
         rows.append(("note", p.note, ""))
@@ -91,12 +96,32 @@ def data_in_words(result: Result, day: Day, provider: str) -> str:
 
 def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     """Explain a payment in lines of text."""
-    lines = [f"{printable(payment.provider)}: {payment.rows:,} rows, paid {campaign.show(payment.payment)}"]
+    lines = [f"{printable(payment.provider)}: {counted(payment.rows, 'row')}, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment, data)
     widths = [max(len(what) for what, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
     for what, value, meaning in rows:
         lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())
     return "\n".join(lines)
+
+
+def explain_days(campaign: Campaign, payments: Sequence[tuple[Day, Payment]]) -> str:
+    """Say what a provider was paid on several days: in all, on the best and the worst day, and on the last ones."""
+    total = sum(payment.payment for _, payment in payments)
+    mean = sum(payment.share for _, payment in payments) / len(payments)
+    name, cap = printable(payments[0][1].provider), sum(payment.cap for _, payment in payments)
+    lines = [
+        f"{name}: {campaign.show(total)} on {counted(len(payments), 'day')}, of {campaign.show(cap)} at most; a mean "
+        f"share of {share(mean)}, where an empty report has {share(payments[-1][1].empty_share)}"
+    ]
+    ordered = sorted(payments, key=lambda paid: paid[1].share)
+    chosen = {"best": ordered[-1:], "worst": ordered[:1], "last": payments[-_LAST_DAYS:]}
+    for what, some in chosen.items():
+        for day, payment in some:
+            amount = campaign.show(payment.payment)
+            lines.append(
+                f"  {what:<6} day {day}  {counted(payment.rows, 'row'):>10}  {share(payment.share):>8}  {amount}"
+            )
+    return "\n".join([*lines, "--day DAY explains a payment with its own numbers"])
 
 
 def odds_in_words(log_pmi: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.check import audit_campaign, certify_campaign, reduced, setting_of
+from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cost, reduced, setting_of
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.errors import TrothError
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from troth.results.result import Result
 
 _NUMBERS = 20_000_000  # that a check may draw
-_MOST_PROVIDERS, _MOST_DAYS = 200, 30
-_FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
+_MOST_DAYS = 30
+_SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
+FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
 
 @dataclass(frozen=True)
 class CheckedFit:
-    """A check of the model's fit, and whose reports it was made on."""
+    """A check of the model's fit, and on whose reports."""
 
     fit: Fit
     checked: str
@@ -74,6 +75,8 @@ def find(
     findings = Findings()
     if not result.rounds:
         return findings
+    if result.verdict.unchecked:
+        findings.skipped["fit"] = result.verdict.unchecked
     campaign, reports = result.campaign, result.reports
     on_day = campaign.on(result.rounds[-1].day)
     today = [report for report in reports if report.day == result.rounds[-1].day]
@@ -83,7 +86,7 @@ def find(
         "certificate": lambda: certify_campaign(on_day, small),
         "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
         "replays": lambda: replay_lies(result),
-        "fit": lambda: _check_fit(campaign, reports),
+        "fit": lambda: result.verdict.checked,
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
         "beliefs": lambda: beliefs_of(campaign, today),
     }
@@ -91,7 +94,7 @@ def find(
         try:
             with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
                 setattr(findings, name, stage())
-        except _FAILURES as error:
+        except FAILURES as error:
             findings.skipped[name] = str(error).split("\n")[0]
         if watch is not None:
             watch("page", done, len(stages))
@@ -106,27 +109,26 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
     return backtest_campaign(campaign, past if isinstance(past, History) else read_history(campaign, past))
 
 
-def _check_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
-    """Check the model's fit on the days on which the same providers reported, as many as can be simulated."""
+def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
+    """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds."""
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
-    width = len(np.atleast_1d(by_day[0][common[0]].summary))
-    most = max(3, min(_MOST_PROVIDERS, _NUMBERS // (800 * max(1, width))))
-    names = list(common[:: max(1, -(-len(common) // most))])
     days = [day for day in by_day if tuple(sorted(day)) == common]
-    days = days[-max(1, min(len(days), _NUMBERS // (800 * width * len(names)))) :]
     if campaign.public_by_day:
         days = days[-1:]
-    campaign = campaign.on(days[-1][names[0]].day)
+    campaign = campaign.on(days[-1][common[0]].day)
+    cost = evidence_cost(campaign.models_for(common)) + len(days[0][common[0]].summary) / 8
+    most = max(_LEAST_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
+    names = list(common[:: -(-len(common) // most)])
+    days = days[-max(1, most // len(names)) :]
     model: Any = campaign.models_for(names)
     t = np.array([statistics_of_reports(campaign, model, [day[name] for name in names]) for day in days])
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
-    simulations = int(np.clip(_NUMBERS // (t.size or 1), 800, 2000))
     of_all = f"{len(names)} of " if len(names) < len(common) else ""
     checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")
     if not campaign.daily:
         t, rows = t[0], rows[0]
-    return CheckedFit(check_fit(model, t, rows=rows, simulations=simulations), checked)
+    return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

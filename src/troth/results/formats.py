@@ -6,8 +6,8 @@ from math import isfinite
 from typing import Any
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """Return a number with thousands apart and a fixed number of digits.
+def number(value: Any, digits: int = 4, *, sign: bool = False) -> str:
+    """Return a number with thousands apart and a fixed number of digits, with a plus where it is asked for.
 
     Examples
     --------
@@ -18,8 +18,20 @@ def number(value: Any, digits: int = 4) -> str:
         return "–"
     if not isfinite(value):
         return "−∞" if value < 0 else "∞"
-    shown = f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+    plus = "+" if sign else ""
+    shown = f"{value:{plus},}" if isinstance(value, int) else f"{value:{plus},.{digits}f}"
     return shown.replace("-", "−")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def brief(value: Any) -> str:

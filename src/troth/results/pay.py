@@ -13,7 +13,7 @@ from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, Model, refuse_unmade
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.data import Report, read_reports
@@ -110,6 +110,9 @@ def pay(
         return pay_campaign(campaign, ledger=ledger, final=bool(final), **options)
     if model is None or budget is None:
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
+    refuse_unmade(model)
+    if isinstance(rule, type):
+        raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
     campaign = describe_campaign(
         data, model, rule, provider=provider, day=day, budget=budget, columns=columns, terms=terms or {}, public=public
     )
@@ -126,8 +129,12 @@ def pay_campaign(
     secret: Secret | None = None,
     beacon: str | None = None,
     watch: Watch | None = None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> Result:
-    """Pay what has become payable in a campaign file, with the secret that lies beside it."""
+    """Pay what has become payable in a campaign file, with the secret that lies beside it.
+
+    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
+    """
     if campaign.source is None:
         raise DataError("[data] source: is missing; name the file, folder or pattern with the reports")
     secret_file: Path | None = None
@@ -137,7 +144,7 @@ def pay_campaign(
     skip = [Path(ledger).resolve()] if ledger is not None else []
     reports = read_campaign(campaign, watch, skip=skip)
     options: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "watch": watch}
-    return _pay(campaign, reports, ledger=ledger, final=final, **options)
+    return _pay(campaign, reports, ledger=ledger, final=final, approve=approve, **options)
 
 
 def read_campaign(campaign: Campaign, watch: Watch | None = None, skip: Collection[Path] = ()) -> list[Report]:
@@ -199,6 +206,7 @@ def _pay(
     beacon: str | None,
     watch: Watch | None,
     secret_file: Path | None = None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> Result:
     def pay_into(book: Ledger) -> Result:
         options: dict[str, Any] = {"secret": secret, "beacon": beacon, "watch": _task(watch, "paying")}
@@ -212,7 +220,7 @@ def _pay(
     with locked(path.resolve().parent):
         sweep(path.resolve())
         result = pay_into(read_ledger(path) if path.exists() else Ledger())
-        if result.paid_now:
+        if result.paid_now and (approve is None or approve(result)):
             if secret_file is not None:
                 record_use(secret_file, used_seeds(result.ledger))
             result.write_ledger(path)

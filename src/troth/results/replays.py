@@ -2,73 +2,120 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.campaigns.rounds import later_days
 from troth.campaigns.settle import scene
-from troth.core.contract import Model, SamplesStatistics, has_independent_rows
+from troth.core.contract import HasReduction, Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from troth.campaigns.settle import Scene
     from troth.campaigns.terms import Campaign
     from troth.core.support import Array
+    from troth.data import Report
     from troth.results.result import Result
+
+
+NOTHING, LESS, TWICE = "report nothing", {"send a tenth": 0.1, "send half": 0.5}, "replicate 2 times"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What one lie would have been paid, each provider lying alone: means over providers, in shares of the cap."""
+    """What one lie would have been paid, each provider lying alone, in shares of the cap.
+
+    Attributes
+    ----------
+    truth, earned
+        Means over providers: of what was paid, and of what the lie would have been paid.
+    gains
+        By name, what the lie would have added.
+    """
 
     lie: str
     truth: float
     earned: float
+    gains: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gain(self) -> float:
+        """What the lie would have added, on average over providers."""
+        return self.earned - self.truth
 
 
-def replay_lies(result: Result) -> list[Replay]:
-    """Score, for each provider alone, another report against the same peers: only its own report changes."""
-    campaign, stage, seed = _last_scene(result)
+def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int | None = None) -> list[Replay]:
+    """Score, for each provider alone, another report against the same peers: only its own report changes.
+
+    Parameters
+    ----------
+    lies
+        Some of the lies, by name; by default all.
+    decoys
+        Draw peers at most so many times, which changes no expected payment.
+    """
+    campaign, stage, seed, today = _last_scene(result)
+    rule = stage.rule if decoys is None else stage.rule.drawing(decoys)
     at: Any = (*stage.index, np.array(stage.paid))
-    truth = stage.rule.evaluate(stage.fresh(seed)).share[at]
+    truth = rule.evaluate(stage.fresh(seed)).share[at]
+    names = [stage.names[place] for place in stage.paid]
     replays = []
-    lies = _other_reports(stage, np.random.default_rng(20201206))
-    if (known := campaign.public.get(None)) is not None:
-        copies = [campaign.statistics(model, known.summary) for model in stage.models]
-        lies.append(("copy the public data", np.broadcast_to(np.array(copies), stage.round.statistics.shape)))
-    for lie, own in lies:
+    for lie, own in _other_reports(campaign, stage, today).items():
+        if lies is not None and lie not in lies:
+            continue
         try:
-            share = stage.rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
-        except TrothError:
+            share = rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
+        except (TrothError, ArithmeticError, ValueError):
             continue
         if np.isfinite(share).all():
-            replays.append(Replay(lie, float(truth.mean()), float(share.mean())))
+            gains = dict(zip(names, (share - truth).tolist(), strict=True))
+            replays.append(Replay(lie, float(truth.mean()), float(share.mean()), gains))
     return replays
 
 
-def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None]:
-    """Return the last round that was scored, as the rule saw it, with the campaign on that day."""
+def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Report]]:
+    """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
     campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
     scored = [head for head in heads if not campaign.waits or head["next"] not in (None, [])] or heads
     head = scored[-1]
     following = [report for day in later_days(campaign, list(by_day), head["day"]) for report in by_day[day]] or None
-    return campaign.on(head["day"]), scene(campaign, by_day[head["day"]], following), head["seed"]
+    today = by_day[head["day"]]
+    return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
-def _other_reports(stage: Scene, rng: np.random.Generator) -> list[tuple[str, Array]]:
-    """Return the lies that are made of statistics alone, without rows."""
-    t = stage.round.statistics
+def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dict[str, Array]:
+    """Return the lies that are made of sums alone, without rows."""
+    t, rng = stage.round.statistics, np.random.default_rng(20201206)
     model: Any = stage.round.evidence
-    lies = [("report nothing", np.zeros_like(t))]
-    if has_independent_rows(model):
-        lies.append(("replicate 2 times", 2 * t))
+    lies = {NOTHING: np.zeros_like(t)}
+    for lie, times in {**LESS, TWICE: 2.0}.items():
+        own = _times(times, campaign, stage, today)
+        if own is not None:
+            lies[lie] = own
     if isinstance(model, SamplesStatistics) and isinstance(stage.round.model, Model):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
-            lies.append(("fabricate from prior", model.draw_statistics(rng, theta, model.design(t))))
+            lies["fabricate from prior"] = model.draw_statistics(rng, theta, model.design(t))
         except (TrothError, TypeError):
             pass
+    if (known := campaign.public.get(None)) is not None:
+        copies = [campaign.statistics(model, known.summary) for model in stage.models]
+        lies["copy the public data"] = np.broadcast_to(np.array(copies), t.shape)
     return lies
+
+
+def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) -> Array | None:
+    """Return reports with the same averages and so many times the rows, or None if sums of rows are not known."""
+    t = stage.round.statistics
+    if not isinstance(stage.round.evidence, HasReduction):
+        return times * t if has_independent_rows(stage.round.evidence) else None
+    summaries = {report.provider: report.summary for report in today}
+    own = t.copy()
+    for place in stage.paid:
+        own[(*stage.index, place)] = campaign.statistics(stage.models[place], times * summaries[stage.names[place]])
+    return own

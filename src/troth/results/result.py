@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from troth.data import Day, Report
     from troth.mechanisms import Rule
     from troth.results.pictures import Picture
+    from troth.results.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,13 @@ class Result:
             for payment in paid.payments:
                 totals[payment.provider] += payment.payment
         return dict(sorted(totals.items()))
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the model fits, and who would have been better off sending nothing or less."""
+        from troth.results.verdict import judge
+
+        return judge(self)
 
     def payment(self, provider: str, day: Day = None) -> Payment:
         """Return a provider's payment of a day."""

@@ -21,6 +21,6 @@ def make_environment(*loaders: BaseLoader) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {name: getattr(formats, name) for name in ("number", "brief", "share", "short")}
+    environment.filters |= {name: getattr(formats, name) for name in ("number", "counted", "brief", "share", "short")}
     environment.globals |= {"pictures": pictures}
     return environment

@@ -181,8 +181,10 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
             "providers cannot be added once a round was opened, because everybody's cap depends on their number"
         )
     name = clean_name(name, "name")
-    if tx.execute(select(members.c.id).where(members.c.campaign == campaign, members.c.name == name)).first():
-        raise ConflictError(f"name: there is a provider {name!r} in this campaign already")
+    for other in list_members(tx, campaign):
+        if "".join(other.name.split()).casefold() == "".join(name.split()).casefold():
+            differs = "" if other.name == name else ", and names must differ by more than capitals and blanks"
+            raise ConflictError(f"name: there is a provider {other.name!r} in this campaign already{differs}")
     key = new_id()
     values = {"identity": clean_name(identity, "identity", 200), "related": _label(related), "created": now()}
     tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))

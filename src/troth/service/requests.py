@@ -100,10 +100,17 @@ class NewRound(Deadline):
 
 
 class Closing(Strict):
-    """Whether no day follows, and the value of the beacon that the terms name, for a round that was closed before."""
+    """Whether no day follows, the value of the terms' beacon, and whether to pay even if the model does not fit."""
 
     final: bool = False
     beacon: Line | None = None
+    anyway: bool = False
+
+
+class DryClosing(Strict):
+    """Whether no day follows."""
+
+    final: bool = False
 
 
 class Confirmation(Strict):

@@ -130,6 +130,7 @@ class Promise(Shown):
     """What a campaign announces to everybody."""
 
     name: str = Field(examples=["clinics"])
+    about: str = Field(description="What a row is, and what to send.", examples=["One row for each patient of May."])
     budget: Money
     currency: str = Field(examples=["EUR"])
     budget_per: Literal["campaign", "day"]
@@ -179,6 +180,41 @@ class _Round(Shown):
     published: Time | None
 
 
+class Verdict(Shown):
+    """Whether the model fits the reports, and who would have been better off sending nothing or less.
+
+    Gains and differences are in shares of the cap.
+    """
+
+    model: Literal["fits", "doubtful", "does not fit", "not checked"]
+    meaning: str
+    p_value: float | None
+    below_empty_report: dict[str, float]
+    better_with_less: dict[str, float]
+    gain_of_less: dict[str, float]
+    odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
+    remedy: str = Field(description="What to do if the model does not fit.")
+
+
+class WouldBePaid(Shown):
+    """A payment of a dry run."""
+
+    day: Day
+    provider: str
+    rows: int
+    share: float
+    empty_share: float
+    payment: Money
+
+
+class DryRun(Shown):
+    """What closing a round would pay, with a seed of its own."""
+
+    payments: list[WouldBePaid]
+    total: Money
+    verdict: Verdict | None
+
+
 class OwnRound(_Round):
     """A round as the analyst sees it."""
 
@@ -188,6 +224,7 @@ class OwnRound(_Round):
     amount: Money | None = Field(description="What was paid in all.")
     reports: int
     problem: str | None
+    verdict: Verdict | None
     head: Hash | None
 
 

@@ -22,6 +22,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     event,
+    false,
 )
 from sqlalchemy.schema import SchemaItem
 
@@ -135,7 +136,8 @@ rounds = _table(
     Column("amount", BigInteger),
     "head?",
     Column("attempts", Integer, nullable=False, server_default="0"),
-    *("attempted?", "beacon?"),
+    *("attempted?", "beacon?", "verdict?"),
+    Column("anyway", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("campaign", "number", name="one_round_per_number"),
     UniqueConstraint("campaign", "day", name="one_round_per_day"),
 )

@@ -7,6 +7,7 @@ if nobody else has meanwhile. A process that dies between the two leaves a close
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
@@ -14,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +31,14 @@ from troth.service.receipts import check_receipts
 from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, report_of, withdraw_revoked
 from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
-from troth.service.settling import BOUNDS, UnboundedError, find_suspect, pay_rounds, plain_text
+from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds, plain_text
+from troth.service.settling import dry_run as compute_dry_run
 from troth.service.store import after, now
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from troth.campaigns.terms import Campaign
     from troth.service.accounts import User
     from troth.service.store import Store
 
@@ -45,8 +49,24 @@ LEASE, _PATIENCE = 1.5 * BOUNDS.seconds + 60, 30.0
 """Seconds after which an attempt on another machine has failed, and that a caller waits for another process."""
 
 
+@dataclass(frozen=True)
+class DryRun:
+    """What closing a round would pay, and the verdict on it."""
+
+    terms: Campaign
+    result: Result
+    verdict: dict[str, Any] | None
+
+
 def close_round(
-    store: Store, user: User | None, campaign: str, number: int, *, final: bool = False, beacon: str | None = None
+    store: Store,
+    user: User | None,
+    campaign: str,
+    number: int,
+    *,
+    final: bool = False,
+    beacon: str | None = None,
+    anyway: bool = False,
 ) -> bool:
     """Close a round, pay what has become payable, and return whether this call closed it.
 
@@ -59,6 +79,8 @@ def close_round(
     beacon
         The value of the public beacon that the terms name, published after the round was closed: a closed round that
         waits for it is paid with it. It is fixed once it was given.
+    anyway
+        Pay even if the model does not fit; also a round that was closed and not paid for that reason.
     """
     with store.write() as tx:
         if user is not None:
@@ -74,8 +96,26 @@ def close_round(
         if beacon is not None and not closing and row.state == "closed" and row.beacon is None:
             values = {"beacon": beacon, "problem": None, "settled": None, "attempts": 0}
             tx.execute(update(rounds).where(rounds.c.id == row.id).values(**values))
+        if anyway and user is not None and (closing or row.state == "closed"):
+            again: dict[str, Any] = {"anyway": True, "problem": None, "settled": None, "attempts": 0}
+            tx.execute(update(rounds).where(rounds.c.id == row.id).values(**again))
     settle(store, campaign)
     return closing
+
+
+def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool = False) -> DryRun:
+    """Return what would be paid if the round were closed now, with a seed of its own: the round's stays secret."""
+    with store.read() as tx:
+        terms = terms_of(owned(tx, user, campaign))
+        row = find_round(tx, campaign, number)
+        if row.state == "paid":
+            raise ConflictError("the round is paid already")
+        before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
+        confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
+    received = [report_of(each.provider, each.day, each) for each in confirmed]
+    refuse_lonely(received)
+    ledger = compute_dry_run(terms, received, final=final or terms.days == number)
+    return DryRun(terms, Result(terms, ledger), judge(terms, ledger) if ledger.of("round") else None)
 
 
 def finish(store: Store, user: User, campaign: str) -> None:
@@ -164,6 +204,7 @@ def _settled(store: Store, campaign: str) -> bool:
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
     beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)
+    verdict: dict[str, Any] | None = None
     options: dict[str, Any] = {"final": final, "beacon": beacon}
     attempts = _count_attempt(store, waiting) if received else 0
     if attempts is None:
@@ -178,6 +219,10 @@ def _settled(store: Store, campaign: str) -> bool:
             raise UnboundedError("whoever tried was killed")
         if received:
             paid_days = pay_rounds(terms, received, ledger, **options)
+            verdict = judge(terms, ledger) if paid_days else None
+            anyway = any(row.anyway for row in waiting)
+            if verdict is not None and verdict["model"] == "does not fit" and not anyway:
+                problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
         return True
@@ -216,6 +261,8 @@ def _settled(store: Store, campaign: str) -> bool:
             for row in waiting:
                 of_row = None if row in empty else problem  # a day without reports waits for nothing
                 values: dict[str, Any] = {"settled": now(), "problem": of_row, "attempts": 0}
+                values |= {"verdict": None if row in empty or verdict is None else json.dumps(verdict)}
+                values |= {"anyway": row.anyway and read_day(row.day) in paid_days}
                 if row in empty or (problem is None and read_day(row.day) in paid_days):
                     values |= {"state": "paid", "paid": now(), "amount": amounts.get(read_day(row.day), 0)}
                     values |= {"head": None if row in empty else ledger.head}
@@ -272,7 +319,7 @@ def _waiting(tx: Connection, campaign: str) -> list[Row[Any]]:
 
 def _marks(waiting: list[Row[Any]]) -> list[tuple[Any, ...]]:
     """Return what payments depend on besides reports."""
-    return [(row.id, row.closed, row.final, row.beacon) for row in waiting]
+    return [(row.id, row.closed, row.final, row.beacon, row.anyway) for row in waiting]
 
 
 def _receipts(confirmed: list[Row[Any]]) -> list[tuple[Any, ...]]:

@@ -12,6 +12,8 @@ from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
+from troth.results.formats import counted
+from troth.results.result import Result
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
 
@@ -41,7 +43,7 @@ class UnboundedError(TrothError):
     def __init__(self, why: str, suspect: Report | None = None) -> None:
         self.why, self.suspect = why, suspect
         whose = "no single report is the cause" if suspect is None else f"the report of {suspect} is the cause"
-        rows = "" if suspect is None else f", with {suspect.rows:,} rows"
+        rows = "" if suspect is None else f", with {counted(suspect.rows, 'row')}"
         super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
 
 
@@ -63,6 +65,32 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
     for entry in answer["entries"]:
         ledger.append(entry)
     return list(answer["days"])
+
+
+def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any] | None:
+    """Return the verdict on what a ledger pays as plain data, or None if it takes more than there is."""
+    try:
+        verdict: dict[str, Any] | None = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), bounds=BOUNDS)
+    except TrothError:
+        return None
+    return verdict
+
+
+def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any] | None:
+    try:
+        verdict = Result(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict
+    except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
+        return None
+    return {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}
+
+
+def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> Ledger:
+    """Return the ledger that would be written, with a seed of its own."""
+    plain = {**campaign.plain, "mechanism": {**campaign.plain.get("mechanism", {})}}
+    plain["mechanism"].pop("commitment", None)
+    ledger = Ledger()
+    pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final)
+    return ledger
 
 
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +170,7 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         raise DataError(
-            f"a round with this report of {report.rows:,} rows could not be paid: {error}; send fewer rows"
+            f"a round with this report of {counted(report.rows, 'row')} could not be paid: {error}; send fewer rows"
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too

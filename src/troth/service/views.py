@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from troth.results.result import Result
     from troth.service.accounts import User
     from troth.service.keys import Keys
+    from troth.service.settlement import DryRun
     from troth.service.store import Store
 
 
@@ -94,8 +95,8 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
         **dict(promise(terms)),
         **_attributes(row, "id", "state", "created", "publish_at_once", "share_ledger"),
         terms=json.loads(row.plain),
-        providers=len(members),
-        joined=sum(member.account is not None for member in members),
+        providers=sum(member.revoked is None for member in members),
+        joined=sum(member.account is not None and member.revoked is None for member in members),
         paid=Amount(sum(round_row.amount or 0 for round_row in round_rows), terms.decimals),
         head=next((round_row.head for round_row in reversed(round_rows) if round_row.head is not None), None),
     )
@@ -126,7 +127,7 @@ def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
     known = terms.public.get(None)
     return responses.Promise(
-        **_attributes(terms, "name", "currency", "daily", "days", "commitment"),
+        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment"),
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
         rule=terms.rule.name,
@@ -179,8 +180,27 @@ def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRo
         **_times(row),
         **_attributes(row, "final", "paid", "problem", "head"),
         state="published" if row.published is not None else _state(row),
+        verdict=None if row.verdict is None else responses.Verdict(**json.loads(row.verdict)),
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
         reports=rounds.count_reports(tx, row.id),
+    )
+
+
+def dry_run_view(would: DryRun) -> responses.DryRun:
+    """Return a dry run as the analyst sees it."""
+    decimals = would.terms.decimals
+    return responses.DryRun(
+        payments=[
+            responses.WouldBePaid(
+                day=paid.day,
+                **_attributes(payment, "provider", "rows", "share", "empty_share"),
+                payment=Amount(payment.payment, decimals),
+            )
+            for paid in would.result.rounds
+            for payment in paid.payments
+        ],
+        total=Amount(would.result.paid, decimals),
+        verdict=None if would.verdict is None else responses.Verdict(**would.verdict),
     )
 
 

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.commit import commit
+from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.settle import rehearse
 from troth.campaigns.starter.guess import Guess, guess
@@ -25,7 +26,7 @@ from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES, Example, Family
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def init(
@@ -36,9 +37,12 @@ def init(
     daily: bool = False,
     data: str | Path | None = None,
     provider: str | None = None,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
+    target: str | None = None,
     day: str | None = None,
     budget: str = "1000.00",
+    currency: str = "EUR",
+    budget_per: str = "day",
 ) -> Path:
     """Write a commented campaign with a small example dataset, or one for given data; return the campaign file.
 
@@ -56,14 +60,19 @@ def init(
         A file or folder to write the campaign for. It stays where it is.
     provider, column, day
         The data's column of providers (without it each file is a provider's), the one that is paid for, and that of days.
-    budget
-        What may be spent.
+    target
+        The column that a regression explains by the others.
+    budget, currency
+        What may be spent, and in which currency of ISO 4217, which says how many decimals amounts have.
+    budget_per
+        Of given data with days: whether the budget is for each ``"day"``, as in `troth.pay`, or for the ``"campaign"``.
     """
+    money = Terms(budget=budget, currency=currency, decimals=minor_unit(currency), budget_per=budget_per)
     if data is not None:
-        guessed = guess(Path(data), family, provider=provider, column=column, day=day)
-        return init_for(Path(directory), Path(data), guessed, rule, budget)
-    if provider is not None or column is not None or day is not None:
-        raise ParameterError("provider, column and day are of given data: name these too")
+        guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
+        return init_for(Path(directory), Path(data), guessed, rule, money)
+    if provider is not None or column is not None or day is not None or target is not None:
+        raise ParameterError("provider, column, target and day are of given data: name these too")
     chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
@@ -72,7 +81,7 @@ def init(
     folder = _new(Path(directory))
     shown = FAMILIES[chosen]
     names = [f"{shown.example.provider} {letter}" for letter in "ABCDEFGH"]
-    terms = Terms(budget=budget, days=5 if daily else 0)
+    terms = replace(money, days=5 if daily else 0, budget_per="campaign")
     text = campaign_text(chosen, shown.example, shown.example_parameters(), rule, terms)
     path = _write_campaign(folder, text, names)
     (folder / "data").mkdir()
@@ -87,7 +96,7 @@ def _new(folder: Path) -> Path:
     return folder
 
 
-def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budget: str) -> Path:
+def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, money: Terms) -> Path:
     """Write a campaign for given data, which stay where they are."""
     chosen = _rule_named(rule)
     if RULES[chosen]().days > 1 and guessed.day is None:
@@ -95,14 +104,15 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budg
     folder = _new(directory)
     example = Example(
         f"what {data.name} holds",
-        (guessed.column,),
+        guessed.columns,
         guessed.provider or "provider",
+        target=guessed.target,
         labels=guessed.labels,
         values=FAMILIES[guessed.family].example.values,
     )
-    terms = Terms(
+    terms = replace(
+        money,
         name=data.stem,
-        budget=budget,
         days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
         provider=guessed.provider,
@@ -110,6 +120,8 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, budg
         rows=10 ** len(str(guessed.most_rows)),
         limited=bool(RULES[chosen]().needs_rows),
         seen=guessed.seen,
+        scales=guessed.scales,
+        missing="drop" if guessed.missing else "refuse",
     )
     text = campaign_text(guessed.family, example, guessed.parameters, chosen, terms)
     return _write_campaign(folder, text, ["one", "another"])
@@ -149,6 +161,11 @@ class Terms:
     rows: int = 60
     limited: bool = True
     seen: bool = False
+    currency: str = "EUR"
+    decimals: int = 2
+    budget_per: str = "campaign"
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    missing: str = "refuse"
 
 
 def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
@@ -162,6 +179,8 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
     days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
+    if terms.budget_per == "day":
+        days = _commented('budget_per = "day"', 'the budget is for each day; "campaign" and days = … share it') + "\n"
     rows = _commented(f"{'' if terms.limited else '# '}rows = {terms.rows}", "the most rows that a report may have")
     provider = _commented(f"provider = {_quoted(terms.provider)}", "the column of providers")
     if terms.provider is None:
@@ -180,10 +199,10 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
 [campaign]
 name = {_quoted(terms.name or f"Example: {example.story}")}
 {_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it")}
-{days if daily else ""}currency = "EUR"
-decimals = 2
+{days if daily else ""}currency = "{terms.currency}"
+{_commented(f"decimals = {terms.decimals}", "of the smallest coin")}
 
-{_model_tables(family, example, parameters, terms.seen)}
+{_model_tables(family, example, parameters, terms)}
 # Providers that differ share the prior, not the rest:
 # [model.providers."{example.provider} B"]
 
@@ -194,6 +213,7 @@ rule = "{rule}"
 {source}
 {provider}
 {day}
+{_commented(f'missing = "{terms.missing}"', _MISSING)}
 # providers = ["…"]       # everybody who is invited, if some may not report
 # engine = "spark"        # where files are read: threads (here) or spark
 
@@ -206,14 +226,15 @@ rule = "{rule}"
 """
 
 
-def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], seen: bool) -> str:
+def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], terms: Terms) -> str:
     """Return the tables [model] and [model.prior]; of a family with a parameter called prior, the first alone."""
+    seen = terms.seen
     columns = ", ".join(map(_quoted, example.columns))
     lines = [f'family = "{family}"', _commented(f"columns = [{columns}]", "what the model reads of a row")]
     if example.target is not None:
         lines += [
             _commented(f"target = {_quoted(example.target)}", "what it explains"),
-            _commented("# intercept = true", "put a constant 1 before the columns"),
+            _commented(f"{'' if terms.scales else '# '}intercept = true", "put a constant 1 before the columns"),
         ]
     if example.labels is not None:
         labels = ", ".join(map(_quoted, example.labels))
@@ -227,10 +248,15 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
             (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
     if prior:
         lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *_GUESSED * seen, *prior]
+    if terms.scales:
+        lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
+        lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in terms.scales.items()]
     return "\n".join(["[model]", *lines, ""])
 
 
-_FORMATS = "CSV, Parquet, JSON lines, Arrow, statistics"
+_FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
+_MISSING = 'rows without a value: "refuse" pays nobody, "drop" leaves them out and the ledger counts them'
+_SCALES = ("# Guessed from these data, and so is the noise, in these units: replace them by what you knew beforehand.",)
 _GUESSED = (
     "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",

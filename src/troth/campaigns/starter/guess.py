@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.starter.look import alike, heavy_tails, read_written
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
 from troth.data.request import parse_day
 from troth.models import FAMILIES
-from troth.models.first_guess import Column, GuessesFromColumn
+from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_WRITTEN_NUMBER = re.compile(r"[-+]?[0-9][0-9.,'\u00a0 ]*")
+    from troth.campaigns.starter.look import Written
 
 
 @dataclass(frozen=True)
 class Guess:
     """What data seem to hold.
 
-    ``seen`` says whether the prior was read off the data; ``most_rows`` is the most rows of a provider and day.
+    Attributes
+    ----------
+    seen
+        Whether the prior was read off the data.
+    scales
+        Public centre and scale of each column of a regression.
+    most_rows
+        The most rows of a provider and day.
+    missing
+        How many rows of those that were looked at have no value.
+    notes
+        What a reader should know, in sentences.
     """
 
     family: str
-    column: str
+    columns: tuple[str, ...]
+    target: str | None
     provider: str | None
     day: str | None
     parameters: Mapping[str, Any]
     labels: tuple[str, ...] | None
+    scales: Mapping[str, tuple[float, float]]
     seen: bool
     days: int
     most_rows: int
+    missing: int
+    notes: list[str] = field(default_factory=list)
 
 
 def guess(
@@ -45,102 +60,167 @@ def guess(
     family: str | None = None,
     *,
     provider: str | None = None,
-    column: str | None = None,
+    column: str | Sequence[str] | None = None,
+    target: str | None = None,
     day: str | None = None,
 ) -> Guess:
     """Look at the first rows of a file or folder and say which campaign they could be.
 
-    The first of `troth.models.FAMILIES` that suits the column is taken, unless one is named. A family that needs a
+    Families in which providers differ go first, then the others of `troth.models.FAMILIES`; the first that suits the
+    column is taken, unless one is named. With a target it is a regression on the columns. A family that needs a
     prior of some size reads it off the data themselves, roughly. It must be replaced by what was known beforehand: a
     prior that depends on the reports of the round makes lies pay.
     """
-    families: dict[str, Any] = {name: each for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn)}
+    families = _families(GuessesFromColumn if target is None else GuessesFromColumns)
     chosen = None if family is None else closest(family, tuple(families))
     if family is not None and chosen is None:
+        remedy = "" if target is not None else _remedy(family)
         raise ParameterError(
-            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}; for others write "
-            f"an example with troth init DIR --family {family}, without --data, and put your source and columns into it"
+            f"a campaign for given data can be written for {', '.join(families)}, not for {family!r}{remedy}"
         )
     have = column_names(data)
-    provider = _meant(data, provider, have, "--provider")
-    column = _meant(data, column, have, "--column")
-    day = _meant(data, day, have, "--day")
+    provider, day, target = (
+        _meant(data, name, have, option)
+        for name, option in ((provider, "--provider"), (day, "--day"), (target, "--target"))
+    )
     if provider is None and len(find_files(data)) == 1:
         raise DataError(f"{data}: say which column names the provider with --provider; there are {_listed(have)}")
-    left = [name for name in have if name not in (provider, day)]
-    if column is None and len(left) != 1:
-        raise DataError(f"{data}: say which column is paid for with --column; there are {_listed(left)}")
-    column = left[0] if column is None else column
-    if column in (provider, day):
-        raise DataError(f"{data}: column {column!r} cannot be paid for and name providers or days too")
-    table = first_rows(data, column, provider, day)
-    blank: list[Any] = [None] * len(table[column])
-    columns = table[column], table.get(provider or "", blank), table.get(day or "", blank)
-    rows = [row for row in zip(*columns, strict=True) if row[0] is not None]
-    if not rows:
-        raise DataError(f"{data}: column {column!r} has no values")
-    if provider is not None and len({str(who).strip() for _, who, _ in rows if who is not None}) == 1:
-        raise DataError(
-            f"{data}: column {provider!r} names one provider alone; at least two are needed, because each is paid by "
-            "what its data and the others' say about each other"
-        )
-    if day is not None:
-        _refuse_other_dates(data, day, [when for _, _, when in rows])
-    values = Column(column, [value for value, _, _ in rows], [(who, when) for _, who, when in rows])
+    columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
+    paid = [*columns, *([] if target is None else [target])]
+    table, places = first_rows(data, paid, provider, day)
     try:
-        if chosen is None:
-            chosen = _suitable(values, families)
-        first = families[chosen].first_guess(values)
+        written = [
+            read_written(name, table[name], places, labels=chosen is not None and _reads_labels(chosen))
+            for name in paid
+        ]
+        rows = _rows_with_values(written)
+        if not rows:
+            raise DataError(f"column {paid[-1]!r} has no values")
+        blank: list[Any] = [None] * len(places)
+        whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
+        _refuse_one_provider(provider, whose)
+        _refuse_other_dates(day, [when for _, when in whose])
+        read = [Column(name, _at(column, rows), whose) for name, column in zip(paid, written, strict=True)]
+        chosen, first = _choose(families, chosen, read, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
+    missing = len(places) - len(rows)
+    notes = [note for each in written for note in each.notes]
+    notes += _notes(read, first, sorted({str(who) for who, _ in whose if who is not None}))
     return Guess(
         chosen,
-        column,
+        tuple(columns),
+        target,
         provider,
         day,
         first.parameters,
         first.labels,
+        first.scales,
         seen=first.from_data,
-        days=0 if day is None else len({when for _, _, when in rows}),
-        most_rows=max(Counter((who, when) for _, who, when in rows).values()),
+        days=0 if day is None else len({when for _, when in whose}),
+        most_rows=max(Counter(whose).values()),
+        missing=missing,
+        notes=notes,
     )
+
+
+def _families(kind: Any) -> dict[str, Any]:
+    """Return the families that can be guessed, those in which providers differ first."""
+    able = {name: each for name, each in FAMILIES.items() if isinstance(each, kind)}
+    return dict(sorted(able.items(), key=lambda item: item[1].independent_rows))
+
+
+def _remedy(family: str) -> str:
+    return (
+        f"; for others write an example with troth init DIR --family {family}, without --data, and put your source and "
+        "columns into it"
+    )
+
+
+def _columns(
+    data: Path, names: Sequence[str] | None, have: list[str], others: tuple[str | None, str | None, str | None]
+) -> list[str]:
+    """Return the columns that are paid for, or that explain the target."""
+    left, target = [name for name in have if name not in others], others[-1]
+    if names is None and (target is None and len(left) != 1):
+        raise DataError(f"{data}: say which column is paid for with --column; there are {_listed(left)}")
+    columns = [str(_meant(data, name, have, "--column")) for name in names] if names is not None else left
+    for name in columns:
+        if name in others:
+            raise DataError(f"{data}: column {name!r} cannot be paid for and name providers, days or the target too")
+    if target is None and len(columns) > 1:
+        raise DataError(
+            f"{data}: {len(columns)} columns are named; say which of them is explained by the others with --target, or "
+            "name the one column that is paid for"
+        )
+    return columns
+
+
+def _rows_with_values(written: Sequence[Written]) -> list[int]:
+    common = set(written[0].rows).intersection(*(each.rows for each in written[1:]))
+    return sorted(common)
+
+
+def _at(column: Written, rows: list[int]) -> list[Any]:
+    place = dict(zip(column.rows, column.values, strict=True))
+    return [place[row] for row in rows]
+
+
+def _reads_labels(family: str) -> bool:
+    model: Any = FAMILIES[family].example_model()
+    return getattr(model.reduction, "labels", None) is not None
+
+
+def _choose(
+    families: Mapping[str, Any], chosen: str | None, columns: list[Column], *, regression: bool
+) -> tuple[str, FirstGuess]:
+    """Return the family that is named, or the first that suits, and its first guess."""
+    for column in columns if regression else ():
+        column.numbers  # noqa: B018 (labels are refused here)
+    if chosen is None and regression:
+        chosen = next(iter(families))
+    chosen = chosen or next((name for name, family in families.items() if family.suits(columns[0])), None)
+    if chosen is None:
+        raise DataError(f"column {columns[0].name!r} looks like data of no family; name one with --family")
+    if regression:
+        return chosen, families[chosen].first_guess_of(columns[:-1], columns[-1])
+    return chosen, families[chosen].first_guess(columns[0])
+
+
+def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
+    notes = alike(providers)
+    if first.labels is None and columns[-1].numbers.std() > 0:
+        notes += [note for column in columns for note in heavy_tails(column.name, column.numbers)]
+    return notes
 
 
 def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | None:
     """Return the column of that name; blanks around it and capitals do not matter if they leave no choice."""
     if name is None or name in have:
         return name
-    alike = [each for each in have if each.strip().casefold() == name.strip().casefold()]
-    if len(alike) != 1:
+    near = [each for each in have if each.strip().casefold() == name.strip().casefold()]
+    if len(near) != 1:
         raise DataError(f"{data}: there is no column {name!r} ({option}); there are {_listed(have)}")
-    return alike[0]
+    return near[0]
 
 
-def _refuse_other_dates(data: Path, day: str, days: list[Any]) -> None:
-    for value in dict.fromkeys(days):
+def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]]) -> None:
+    if provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
+        raise DataError(
+            f"column {provider!r} names one provider alone; at least two are needed, because each is paid by what its "
+            "data and the others' say about each other"
+        )
+
+
+def _refuse_other_dates(day: str | None, days: list[Any]) -> None:
+    for value in dict.fromkeys(days if day is not None else ()):
         try:
             if value is not None:
                 parse_day(value)
         except ValueError:
             raise DataError(
-                f"{data}: column {day!r} has {str(value)!r} (--day); days are dates, written YYYY-MM-DD, or "
-                "whole numbers"
+                f"column {day!r} has {str(value)!r} (--day); days are dates, written YYYY-MM-DD, or whole numbers"
             ) from None
-
-
-def _suitable(column: Column, families: Mapping[str, GuessesFromColumn]) -> str:
-    """Return the first family that a column could be data of; refuse numbers that are not written as such."""
-    chosen = next((name for name, family in families.items() if family.suits(column)), None)
-    if chosen is None:
-        raise DataError(f"column {column.name!r} looks like data of no family; name one with --family")
-    texts = [str(value).strip() for value in column.values] if column.has_text else []
-    with_commas = [text for text in texts if "," in text]
-    if with_commas and all(_WRITTEN_NUMBER.fullmatch(text) for text in texts):
-        raise DataError(
-            f"column {column.name!r} has numbers with commas, such as {with_commas[0]!r}; write them with a decimal "
-            f"point and nothing between thousands, or say --family {chosen} if they are labels"
-        )
-    return chosen
 
 
 def _listed(names: list[str]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from troth.core.notebook import html_table
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -37,6 +39,10 @@ class Fitted(ABC):
     def uninformative(self) -> bool:
         """Whether providers' data say nothing about each other, so that all would be paid alike."""
         return False
+
+    def _repr_html_(self) -> str:
+        title, *lines = str(self).splitlines()
+        return html_table(title, ("learnt",), [[line.strip()] for line in lines])
 
     def predicted_means(self, history: History) -> Array | None:  # noqa: ARG002
         """Return the mean that each report's peers predict for it, ``(day, provider)``, or None if not known."""

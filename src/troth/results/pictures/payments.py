@@ -102,7 +102,8 @@ def draw_days(result: Result) -> Picture:
     """Draw shares of the cap by provider and day: the fuller the colour, the larger the share."""
     names, rounds = list(result.totals)[:_MOST_PROVIDERS], result.rounds[-_MOST_DAYS:]
     top, row, left = 24, 22, 0.3
-    picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34)
+    cut = len(names) < len(result.totals) or len(rounds) < len(result.rounds)
+    picture = Picture("Shares of the cap by provider and day", height=top + row * len(names) + 34 + 22 * cut)
     for x, anchor, paid in ((percent(left), "start", rounds[0]), ("100%", "end", rounds[-1])):
         picture.add("text", short(str(paid.day), 20), kind="note", x=x, y=14, text_anchor=anchor)
     column = picture.add("svg", width=percent(left - 0.02), height="100%")
@@ -126,7 +127,16 @@ def draw_days(result: Result) -> Picture:
         picture.add("rect", kind="bar", x=26 + 16 * k, y=y - 11, width=14, height=14, fill_opacity=_shade(part))
     picture.add("text", "0%", kind="note", x=0, y=y)
     picture.add("text", "100% of the cap", kind="note", x=112, y=y)
+    left_out = _left_out("the first", len(names), len(result.totals), "providers") + _left_out(
+        "the last", len(rounds), len(result.rounds), "days"
+    )
+    if left_out:
+        picture.add("text", "; ".join(left_out), kind="note", x=0, y=y + 22)
     return picture
+
+
+def _left_out(which: str, shown: int, every: int, what: str) -> list[str]:
+    return [] if shown == every else [f"{which} {shown:,} of {every:,} {what}"]
 
 
 def _shade(part: float) -> float:

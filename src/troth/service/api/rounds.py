@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from troth.service.api.calls import Call
     from troth.service.idempotency import Reply
-    from troth.service.requests import Closing, Deadline, NewRound
-    from troth.service.responses import Round
+    from troth.service.requests import Closing, Deadline, DryClosing, NewRound
+    from troth.service.responses import DryRun, Round
 
 
 list_rounds = reads(views.list_rounds)
@@ -32,8 +32,14 @@ def open_round(call: Call, campaign: str, body: NewRound) -> Reply:
 
 
 def close_round(call: Call, campaign: str, number: int, body: Closing) -> Reply:
-    settlement.close_round(call.store, call.user, campaign, number, final=body.final, beacon=body.beacon)
+    settlement.close_round(
+        call.store, call.user, campaign, number, final=body.final, beacon=body.beacon, anyway=body.anyway
+    )
     return call.once(lambda tx: views.round_view(tx, call.user, campaign, number))
+
+
+def dry_run(call: Call, campaign: str, number: int, body: DryClosing) -> DryRun:
+    return views.dry_run_view(settlement.dry_run(call.store, call.user, campaign, number, final=body.final))
 
 
 @writes

@@ -82,6 +82,7 @@ PAGES: tuple[Page, ...] = (
     Page("GET", _ROUND, _BOTH, rounds.round_page),
     Page("GET", f"{_ROUND}/close", _ANALYST, rounds.close_page),
     Page("POST", f"{_ROUND}/close", _ANALYST, rounds.close, "work"),
+    Page("POST", f"{_ROUND}/dry-run", _ANALYST, rounds.dry_run, "work"),
     Page("POST", f"{_ROUND}/publish", _ANALYST, rounds.publish),
     Page("POST", f"{_ROUND}/reopen", _ANALYST, rounds.reopen),
     Page("POST", f"{_ROUND}/set-aside", _ANALYST, rounds.set_aside, "work"),

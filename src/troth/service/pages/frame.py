@@ -111,10 +111,13 @@ def error_page(request: Request, status: int, message: str) -> Response:
             return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
         after = request.url.path if request.method == "GET" else "/"
         return RedirectResponse("/sign-in" if after == "/" else f"/sign-in?next={quote(after)}", 303)
+    link = request.url.path.startswith(("/join/", "/enter/"))
     titles = {403: "Not permitted", 404: "Not found", 409: "Not possible now", 413: "Too large"}
     title = titles.get(status, "That did not work" if status < 500 else "Something went wrong")
+    if link and status in (404, 422):
+        title = "This link does not work"
     if is_part(request):
         return HTMLResponse(environment.get_template("part_problem.html").render(problem=message), status)
     frame = {"user": None, "csrf": "", "here": request.url.path, "notice": None, "problem": None}  # no form, no cookie
-    html = environment.get_template("error.html").render(title=title, message=message, code=status, **frame)
+    html = environment.get_template("error.html").render(title=title, message=message, code=status, link=link, **frame)
     return HTMLResponse(html, status)

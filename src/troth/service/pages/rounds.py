@@ -23,6 +23,7 @@ from troth.service.requests import Identifier, Number
 if TYPE_CHECKING:
     from troth.results.beliefs import Belief
     from troth.results.result import Result
+    from troth.service.responses import DryRun
 
 
 def round_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
@@ -79,18 +80,42 @@ def _beliefs(campaign: str, head: str, day: Any, result: Result) -> list[Belief]
 
 def close_page(request: Request, campaign: Identifier, number: Number, user: SignedIn) -> Response:
     """Ask whether the round is really to be closed."""
+    return _close(request, user, campaign, number)
+
+
+def dry_run(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
+    """Show what closing the round now would pay, and whether the model fits."""
+    try:
+        would = settlement.dry_run(store_of(request), user, campaign, number, final=form.has("final"))
+    except TrothError as error:
+        return _close(request, user, campaign, number, error)
+    return _close(request, user, campaign, number, would=views.dry_run_view(would))
+
+
+def _close(
+    request: Request,
+    user: User,
+    campaign: str,
+    number: int,
+    error: TrothError | None = None,
+    *,
+    would: DryRun | None = None,
+) -> Response:
     with store_of(request).read() as tx:
         view = views.own_campaign(tx, user, campaign)
         shown = views.round_view(tx, user, campaign, number)
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
     if shown.state != "open":
         raise ConflictError("the round is closed")
-    return page(request, user, "close.html", view=view, round=shown, expected=len(terms.providers))
+    return page(
+        request, user, "close.html", error=error, view=view, round=shown, expected=len(terms.providers), would=would
+    )
 
 
 def close(request: Request, campaign: Identifier, number: Number, user: SignedIn, form: Sent) -> Response:
     """Close a round and pay."""
-    settlement.close_round(store_of(request), user, campaign, number, final=form.has("final"))
+    final, anyway = form.has("final"), form.has("anyway")
+    settlement.close_round(store_of(request), user, campaign, number, final=final, anyway=anyway)
     return goto(f"/campaigns/{campaign}/rounds/{number}", "closed")
 
 

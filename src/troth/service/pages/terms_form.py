@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
 from troth.models import FAMILIES
+from troth.models.first_guess import GuessesFromColumn
 from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from troth.service.pages.forms import Fields
 
 
-DEFAULT_FAMILY = next(iter(FAMILIES))
+DEFAULT_FAMILY = next(
+    name for name, each in FAMILIES.items() if isinstance(each, GuessesFromColumn) and not each.independent_rows
+)
+"""The first family for a column whose providers may differ, as `troth init` proposes."""
 
 
 def options_of(rule: str) -> dict[str, Option]:
@@ -25,7 +29,15 @@ def options_of(rule: str) -> dict[str, Option]:
 
 def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, str]:
     """Return what an untouched form says, by the names of its fields."""
-    typed = {"name": "", "budget": "1000.00", "currency": "EUR", "decimals": "2", "budget_per": "campaign", "days": ""}
+    typed = {
+        "name": "",
+        "about": "",
+        "budget": "1000.00",
+        "currency": "EUR",
+        "decimals": "2",
+        "budget_per": "campaign",
+        "days": "",
+    }
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     typed |= {**_columns_of(family), "intercept": ""}
     typed |= {name: option.text for name, option in options_of(rule).items()}
@@ -67,7 +79,7 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
     for key in ("name", "budget"):
         if not typed[key]:
             raise _wrong("campaign", key, "is missing")
-    campaign: dict[str, Any] = {key: typed[key] for key in ("name", "budget", "currency") if typed[key]}
+    campaign: dict[str, Any] = {key: typed[key] for key in ("name", "about", "budget", "currency") if typed[key]}
     campaign["decimals"] = _whole("campaign", "decimals", typed["decimals"] or "2")
     terms = {"campaign": campaign, "model": _model(typed), "mechanism": _rule(typed)}
     if typed["daily"]:

@@ -1,0 +1,155 @@
+"""What a column holds as it is written in a file: numbers, labels or neither, and what a reader should know of it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from math import isinf, isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.data.request import NO_VALUE, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LARGEST = 1e45
+_MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
+_TAIL = 20.0  # times the usual deviation
+_DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
+_WRITTEN = (
+    ("percent signs", re.compile(rf"{_DIGITS}%"), "remove the signs, and divide by 100 if you want shares"),
+    (
+        "currency signs",
+        re.compile(rf"([$€£¥₹]|[A-Z]{{3}}\s)\s*{_DIGITS}|[-+−]\s*[$€£¥₹]\s*{_DIGITS}|{_DIGITS}([$€£¥₹]|\s[A-Z]{{3}})"),
+        "remove the signs, and what stands between thousands",
+    ),
+    ("commas", re.compile(_DIGITS), "write them with a decimal point and nothing between thousands"),
+)
+
+
+@dataclass(frozen=True)
+class Written:
+    """The values of a column: numbers, or labels each in one spelling.
+
+    Attributes
+    ----------
+    rows
+        The places of the values in the column, from which missing ones are left out.
+    notes
+        What a reader should know, in sentences.
+    """
+
+    values: list[Any]
+    rows: list[int]
+    notes: list[str] = field(default_factory=list)
+
+
+def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, labels: bool = False) -> Written:
+    """Read a column as its writer meant it, or say which row cannot be read and what to do.
+
+    Parameters
+    ----------
+    places
+        Where each value stands, for messages.
+    labels
+        Whether it is known to hold labels.
+    """
+    rows = [row for row, value in enumerate(values) if not _is_missing(value)]
+    present = [values[row] for row in rows]
+    numbers = [_number(value) for value in present]
+    plain = sum(number is not None for number in numbers)
+    if plain == len(present) and not (labels and any(isinstance(value, str) for value in present)):
+        for row, number in zip(rows, numbers, strict=True):
+            if number is not None and (isinf(number) or abs(number) > _LARGEST):
+                what = (
+                    "infinite; correct it"
+                    if isinf(number)
+                    else "too large to add up; correct it, or rescale the column"
+                )
+                raise DataError(f"column {name!r}, {places[row]}: {shown(values[row])} is {what}")
+        return Written(numbers, rows)
+    texts = [str(value).strip() for value in present]
+    if not labels:
+        _refuse_signs(name, texts, numbers)
+        if plain >= _MOSTLY * len(present):
+            wrong = [place for place, number in enumerate(numbers) if number is None]
+            count = f"{len(wrong):,} of {len(present):,} values are" if len(wrong) > 1 else "1 value is"
+            raise DataError(
+                f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
+                "correct it, or remove the row; if the column holds labels, say so with --family Categorical"
+            )
+    return _one_spelling(name, texts, rows)
+
+
+def heavy_tails(name: str, x: Any) -> list[str]:
+    """Say if a few rows decide what the mean is."""
+    middle = float(np.median(x))
+    usual = 1.4826 * float(np.median(np.abs(x - middle))) or float(np.std(x))
+    farthest = float(x[np.argmax(np.abs(x - middle))])
+    if usual == 0 or abs(farthest - middle) < _TAIL * usual:
+        return []
+    logs = " Paying for the logarithm of the column makes it more robust." if (x > 0).all() else ""
+    return [
+        f"column {name!r} has heavy tails: {farthest:g} is {abs(farthest - middle) / usual:,.0f} times the usual "
+        f"deviation away from the median {middle:g}, so a few rows decide a provider's mean.{logs}"
+    ]
+
+
+def alike(names: Sequence[str]) -> list[str]:
+    """Say which names differ by capitals and blanks alone."""
+    spellings: dict[str, dict[str, None]] = {}
+    for name in names:
+        spellings.setdefault("".join(name.split()).casefold(), {})[name] = None
+    return [
+        f"providers {', '.join(map(repr, group))} differ by capitals or blanks alone: if they are one, give it one "
+        "name; as it is each is paid by itself"
+        for group in spellings.values()
+        if len(group) > 1
+    ]
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in NO_VALUE
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return float(value.strip().lower() == "true")
+    try:
+        return None if isinstance(value, str) and "_" in value else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _refuse_signs(name: str, texts: list[str], numbers: list[float | None]) -> None:
+    """Refuse numbers that are written with signs that are no part of a number."""
+    odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
+    patterns = [pattern for _, pattern, _ in _WRITTEN]
+    if not all(any(pattern.fullmatch(text) for pattern in patterns) for text in odd):
+        return
+    for what, pattern, remedy in _WRITTEN:
+        examples = [text for text in odd if pattern.fullmatch(text)]
+        if examples:
+            raise DataError(
+                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}, or say --family "
+                "Categorical if they are labels"
+            )
+
+
+def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
+    counts = Counter(texts)
+    spellings: dict[str, list[str]] = {}
+    for text, _ in counts.most_common():
+        spellings.setdefault(text.casefold(), []).append(text)
+    notes = [
+        f"column {name!r}: {', '.join(map(repr, group))} are taken for one label, {group[0]!r}"
+        for group in spellings.values()
+        if len(group) > 1
+    ]
+    return Written([spellings[text.casefold()][0] for text in texts], rows, notes)

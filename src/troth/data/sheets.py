@@ -1,0 +1,52 @@
+"""Spreadsheets: the first sheet of an .xlsx, .xls or .ods file as an Arrow table."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from troth.core.errors import DataError, MissingCapabilityError
+from troth.data.request import file_name
+
+
+def read_sheet(path: str) -> Any:
+    """Read the first sheet of a spreadsheet; its first row has the names of the columns."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise MissingCapabilityError(
+            f"{file_name(path)}: spreadsheets need the package python-calamine (pip install python-calamine); or save "
+            "the sheet as CSV UTF-8"
+        ) from None
+    try:
+        rows = CalamineWorkbook.from_path(path).get_sheet_by_index(0).to_python()
+    except (CalamineError, OSError, IndexError, ValueError) as error:
+        raise DataError(f"{file_name(path)}: cannot be read as a spreadsheet: {error}") from None
+    if not rows:
+        raise DataError(f"{file_name(path)}: the first sheet is empty; it needs a row of column names and rows")
+    names = [str(name) for name in rows[0]]
+    columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in names)
+    return pa.Table.from_arrays([_column(column) for column in columns], names)
+
+
+def _column(cells: Any) -> Any:
+    """Return cells of one kind as they are, and of several as text."""
+    values = [None if cell == "" else _day(cell) for cell in cells]
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([None if value is None else _text(value) for value in values])
+
+
+def _day(cell: Any) -> Any:
+    if isinstance(cell, datetime) and (cell.hour, cell.minute, cell.second, cell.microsecond) == (0, 0, 0, 0):
+        return cell.date()
+    return cell
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if isinstance(value, date) else str(value)

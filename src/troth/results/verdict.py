@@ -1,0 +1,167 @@
+"""Before money moves: does the model fit, and who would have been better off sending nothing or less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.results.findings import FAILURES, check_campaign_fit
+from troth.results.replays import LESS, replay_lies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.certificates import Fit
+    from troth.results.findings import CheckedFit
+    from troth.results.result import Result
+
+_DECOYS = 199  # of a replay: they change no expected payment
+_CLEARLY = 0.02  # of the cap, by which less must have paid more
+_SHOWN = 6
+_MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
+_MEANING = {
+    "fits": "these reports could come from the model, under which telling the truth pays best",
+    "doubtful": "one round in 25 looks as odd as this under the right model: see the report before you rely on it",
+    "does not fit": "that telling the truth pays best is not supported",
+    "not checked": "that telling the truth pays best is not supported by a check",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a buyer should know before paying.
+
+    Attributes
+    ----------
+    checked
+        The check of the model and on whose reports, None if it cannot be checked; ``unchecked`` then says why.
+    below_empty
+        Providers that are paid less than an empty report, by name with the difference in shares of the cap.
+    better_with_less
+        Providers that a tenth or half of their rows with the same averages would have paid clearly more in the last
+        round, by name with the gain in shares of the cap.
+    gain_of_less
+        What sending a tenth or half would have added in the last round, on average over providers.
+    odd
+        Where the model does not fit: the one or two providers without whose reports it does, if there are such.
+    """
+
+    checked: CheckedFit | None
+    unchecked: str = ""
+    providers: int = 0
+    below_empty: Mapping[str, float] = field(default_factory=dict)
+    better_with_less: Mapping[str, float] = field(default_factory=dict)
+    gain_of_less: Mapping[str, float] = field(default_factory=dict)
+    odd: tuple[str, ...] = ()
+
+    @property
+    def fit(self) -> Fit | None:
+        """The check of the model."""
+        return None if self.checked is None else self.checked.fit
+
+    @property
+    def word(self) -> str:
+        """One of "fits", "doubtful", "does not fit" and "not checked"."""
+        return "not checked" if self.fit is None else self.fit.verdict
+
+    @property
+    def meaning(self) -> str:
+        """What the word means, in a sentence."""
+        return f"{self.unchecked}; {_MEANING[self.word]}" if self.unchecked else _MEANING[self.word]
+
+    @property
+    def remedy(self) -> str:
+        """What to do if the model does not fit."""
+        look = "look at the reports, some of which may be wrong"
+        if self.odd:
+            look = f"without the data of {' and '.join(self.odd)} it fits, so look at these first"
+        return (
+            f"{look}; choose a family whose providers may differ, as troth init does; or learn the model from past "
+            "days with troth fit"
+        )
+
+    @property
+    def supports(self) -> bool:
+        """Whether the fit supports that telling the truth pays best."""
+        return self.word == "fits"
+
+    @property
+    def stops(self) -> bool:
+        """Whether nothing should be paid before somebody has looked."""
+        return self.word == "does not fit"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "model": self.word,
+            "p_value": None if self.fit is None else self.fit.p_value,
+            "below_empty_report": dict(self.below_empty),
+            "better_with_less": dict(self.better_with_less),
+            "gain_of_less": dict(self.gain_of_less),
+            "odd_reports": list(self.odd),
+        }
+
+    def __str__(self) -> str:
+        p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
+        lines = [
+            f"model                      {self.word}{p}: {self.meaning}",
+            f"better off with nothing    {self._listed(self.below_empty)}",
+            f"better off with less       {self._listed(self.better_with_less)}",
+        ]
+        if self.odd:
+            lines.append(f"it fits without            {', '.join(self.odd)}")
+        if self.gain_of_less:
+            gains = ", ".join(f"{lie}: {gain:+.1%} of the cap" for lie, gain in self.gain_of_less.items())
+            lines.append(f"on average over providers  {gains}".replace("-", "−"))
+        return "\n".join(lines)
+
+    def _listed(self, names: Mapping[str, float]) -> str:
+        if not names:
+            return "nobody"
+        most = sorted(names.items(), key=lambda item: -item[1])
+        listed = ", ".join(f"{name} (by {share:.1%} of the cap)" for name, share in most[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"{len(names)} of {self.providers}: {listed}{more}"
+
+
+def judge(result: Result) -> Verdict:
+    """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
+    below: dict[str, float] = {}
+    for paid in result.rounds:
+        for payment in paid.payments:
+            gap = payment.empty_share - payment.share
+            if gap > 0:
+                below[payment.provider] = max(gap, below.get(payment.provider, 0.0))
+    checked, why = None, ""
+    with np.errstate(all="ignore"):
+        try:
+            checked = check_campaign_fit(result.campaign, result.reports)
+        except FAILURES as error:
+            why = str(error).split("\n")[0]
+        replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
+    better: dict[str, float] = {}
+    for replay in replays:
+        for name, gain in replay.gains.items():
+            if gain > max(_CLEARLY, better.get(name, 0.0)):
+                better[name] = gain
+    odd = _odd_reports(result) if checked is not None and not checked.fit.plausible else ()
+    less = {replay.lie: replay.gain for replay in replays}
+    return Verdict(checked, why, len(result.totals), below, better, less, odd)
+
+
+def _odd_reports(result: Result) -> tuple[str, ...]:
+    """Return the providers that agree least with their peers, if the model fits without the first or the first two."""
+    scored = [(p.log_pmi, p.provider) for paid in result.rounds for p in paid.payments if p.log_pmi is not None]
+    least = list(dict.fromkeys(name for _, name in sorted(scored)))
+    for count in range(1, min(_MOST_ODD, len(least) - _FEWEST_LEFT) + 1):
+        odd = least[:count]
+        others = [report for report in result.reports if report.provider not in odd]
+        try:
+            with np.errstate(all="ignore"):
+                if check_campaign_fit(result.campaign, others).fit.plausible:
+                    return tuple(odd)
+        except FAILURES:
+            return ()
+    return ()

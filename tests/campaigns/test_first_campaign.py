@@ -1,0 +1,331 @@
+"""The first campaign of somebody with one messy file: what `troth init` makes of it, and that it is paid."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import troth
+from campaigns.shop import run
+from troth.campaigns.currencies import minor_unit
+from troth.campaigns.starter.examples import init
+from troth.campaigns.starter.guess import guess
+
+ROWS = 120
+RNG = np.random.default_rng(3)
+AREA = RNG.normal(120, 40, ROWS).round(1)
+TABLE: dict[str, Any] = {
+    "office": [f"office {letter}" for letter in "ABCDEF"] * (ROWS // 6),
+    "area": AREA,
+    "year": RNG.integers(1990, 2020, ROWS),
+    "price": (1500 * AREA + RNG.normal(0, 20_000, ROWS)).round(),
+    "wage": np.exp(RNG.normal(8, 0.5, ROWS)).round().astype(int),
+    "count": RNG.poisson(4, ROWS),
+    "over": RNG.negative_binomial(1, 0.1, ROWS),
+    "answer": ["Yes", "yes", "YES", "No", "no"] * (ROWS // 5),
+    "tail": [*RNG.normal(size=ROWS - 1), 1000.0],
+    "hello": [*map(str, range(ROWS - 1)), "hello"],
+    "infinite": [*map(str, range(ROWS - 1)), "inf"],
+    "large": [*map(str, range(ROWS - 1)), "1e300"],
+    "percent": [f"{x}%" for x in range(ROWS)],
+    "money": [f"€{1000 + x:,}.50" for x in range(ROWS)],
+    "thousands": [f"{1000 + x:,}" for x in range(ROWS)],
+    "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
+    "marked": ["?" if x % 10 == 0 else str(x % 13) for x in range(ROWS)],
+    "gaps": ["NA" if x % 10 == 0 else "a" if x % 3 else "b" for x in range(ROWS)],
+}
+
+
+@pytest.fixture(name="table")
+def _table(tmp_path: Path) -> Path:
+    pd.DataFrame(TABLE).to_csv(tmp_path / "own.csv", index=False)
+    return tmp_path / "own.csv"
+
+
+@pytest.mark.parametrize(
+    ("column", "family"),
+    [
+        ("wage", "VaryingNormal"),
+        ("count", "VaryingPoisson"),
+        ("over", "VaryingNormal"),
+        ("answer", "VaryingCategorical"),
+        ("year", "VaryingNormal"),
+    ],
+)
+def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, table: Path) -> None:
+    assert guess(table, provider="office", column=column).family == family
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("hello", r"1 value is no number \(first: row 120 of own.csv: 'hello'\)"),
+        ("infinite", "row 120 of own.csv: 'inf' is infinite"),
+        ("large", "row 120 of own.csv: '1e300' is too large to add up"),
+        ("percent", "percent signs, such as '0%'; remove the signs, and divide by 100"),
+        ("money", "currency signs, such as '€1,000.50'; remove the signs"),
+        ("thousands", "numbers with commas, such as '1,000'; write them with a decimal point"),
+    ],
+)
+def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, table: Path) -> None:
+    with pytest.raises(troth.DataError, match=message):
+        guess(table, provider="office", column=column)
+
+
+def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
+    guessed = guess(table, provider="office", column="answer")
+    assert guessed.labels is not None
+    assert len(guessed.labels) == 2
+    assert "'YES', 'yes'" in guessed.notes[0] or "'yes'" in guessed.notes[0]
+    paid = troth.pay(init(tmp_path / "x", data=table, provider="office", column="answer"))
+    assert sum(report.rows for report in paid.reports) == ROWS
+
+
+def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:
+    names = ["Ash", "ash ", "Elm"] * (ROWS // 3)
+    pd.DataFrame({**TABLE, "office": names}).to_csv(tmp_path / "own.csv", index=False)
+    notes = " ".join(guess(tmp_path / "own.csv", provider="office", column="tail").notes)
+    assert "providers 'Ash', 'ash ' differ by capitals or blanks alone" in notes
+    assert "'tail' has heavy tails: 1000 is" in notes
+
+
+@pytest.mark.parametrize("column", ["absent", "marked", "gaps"])
+def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Path, tmp_path: Path) -> None:
+    path = init(tmp_path / "x", data=table, provider="office", column=column)
+    assert 'missing = "drop"' in path.read_text()
+    paid = troth.pay(path)
+    assert sum(report.dropped for report in paid.reports) == 12
+    assert sum(report.rows for report in paid.reports) == ROWS - 12
+    assert sum(entry.get("dropped", 0) for entry in paid.ledger.of("report")) == 12
+    paid.verify()
+    path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
+    with pytest.raises(troth.DataError, match="missing|not among|not a number"):
+        troth.pay(path)
+
+
+def test_engines_drop_the_same_rows() -> None:
+    ibis = pytest.importorskip("ibis")
+    frame = pd.DataFrame({"who": ["a", "b"] * 4, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no"]})
+    terms: dict[str, Any] = {"data": {"missing": "drop"}, "model": {"categories": ["no", "yes"]}}
+    model = troth.models.Categorical([1, 1])
+    paid = [
+        troth.pay(data, model, provider="who", budget="10", terms=terms, seed=1)
+        for data in (frame, ibis.memtable(frame))
+    ]
+    assert paid[0].totals == paid[1].totals
+    assert [report.dropped for report in paid[1].reports] == [2, 1]
+
+
+def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    chosen = ["--provider", "office", "--target", "price", "--column", "area", "--column", "year"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", table, *chosen) == 0
+    path = tmp_path / "x" / "campaign.toml"
+    text = path.read_text()
+    assert '"area" = [120.0, 40.0]' in text or '"area" = [120.0, 50.0]' in text
+    assert "precision" not in text
+    campaign = troth.Campaign.load(path)
+    assert [scale is None for scale in campaign.scales] == [True, False, False, False]
+    paid = troth.pay(path)
+    total = np.sum([report.summary for report in paid.reports], axis=0)
+    gram = total[1:].reshape(4, 4)[:3, :3] / ROWS
+    assert np.linalg.cond(gram) < 10
+    paid.verify()
+    path.write_text(text.replace('"area" = [', '"area" = [0, 0] #'))
+    with pytest.raises(troth.ParameterError, match=r"area: must be \[centre, scale\]"):
+        troth.Campaign.load(path)
+
+
+def test_a_currency_has_its_decimals(table: Path, tmp_path: Path) -> None:
+    assert (minor_unit("EUR"), minor_unit("JPY"), minor_unit("KWD")) == (2, 0, 3)
+    path = init(tmp_path / "x", data=table, provider="office", column="wage", currency="JPY", budget="90000")
+    assert troth.pay(path).campaign.show(1234) == "1,234 JPY"
+    with pytest.raises(troth.ParameterError, match="'XYZ' is no currency"):
+        init(tmp_path / "y", data=table, provider="office", column="wage", currency="XYZ")
+
+
+def test_a_budget_with_days_means_the_same_in_the_shell_and_in_python(tmp_path: Path, monkeypatch: Any) -> None:
+    frame = pd.DataFrame({"who": ["a", "b", "c"] * 20, "day": np.repeat([1, 2, 3], 20), "x": RNG.integers(0, 2, 60)})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    chosen = ["--provider", "who", "--day", "day", "--family", "Bernoulli", "--rule", "SyntheticPeers"]
+    assert run(monkeypatch, "init", tmp_path / "x", "--data", tmp_path / "own.csv", *chosen) == 0
+    shell = troth.pay(tmp_path / "x" / "campaign.toml", seed=None)
+    model = troth.models.Bernoulli(1, 1)
+    python = troth.pay(frame, model, "SyntheticPeers", provider="who", day="day", columns="x", budget="1000.00")
+    assert shell.campaign.per_day
+    assert python.campaign.round_budget == shell.campaign.round_budget == 100_000
+
+
+def test_spreadsheets_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+    pd.DataFrame(TABLE).to_excel(tmp_path / "own.xlsx", index=False)
+    pd.DataFrame(TABLE).to_csv(tmp_path / "own.csv", index=False)
+    sums = []
+    for name in ("own.xlsx", "own.csv"):
+        path = init(tmp_path / name[-3:], data=tmp_path / name, provider="office", column="wage")
+        sums.append([report.summary.tolist() for report in troth.pay(path).reports])
+    assert sums[0] == sums[1]
+
+
+def test_rows_that_are_not_in_utf_8_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_bytes("who,x\nChâtel,1\nÉlan,0\n".encode("latin-1"))
+    with pytest.raises(troth.DataError, match=r"own.csv: holds text that is not in UTF-8"):
+        init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
+
+
+def test_init_says_what_it_noticed_as_json(table: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    chosen = ["--data", table, "--provider", "office", "--column", "absent", "--json"]
+    assert run(monkeypatch, "init", tmp_path / "x", *chosen) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["missing"] == 12
+    assert any("12 rows have no value" in note for note in plain["notes"])
+
+
+def differing(path: Path, family: str) -> Path:
+    """Write a campaign of ten providers whose rates are far apart."""
+    rates = np.repeat(np.linspace(0.05, 0.95, 10), 60)
+    names = np.repeat([f"shop {letter}" for letter in "ABCDEFGHIJ"], 60)
+    frame = pd.DataFrame({"who": names, "x": (np.random.default_rng(1).random(600) < rates).astype(int)})
+    frame.to_csv(path / "rates.csv", index=False)
+    return init(path / family, family, data=path / "rates.csv", provider="who", column="x", budget="1000")
+
+
+def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    path = differing(tmp_path, "Bernoulli")
+    assert run(monkeypatch, "pay", path, "--no-report") == 3
+    shown = capsys.readouterr()
+    assert "does not fit (p = 0.00" in shown.out
+    assert "telling the truth pays best is not supported" in shown.out
+    assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
+    assert "troth fit" in shown.err
+    assert "--anyway pays" in shown.err
+    assert not (path.parent / "ledger.jsonl").exists()
+    assert run(monkeypatch, "pay", path, "--no-report", "--anyway") == 0
+    assert (path.parent / "ledger.jsonl").exists()
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    path = differing(tmp_path, "VaryingNormal")
+    before = sorted(path.parent.iterdir())
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["verdict"]["model"] == "fits"
+    assert list(plain["verdict"]["gain_of_less"]) == ["send a tenth", "send half"]
+    assert plain["written"] is False
+    assert sorted(path.parent.iterdir()) == before
+    assert run(monkeypatch, "pay", path, "--no-report", "--json") == 0
+    paid = json.loads(capsys.readouterr().out)
+    assert paid["rounds"] == plain["rounds"]
+    assert paid["verdict"] == plain["verdict"]
+
+
+def test_a_fitted_campaign_is_paid(tmp_path: Path, monkeypatch: Any) -> None:
+    path = init(tmp_path / "x", "Bernoulli", "SyntheticPeers", daily=True)
+    assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
+    assert run(monkeypatch, "fit", path, path.parent / "data", "--family", "Bernoulli") == 0
+    fitted = path.with_name("fitted.toml")
+    assert troth.Campaign.load(fitted).commitment != troth.Campaign.load(path).commitment
+    assert len(troth.pay(fitted).rounds) == 5
+
+
+def test_the_reports_without_which_a_model_fits_are_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rates = np.repeat([0.5] * 9 + [0.99], 60)
+    frame = pd.DataFrame({"who": np.repeat(list("ABCDEFGHIJ"), 60), "x": (rng.random(600) < rates).astype(int)})
+    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
+    assert paid.verdict.word == "does not fit"
+    assert paid.verdict.odd == ("J",)
+    assert "without the data of J it fits" in paid.verdict.remedy
+    honest = troth.pay(frame[frame.who != "J"], troth.models.Bernoulli(1, 1), provider="who", budget="100", seed=1)
+    assert honest.verdict.supports
+    assert "under which telling the truth pays best" in honest.verdict.meaning
+    assert "telling the truth pays best is not supported" in paid.verdict.meaning
+
+
+def test_a_verdict_is_cheap(monkeypatch: Any) -> None:
+    """Three evaluations with few decoys and one check of the fit, however many providers and decoys are paid."""
+    drawn: list[int] = []
+    original = troth.LineUp.breakdown
+
+    def breakdown(self: Any, this_round: Any) -> Any:
+        drawn.append(int(self.decoys))
+        return original(self, this_round)
+
+    frame = pd.DataFrame({"who": np.repeat(np.arange(300), 5), "x": RNG.integers(0, 2, 1500)})
+    paid = troth.pay(frame, troth.models.Bernoulli(1, 1), troth.LineUp(decoys=999), provider="who", budget="10", seed=1)
+    monkeypatch.setattr(troth.LineUp, "breakdown", breakdown)
+    assert paid.verdict.fit is not None
+    assert paid.verdict.fit.simulations == 400
+    assert sum(drawn) < 999
+
+
+@pytest.mark.parametrize("wrong", [troth.models.Bernoulli, "Bernoulli"])
+def test_a_class_or_a_name_is_refused_in_a_sentence(wrong: Any) -> None:
+    t = np.array([[1.0, 2.0], [2.0, 1.0]])
+    calls: list[Any] = [
+        lambda: troth.pay({"who": ["a", "b"], "x": [1, 0]}, wrong, provider="who", budget="1"),
+        lambda: troth.log_pmi(wrong, t[0], t[1]),
+        lambda: troth.peer_log_pmi(wrong, t),
+        lambda: troth.audit(wrong, troth.LineUp(), rows=[3, 3]),
+        lambda: troth.certify(wrong, [3, 3]),
+        lambda: troth.check_fit(wrong, t),
+        lambda: troth.check_model(wrong),
+        lambda: troth.LineUp().pay(wrong, t, budget=1.0),
+    ]
+    for call in calls:
+        with pytest.raises(troth.ParameterError, match="Bernoulli.* is a (class|name), not a model: give"):
+            call()
+    rule: Any = troth.LineUp
+    with pytest.raises(troth.ParameterError, match="LineUp is a class, not a rule"):
+        troth.pay({"who": ["a", "b"], "x": [1, 0]}, troth.models.Bernoulli(1, 1), rule, provider="who", budget="1")
+
+
+def test_results_have_a_table_in_a_notebook() -> None:
+    model = troth.models.Bernoulli(1, 1)
+    audit = troth.audit(model, troth.MultiDay(), rows=[5, 5, 5], simulations=50)
+    fit = troth.check_fit(model, np.array([[3.0, 4.0], [4.0, 4.0]]), simulations=200)
+    assert "<td>report nothing</td>" in audit._repr_html_()
+    assert "<td>spread of scores</td>" in fit._repr_html_()
+
+
+def test_commands_are_grouped_with_whole_sentences(monkeypatch: Any, capsys: Any) -> None:
+    assert run(monkeypatch, "--help") == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        shown.index("Your own files:")
+        < shown.index("init ")
+        < shown.index("A service's campaigns")
+        < shown.index("login ")
+    )
+    assert "Write a commented campaign file, with a small example dataset or for your own data." in shown
+    assert "..." not in shown.partition("Your own files:")[2]
+
+
+def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    frame = pd.DataFrame(
+        {"who": ["a", "b", "c"] * 400, "day": np.repeat(np.arange(100), 12), "x": RNG.integers(0, 2, 1200)}
+    )
+    paid = troth.pay(
+        frame, troth.models.Bernoulli(1, 1), "SyntheticPeers", provider="who", day="day", columns="x", budget="3"
+    )
+    paid.write_ledger(tmp_path / "ledger.jsonl")
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 12
+    assert lines[0].startswith(f"a: {paid.campaign.show(paid.totals['a'])} on 100 days, of 100.00")
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
+    assert "share of the cap" in capsys.readouterr().out
+    assert "the last 60 of 100 days" in paid.plot().standalone()
+
+
+def test_a_flat_prior_is_drawn_flat() -> None:
+    from troth.results.beliefs import belief_from_draws
+
+    belief = belief_from_draws("rate", RNG.random(20_000), RNG.beta(30, 30, 20_000))
+    assert set(belief.prior) == {1.0}
+    assert len(set(belief.posterior)) > 50

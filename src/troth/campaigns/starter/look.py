@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LARGEST = 1e45
+_MOST_CODES = 50  # 0, 1, … of labels
 _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
 _TAIL = 20.0  # times the usual deviation
 _DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
@@ -62,7 +63,8 @@ def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, lab
     present = [values[row] for row in rows]
     numbers = [_number(value) for value in present]
     plain = sum(number is not None for number in numbers)
-    if plain == len(present) and not (labels and any(isinstance(value, str) for value in present)):
+    codes = all(number is not None and number in range(_MOST_CODES) for number in numbers)
+    if plain == len(present) and (codes or not labels or not any(isinstance(value, str) for value in present)):
         for row, number in zip(rows, numbers, strict=True):
             if number is not None and (isinf(number) or abs(number) > _LARGEST):
                 what = (

@@ -104,7 +104,7 @@ def test_json_has_the_shape_that_others_rely_on(tmp_path: Path, monkeypatch: pyt
     output = capsys.readouterr()
     plain = json.loads(output.out)
     assert output.err == ""
-    assert list(plain) == ["campaign", "rule", "budget", "currency", "paid", "rounds"]
+    assert list(plain) == ["campaign", "rule", "budget", "currency", "paid", "rounds", "verdict", "written"]
     assert (plain["campaign"], plain["rule"], plain["budget"], plain["currency"]) == (
         "Clinics",
         "OneTime",
@@ -445,7 +445,7 @@ def test_a_daily_campaign_is_written_for_ones_own_data(
     pd.DataFrame(own_table()).to_csv(tmp_path / "own.csv", index=False)
     chosen = ["--data", tmp_path / "own.csv", "--provider", "who", "--column", "improved", "--day", "when"]
     assert run(monkeypatch, "init", tmp_path / "x", *chosen, "--rule", rule) == 0
-    assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml") == 0
+    assert run(monkeypatch, "pay", tmp_path / "x" / "campaign.toml", "--final") == 0
     assert len(troth.verify(tmp_path / "x" / "ledger.jsonl").rounds) == 3
 
 

@@ -137,7 +137,7 @@ def test_every_family_is_decided(name: str) -> None:
     found = troth.certify(EXAMPLES[name], [3, 3, 3], troth.SyntheticPeers())
     assert found["sensitive"].verdict == "proved", found
     assert found["truthful"].verdict == "proved"
-    assert all(claim.basis for claim in found.claims)
+    assert all(claim.basis or claim.verdict == "undecided" for claim in found.claims)
     assert "sensitive" in str(found)
     assert found.to_dict()[0]["name"] == "truthful"
 

@@ -194,7 +194,7 @@ GOOD_CSV = b"clinic,improved\nAsh,1\nAsh,0\n"
 def _names() -> Iterator[Case]:
     names = [
         "rows",
-        "rows.xlsx",
+        "rows.ods",
         "rows.exe",
         "",
         ".csv",
@@ -329,7 +329,7 @@ def _cells() -> Iterator[Case]:
         },
         ("labels", "label", "cat"): {
             "cow": "not among the categories 'cat', 'dog', 'other'",
-            "CAT": "not among",
+            "CATS": "not among",
             "0": "not among",
             "": "missing|not among",
             "cat\u200b": "not among",

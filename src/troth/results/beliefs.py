@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.check import evidence_cost
 from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.errors import DataError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from troth.core.support import Array
     from troth.data import Report
 
+_DRAWS, _FEWEST = 20_000, 4_000
 _COARSE, _FLAT = 16, 37.7  # bins, and their χ² that a flat density exceeds once in a thousand times
 
 
@@ -50,8 +52,10 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     if not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesData)):
         return []
     rng = np.random.default_rng(20201206)
-    prior = np.asarray(model.draw_parameters(rng, (20_000,)))
-    posterior = np.asarray(model.draw_posterior(rng, np.broadcast_to(total, (20_000, len(total)))))
+    prior = posterior = np.asarray(model.draw_parameters(rng, (_DRAWS,)))
+    if reports:
+        count = max(_FEWEST, _DRAWS // evidence_cost(model))
+        posterior = np.asarray(model.draw_posterior(rng, np.broadcast_to(total, (count, len(total)))))
     names = model.parameter_names(campaign.columns, campaign.categories) if isinstance(model, NamesParameters) else []
     names = names or [f"parameter {k + 1}" for k in range(prior.shape[-1])]
     return [belief_from_draws(name, prior[:, k], posterior[:, k]) for k, name in enumerate(names[:6])]

@@ -194,7 +194,7 @@ GOOD_CSV = b"clinic,improved\nAsh,1\nAsh,0\n"
 def _names() -> Iterator[Case]:
     names = [
         "rows",
-        "rows.ods",
+        "rows.docx",
         "rows.exe",
         "",
         ".csv",

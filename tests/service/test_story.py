@@ -194,7 +194,7 @@ def test_a_campaign_from_the_first_link_to_the_verified_ledger(database: str, br
         assert "3 of 3" in analyst.text()
         analyst.press("Close and pay")
         providers[0].go(f"{campaign}/rounds/1")
-        assert "once the analyst publishes" in providers[0].text()
+        assert "once it is published" in providers[0].text()
         analyst.go(f"{campaign}/rounds/1")
         analyst.page.wait_for_selector("svg.picture")
         analyst.press("Publish")

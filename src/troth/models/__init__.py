@@ -13,6 +13,7 @@ from troth.models.exponential import Exponential, Gamma
 from troth.models.family import Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
+from troth.models.labelled_rows import LogisticRegression, PoissonRegression, SoftmaxRegression
 from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
@@ -73,6 +74,9 @@ for _family in (
     MultivariateNormalUnknownCovariance,
     LinearRegression,
     LinearRegressionUnknownNoise,
+    LogisticRegression,
+    SoftmaxRegression,
+    PoissonRegression,
     Finite,
     LatentClass,
     ProviderNormal,
@@ -115,13 +119,16 @@ __all__ = [
     "LatentClass",
     "LinearRegression",
     "LinearRegressionUnknownNoise",
+    "LogisticRegression",
     "MultivariateNormal",
     "MultivariateNormalUnknownCovariance",
     "NegativeBinomial",
     "Normal",
     "NormalUnknownVariance",
     "Poisson",
+    "PoissonRegression",
     "ProviderNormal",
+    "SoftmaxRegression",
     "VaryingBernoulli",
     "VaryingCategorical",
     "VaryingLinearRegression",

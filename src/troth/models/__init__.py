@@ -21,6 +21,11 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.varying_labelled_rows import (
+    VaryingLogisticRegression,
+    VaryingPoissonRegression,
+    VaryingSoftmaxRegression,
+)
 from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
 from troth.models.varying_poisson import VaryingPoisson
@@ -85,6 +90,9 @@ for _family in (
     VaryingPoisson,
     VaryingNormal,
     VaryingLinearRegression,
+    VaryingLogisticRegression,
+    VaryingSoftmaxRegression,
+    VaryingPoissonRegression,
 ):
     register(_family)
 
@@ -132,8 +140,11 @@ __all__ = [
     "VaryingBernoulli",
     "VaryingCategorical",
     "VaryingLinearRegression",
+    "VaryingLogisticRegression",
     "VaryingNormal",
     "VaryingPoisson",
+    "VaryingPoissonRegression",
+    "VaryingSoftmaxRegression",
     "from_dict",
     "register",
 ]

@@ -14,9 +14,11 @@ from troth.core.reductions import Expansion
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import moments
+from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.parameters import Precision, parameter, vector
+from troth.models.regression import Regression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,13 +36,11 @@ _NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rou
 
 
 @dataclass(frozen=True)
-class GeneralisedRegression(KnownNoiseRegression):
-    """Answers y whose likelihood depends on z·θ, θ ~ N(mean, precision⁻¹), through a public point θ₀.
+class ExpandedRegression(Regression):
+    """Answers y whose likelihood depends on z·θ, expanded at a public point θ₀.
 
-    The log-likelihood is expanded at θ₀: H = ZᵀW(θ₀)Z and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean) add over rows and
-    providers. In the limit of many rows g is N(H(θ − mean), H), so Λ is that of a linear regression with unit noise.
-
-    The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), the upper half of H). The statistic is (H by rows, g, 0, n).
+    H = ZᵀW(θ₀)Z and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean) add over rows and providers. In the limit of many rows g is
+    N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), the upper half of H).
     """
 
     mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
@@ -133,12 +133,10 @@ class GeneralisedRegression(KnownNoiseRegression):
         out[..., 2 + size :] = H[..., rows, columns]
         return out
 
-    def from_summary(self, summary: Array, /) -> Array:
-        """Unpack H, and move the slope from the public point to the prior mean."""
-        s = np.asarray(summary, dtype=np.float64)
-        H = self.reduction.curvature(s)
-        product = self.reduction.slope(s) + H @ self._away
-        return self._pack(H, product, np.zeros(s.shape[:-1]), s[..., 0])
+    def _expanded(self, summary: Array) -> tuple[Array, Array]:
+        """Return H and g: the slope is moved from the public point to the prior mean."""
+        H = self.reduction.curvature(summary)
+        return H, self.reduction.slope(summary) + H @ self._away
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""
@@ -146,11 +144,10 @@ class GeneralisedRegression(KnownNoiseRegression):
             d = self._features_of_row
             raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
         z = Support().check(rows, "feature", columns=self._features_of_row)
-        return self.design(self.from_summary(self._sums(z, np.zeros(z.shape[:-1]))))
+        return self._plan(self._sums(z, np.zeros(z.shape[:-1])))
 
-    def posterior(self, statistics: Array, /) -> Self:
-        """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
-        return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
+    def _plan(self, summary: Array) -> Array:
+        return np.asarray(self.design(self.from_summary(summary)))
 
     def expanded_at_mode(self, data: Any, /) -> Self:
         """Return the model expanded at the most probable coefficients given public rows (z, y), with the same prior.
@@ -183,21 +180,99 @@ class GeneralisedRegression(KnownNoiseRegression):
                 break
         return self._replace(point=theta)
 
-    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
-        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
-        theta, d = np.asarray(parameters), self._features_of_row
-        if np.ndim(rows) == 0:
-            z = rng.standard_normal((*theta.shape[:-1], int(rows), d))
-        else:
-            z = np.asarray(rows, dtype=np.float64)
-        return self._draw_answers(rng, theta, 0.0, z)
-
     def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
         del noise
+        d = self._features_of_row
+        z = rng.standard_normal((*theta.shape[:-1], int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows)
+        y = self._answer.draw(rng, self._predictors(theta, z))
+        return np.broadcast_to(z, (*y.shape, d)), y
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the expanded log-likelihood at the prior mean."""
+        s = reduction.convert(summaries, self.reduction)
+        away, H = self._away, self.reduction.curvature(s)
+        slope = self.reduction.slope(s)
+        return np.asarray(s[..., 1] - slope @ away - 0.5 * (H @ away) @ away)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Take the coefficients of all days together, which vary by what one row tells of them."""
+        if not isinstance(reduction, Expansion):
+            raise DataError(f"{cls.__name__} needs rows that were expanded at a public point")
+        total = summaries.sum(axis=(0, 1))
+        H, slope = reduction.curvature(total), reduction.slope(total)
+        if np.linalg.matrix_rank(H) < len(H):
+            H = H + 1e-6 * np.trace(H) / len(H) * np.eye(len(H))
+        mean = np.array(reduction.point) + np.linalg.solve(H, slope)
+        scale = np.sqrt(total[0] / np.maximum(np.diagonal(H), 1e-12))
+        return {"mean": Real(mean, scale), "precision": Positive(1 / scale**2)}
+
+    @classmethod
+    def fit(cls, history: Any, **options: Any) -> Any:
+        """Fit the prior to past days, by maximum marginal likelihood, at the point where the history was expanded."""
+        if isinstance(history.reduction, Expansion):
+            options = {"point": history.reduction.point, **options}
+        return super().fit(history, **options)
+
+    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
+        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
+        z, y = self._checked(data)
+        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
+        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
+
+    def predict(self, coefficients: Array, features: Array, /) -> Array:
+        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
+        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
+        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
+
+    def _predictors(self, theta: Array, z: Array) -> Array:
+        """Return z·θ, ``(predictor, ..., row)``."""
         coefficients = theta.reshape(*theta.shape[:-1], -1, self._features_of_row)
-        eta = np.moveaxis(rows @ np.swapaxes(coefficients, -1, -2), -1, 0)
-        y = self._answer.draw(rng, eta)
-        return np.broadcast_to(rows, (*y.shape, rows.shape[-1])), y
+        return np.moveaxis(z @ np.swapaxes(coefficients, -1, -2), -1, 0)
+
+
+@dataclass(frozen=True)
+class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
+    """θ ~ N(mean, precision⁻¹): Λ is that of a linear regression with unit noise.
+
+    The statistic is (H by rows, g, 0, n).
+    """
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Unpack H and g."""
+        s = np.asarray(summary, dtype=np.float64)
+        return self._pack(*self._expanded(s), np.zeros(s.shape[:-1]), s[..., 0])
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self._prior_precision + self._gram(t)
+        return np.asarray(self.mean + np.linalg.solve(precision, self._product(t)[..., None])[..., 0])
+
+    def with_features(self, features: Any, /) -> FeaturesAtHand:
+        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
+
+        Pass one such model per provider to a rule; the statistics are those of this model.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.models import LogisticRegression
+        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
+        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
+        >>> t = np.stack([model.statistics(each) for each in data])
+        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
+        (4,)
+        """
+        return FeaturesAtHand(self, Support().check(features, "feature", columns=self._features_of_row))
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
+        return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
+        return self._draw_answers(rng, np.asarray(parameters), 0.0, rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""
@@ -234,33 +309,6 @@ class GeneralisedRegression(KnownNoiseRegression):
             pair = ("a row whose features peers never see", "the same row with another answer")
             return Sensitivity("refuted", f"{count} peer rows cannot see all {d} features", 0.0, pair)
         return Sensitivity("undecided", "there are no rows")
-
-    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
-        """Return the expanded log-likelihood at the prior mean."""
-        s = reduction.convert(summaries, self.reduction)
-        away, H = self._away, self.reduction.curvature(s)
-        slope = self.reduction.slope(s)
-        return np.asarray(s[..., 1] - slope @ away - 0.5 * (H @ away) @ away)
-
-    @classmethod
-    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
-        """Take the coefficients of all days together, which vary by what one row tells of them."""
-        if not isinstance(reduction, Expansion):
-            raise DataError(f"{cls.__name__} needs rows that were expanded at a public point")
-        total = summaries.sum(axis=(0, 1))
-        H, slope = reduction.curvature(total), reduction.slope(total)
-        if np.linalg.matrix_rank(H) < len(H):
-            H = H + 1e-6 * np.trace(H) / len(H) * np.eye(len(H))
-        mean = np.array(reduction.point) + np.linalg.solve(H, slope)
-        scale = np.sqrt(total[0] / np.maximum(np.diagonal(H), 1e-12))
-        return {"mean": Real(mean, scale), "precision": Positive(1 / scale**2)}
-
-    @classmethod
-    def fit(cls, history: Any, **options: Any) -> Any:
-        """Fit the prior to past days, by maximum marginal likelihood, at the point where the history was expanded."""
-        if isinstance(history.reduction, Expansion):
-            options = {"point": history.reduction.point, **options}
-        return super().fit(history, **options)
 
 
 def _times(matrix: Array, vectors: Array) -> Array:

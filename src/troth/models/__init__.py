@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.models.bernoulli import Bernoulli
+from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
 from troth.models.example import Example
 from troth.models.exponential import Exponential, Gamma
@@ -117,6 +118,7 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
 __all__ = [
     "FAMILIES",
     "Bernoulli",
+    "Candidates",
     "Categorical",
     "Example",
     "Exponential",

@@ -6,28 +6,42 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.information import line_log_pmi
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator, Model
 
 
-class FeaturesAtHand:
-    """A generalised regression with the features of one provider.
+_EXPANDED = (
+    "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
+    "the likelihood itself, with the peers' features"
+)
 
-    Evidence and statistics are those of the regression. Fresh statistics are those of fresh answers, drawn from the
+
+class FeaturesAtHand:
+    """A regression, or `Candidates`, with the features of one provider.
+
+    Evidence and statistics are those of the model. Fresh statistics are those of fresh answers, drawn from the
     likelihood for these very features: the real peers and their decoys are then exchangeable for a report that says
     nothing, whatever the expansion is worth.
     """
 
     independent_rows: ClassVar[bool] = False
-    approximation: ClassVar[str] = (
-        "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
-        "the likelihood itself, with the peers' features"
-    )
 
-    def __init__(self, model: Any, features: Array) -> None:
+    def __init__(self, model: Any, features: Any) -> None:
         self.model, self.features = model, features
+
+    @property
+    def width(self) -> int:
+        """How many numbers a statistic has."""
+        return int(self.model.width)
+
+    @property
+    def approximation(self) -> str:
+        """What is not exact: the evidence, if the model expands it."""
+        return _EXPANDED if self.model.approximation else ""
 
     @property
     def space(self) -> Mapping[str, object]:
@@ -53,7 +67,7 @@ class FeaturesAtHand:
 
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
         """Log PMI with many peers that have the same features."""
-        return np.asarray(self.model.line_log_pmi(own, line))
+        return line_log_pmi(self.model, own, line)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
@@ -75,5 +89,5 @@ class FeaturesAtHand:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         theta = np.broadcast_to(parameters, (*leading, parameters.shape[-1]))
-        drawn = self.model.statistics(self.model.draw_data(rng, theta, self.features))
+        drawn = self.model.draw_with_features(rng, theta, self.features)
         return np.where(design[..., -1:] > 0, drawn, 0.0)

@@ -92,7 +92,7 @@ class ExpandedRegression(Regression):
     @cached_property
     def _away(self) -> Array:
         """θ₀ − mean."""
-        return np.array(self.reduction.point) - np.array(self.mean)
+        return np.asarray(np.array(self.reduction.point) - np.array(self.mean), dtype=np.float64)
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and add up their log-likelihood at the public point, its slope and its curvature."""
@@ -288,6 +288,10 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         product = scale * _times(root, white) + _times(H, shift)
         rows = np.broadcast_to(design[..., -1], leading)
         return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
+
+    def draw_with_features(self, rng: Generator, parameters: Array, features: Array, /) -> Array:
+        """Draw statistics of fresh answers to these features, from the likelihood itself."""
+        return self.statistics(self.draw_data(rng, parameters, features))
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

@@ -8,6 +8,7 @@ from benchmarks import (
     audits,
     campaigns,
     core,
+    digits,
     griefing,
     history,
     incentives,
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "providers_that_differ": providers_that_differ.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
+    "digits": digits.main,
 }
 
 if __name__ == "__main__":  # the comparison with pyDVL starts processes, which import this file again

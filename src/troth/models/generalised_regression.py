@@ -290,8 +290,16 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
 
     def draw_with_features(self, rng: Generator, parameters: Array, features: Array, /) -> Array:
-        """Draw statistics of fresh answers to these features, from the likelihood itself."""
-        return self.statistics(self.draw_data(rng, parameters, features))
+        """Draw statistics of fresh answers to these features, from the likelihood itself; all share one curvature."""
+        z = np.asarray(features, dtype=np.float64)
+        _, y = self._draw_answers(rng, np.asarray(parameters), 0.0, z)
+        H = self._gram(self.plan(z))
+        several = self._answer.predictors > 1
+        sums = np.concatenate([(y == k) @ z for k in range(self._answer.predictors)] if several else [y @ z], axis=-1)
+        expected = (self._answer.means(self._predictors(np.array(self.reduction.point), z)) @ z).ravel()
+        product, leading = sums - expected + H @ self._away, y.shape[:-1]
+        rows = np.full(leading, float(len(z)))
+        return self._pack(np.broadcast_to(H, (*leading, *H.shape)), product, np.zeros(leading), rows)
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

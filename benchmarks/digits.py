@@ -11,6 +11,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -81,11 +83,11 @@ def _with_one(x: Any) -> Any:
     return np.column_stack([np.ones(len(x)), x])
 
 
-def pydvl_values(reports: Reports, test: Any, method: str) -> Any:
+def pydvl_values(method: str, reports: Reports, test: Any, _: Any) -> Any:
     """Return values of providers by a method of pyDVL; those of rows are added up."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pydvl.valuation as dvl
+        dvl: Any = import_module("pydvl.valuation")
     x, y, groups = stack(reports)
     clean = dvl.Dataset(*test)
     classifier = LogisticRegression(max_iter=200)
@@ -119,7 +121,7 @@ def main(rounds: int = 5) -> None:
         "log PMI": lambda reports, _, public: scores(reports, public),
     }
     for name in ("leave-one-out", "Shapley", "Data-OOB", "kNN-Shapley"):
-        methods[name] = lambda reports, test, _, name=name: pydvl_values(reports, test, name)
+        methods[name] = partial(pydvl_values, name)
     for name, method in methods.items():
         pay, last, began = np.zeros((rounds, len(LIES))), np.zeros(len(LIES)), time.process_time()
         for k in range(rounds):

@@ -60,6 +60,12 @@ class ExpandedRegression(Regression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if len(self.mean) % self._answer.predictors:
+            raise ParameterError(
+                f"{type(self).__name__}: mean must have as many entries for each of {self._answer.predictors} classes, "
+                f"not {len(self.mean)} in all",
+                parameter="mean",
+            )
         if self.point is not None and len(self.point) != len(self.mean):
             raise ParameterError(
                 f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from troth.core.errors import ParameterError
 from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
 from troth.models.example import Example
 from troth.models.generalised_regression import GeneralisedRegression
-from troth.models.parameters import Whole, parameter, vector
+from troth.models.parameters import Precision, Whole, parameter, vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from troth.models.family import Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -68,22 +69,13 @@ class SoftmaxRegression(GeneralisedRegression):
     array([ 1.,  1., -2.])
     """
 
-    mean: Sequence[float] = field(
+    mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
     description: ClassVar[str] = "a label of several explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.mean) % self.classes:
-            raise ParameterError(
-                f"SoftmaxRegression: mean must have as many entries for each of {self.classes} classes, "
-                f"not {len(self.mean)} in all",
-                parameter="mean",
-            )
 
     @property
     def _answer(self) -> Answer:
@@ -99,8 +91,9 @@ class SoftmaxRegression(GeneralisedRegression):
 class PoissonRegression(GeneralisedRegression):
     """Counts with mean e^(z·θ), θ ~ N(mean, precision⁻¹).
 
-    As `LogisticRegression`, with W = μ. Counts of which many are large say much about θ: choose a point near it, from
-    public or past rows, and see `expanded_at_mode`.
+    As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is
+    well below 1. So the prior must be narrow, and the point near θ: take it from public or past rows, with
+    `expanded_at_mode`. With a wide prior honest reports may be paid nothing.
 
     Parameters
     ----------
@@ -115,6 +108,10 @@ class PoissonRegression(GeneralisedRegression):
     >>> model.statistics(([[1], [1]], [3, 1]))
     array([2., 2., 0., 2.])
     """
+
+    precision: Matrix | Vector | float = field(
+        metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
+    )
 
     description: ClassVar[str] = "a count explained by numbers"
     example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")

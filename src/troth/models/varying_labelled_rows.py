@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.core.errors import ParameterError
 from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
 from troth.models.example import Example
 from troth.models.generalised_regression import ExpandedRegression
-from troth.models.parameters import Whole, parameter, vector
+from troth.models.parameters import Precision, Whole, parameter, vector
 from troth.models.spread import how_far
 from troth.models.varying_coefficients import VaryingCoefficients
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from troth.core.contract import Array, Generator
+    from troth.models.family import Matrix, Vector
 
 
 @dataclass(frozen=True)
@@ -79,21 +77,13 @@ class VaryingSoftmaxRegression(VaryingExpandedRegression):
     See `SoftmaxRegression`, and `VaryingLinearRegression` for how coefficients differ.
     """
 
-    mean: Sequence[float] = field(
+    mean: Vector = field(
         metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
     description: ClassVar[str] = "a label of several explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.mean) % self.classes:
-            raise ParameterError(
-                f"VaryingSoftmaxRegression: mean must have as many entries for each of {self.classes} classes",
-                parameter="mean",
-            )
 
     @property
     def _answer(self) -> Answer:
@@ -106,6 +96,10 @@ class VaryingPoissonRegression(VaryingExpandedRegression):
 
     See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ.
     """
+
+    precision: Matrix | Vector | float = field(
+        metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
+    )
 
     description: ClassVar[str] = "a count explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(

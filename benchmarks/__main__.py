@@ -8,9 +8,11 @@ from benchmarks import (
     audits,
     campaigns,
     core,
+    digits,
     griefing,
     history,
     incentives,
+    labelled_rows,
     line_up,
     line_up_options,
     providers_that_differ,
@@ -30,10 +32,12 @@ BENCHMARKS = {
     "history": history.main,
     "incentives": incentives.main,
     "griefing": griefing.main,
+    "labelled_rows": labelled_rows.main,
     "providers_that_differ": providers_that_differ.main,
     "verdicts": verdicts.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
+    "digits": digits.main,
 }
 
 if __name__ == "__main__":  # the comparison with pyDVL starts processes, which import this file again

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import refuse_unmade
+from troth.core.contract import Model, refuse_unmade
 from troth.core.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -20,7 +20,7 @@ from troth.mechanisms.score_range import situations
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Bounds, Model, Models
+    from troth.core.contract import Bounds, Models
     from troth.mechanisms import Rule
 
 _RIGHT_MODEL = Claim(
@@ -116,7 +116,15 @@ def certify(
     weakest, few, needed = _fewest(model, most, groups, least)
     cases = situations(model, most, groups, few)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
-    return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), _RIGHT_MODEL))
+    under = [*_approximate(model), _RIGHT_MODEL]
+    return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), *under))
+
+
+def _approximate(model: Models) -> list[Claim]:
+    """Say what is not exact about a model's evidence and draws."""
+    each = [model] if isinstance(model, Model) else list(model)
+    texts = dict.fromkeys(str(getattr(one, "approximation", "")) for one in each)
+    return [Claim("exact likelihood", "refuted", text, "the family's own account") for text in texts if text]
 
 
 def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:

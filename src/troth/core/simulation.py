@@ -51,9 +51,15 @@ class Simulation:
         parts = []
         for start in range(0, draws, block):
             parameters = self.model.draw_parameters(self.rng, (min(block, draws - start),))
-            data = (self.model.draw_data(self.rng, parameters, rows) for rows in sizes)
-            parts.append([np.asarray(self.model.statistics(x), dtype=np.float64) for x in data])
+            parts.append([self._statistics(parameters, rows) for rows in sizes])
         return [np.concatenate(side) for side in zip(*parts, strict=True)]
+
+    def _statistics(self, parameters: Array, rows: int) -> Array:
+        """Draw data and take their statistics; of an approximation, draw the statistics that it stands for."""
+        t = np.asarray(self.model.statistics(self.model.draw_data(self.rng, parameters, rows)), dtype=np.float64)
+        if getattr(self.model, "approximation", ""):
+            return np.asarray(self.model.draw_statistics(self.rng, parameters, self.model.design(t)))
+        return t
 
     @cached_property
     def telling(self) -> NDArray[np.intp]:

@@ -190,14 +190,14 @@ class Adder:
         if array.null_count:
             self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False))
             return np.zeros(len(array))
-        if self.request.categories is not None:
+        if self.request.categories is not None and self.request.has_labels(name):
             return self._as_codes(array, name, self.request.categories)
         x = as_numbers(array)
         if x is None:
             return self._values_of_text(array, name)
-        limits = self.request.values
+        limits = self.request.values_of(name)
         within_limits = limits is None or (x.min() >= limits[0] and x.max() <= limits[1])
-        if not (within_limits and _within(x, self.request.reduction.support)):
+        if not (within_limits and _within(x, self.request.support_of(name))):
             self._report_unusable(x, name)
         return x
 
@@ -229,11 +229,12 @@ class Adder:
     def _report_unusable(self, values: NDArray[Any], name: str) -> None:
         """Report the values of a column that are not finite, or may not occur."""
         x = values.astype(np.float64)
-        possible = self.request.reduction.support.contains(x)
+        support, limits = self.request.support_of(name), self.request.values_of(name)
+        possible = support.contains(x)
         self._report_infinite(x, name)
-        self._report(f"not {self.request.reduction.support}", name, np.isfinite(x) & ~possible, x)
-        if self.request.values is not None:
-            low, high = self.request.values
+        self._report(f"not {support}", name, np.isfinite(x) & ~possible, x)
+        if limits is not None:
+            low, high = limits
             outside = np.isfinite(x) & possible & ((x < low) | (x > high))
             self._report(f"outside the declared values {low:g} to {high:g}", name, outside, x)
 

@@ -106,10 +106,8 @@ def _untyped(table: Any) -> bool:
 
 def _typed(table: Any, request: Request) -> Any:
     """Refuse text among the numbers of an engine that lets it in, and fetch whole numbers as they are stored."""
-    if request.categories is not None:
-        return table
     changed = {}
-    for name in {name for name in request.columns if name is not None}:
+    for name in {name for name in request.columns if name is not None and not request.has_labels(name)}:
         text = table.filter(~table[name].typeof().isin(["integer", "real", "null"]))
         example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
         if example:
@@ -118,7 +116,7 @@ def _typed(table: Any, request: Request) -> Any:
             )
         if table.schema()[name].is_numeric():
             changed[name] = table[name].cast("float64")
-    return table.mutate(**changed)
+    return table.mutate(**changed) if changed else table
 
 
 def _fetch(table: Any, request: Request) -> Part:
@@ -188,7 +186,7 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     if name is None:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
     kind = table.schema()[name]
-    if request.categories is not None:
+    if request.has_labels(name):
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
         spellings = [(spelled, request.categories[code]) for spelled, code in request.codes().items()]
@@ -220,9 +218,9 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
 
 
 def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> list[tuple[str, Any]]:
-    x, kind, support = _column(table, request, name), table.schema()[name], request.reduction.support
+    x, kind, support = _column(table, request, name), table.schema()[name], request.support_of(name)
     faults: list[tuple[str, Any]] = []
-    if request.categories is not None:
+    if request.categories is not None and request.has_labels(name):
         if kind.is_floating():
             faults.append(("fractions, which are no labels", (table[name] % 1) != 0))
         among = ", ".join(repr(label) for label in request.categories[:8])
@@ -234,8 +232,8 @@ def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> 
     outside = _outside(x.cast("float64"), support, not kind.is_integer() and not kind.is_boolean())
     if outside is not None:
         faults.append((f"not {support}", usable & outside))
-    if request.values is not None:
-        low, high = request.values
+    if (limits := request.values_of(name)) is not None:
+        low, high = limits
         faults.append((f"outside the declared values {low:g} to {high:g}", usable & ((x < low) | (x > high))))
     return faults
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import HasTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from troth.core.reductions import Reduction
-    from troth.core.support import Array
+    from troth.core.support import Array, Support
 
 Day: TypeAlias = str | int | None
 """An ISO date, a whole number, or None for a campaign without days."""
@@ -65,7 +66,25 @@ class Request:
     @property
     def labels(self) -> set[str | None]:
         """The columns whose values are names, days or labels, not numbers."""
-        return {self.provider, self.day} | (set(self.columns) if self.categories is not None else set())
+        return {self.provider, self.day, *(name for name in self.columns if self.has_labels(name))}
+
+    def is_target(self, name: str | None) -> bool:
+        """Whether a column is an answer with values of its own."""
+        return isinstance(self.reduction, HasTarget) and name == self.columns[-1]
+
+    def has_labels(self, name: str | None) -> bool:
+        """Whether a column holds labels: the answers, where there are any, or else all."""
+        return self.categories is not None and (self.is_target(name) or not isinstance(self.reduction, HasTarget))
+
+    def support_of(self, name: str) -> Support:
+        """Return the values that a column may have."""
+        if isinstance(self.reduction, HasTarget) and self.is_target(name):
+            return self.reduction.target_support
+        return self.reduction.support
+
+    def values_of(self, name: str) -> tuple[float, float] | None:
+        """Return declared bounds on the values of a column."""
+        return None if self.is_target(name) else self.values
 
     def scaled(self, place: int, x: Any) -> Any:
         """Return values, or an expression, of the column at a place on its public scale."""

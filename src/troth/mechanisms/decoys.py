@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.separate_peers import Places
 
 _MOST_OUTCOMES = 1 << 22
+_AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
 
@@ -127,7 +128,7 @@ class Lines:
         )
         for lines, rounds, local, design in self._blocks(decoys):
             own_rng = rng if self._panels is None else self._keyed(key, design[0])
-            size = max(1, BLOCK // max(1, len(rounds) * self.own.shape[-1]))
+            size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self.own.shape[-1]))
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
                 drawn = self._draw(own_rng, (stop - start, len(rounds)), design)

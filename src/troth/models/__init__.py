@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.models.bernoulli import Bernoulli
+from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
 from troth.models.example import Example
 from troth.models.exponential import Exponential, Gamma
 from troth.models.family import Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
+from troth.models.labelled_rows import LogisticRegression, PoissonRegression, SoftmaxRegression
 from troth.models.latent_class import LatentClass
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
@@ -20,6 +22,11 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.varying_labelled_rows import (
+    VaryingLogisticRegression,
+    VaryingPoissonRegression,
+    VaryingSoftmaxRegression,
+)
 from troth.models.varying_labels import VaryingBernoulli, VaryingCategorical
 from troth.models.varying_normal import VaryingNormal
 from troth.models.varying_poisson import VaryingPoisson
@@ -73,6 +80,9 @@ for _family in (
     MultivariateNormalUnknownCovariance,
     LinearRegression,
     LinearRegressionUnknownNoise,
+    LogisticRegression,
+    SoftmaxRegression,
+    PoissonRegression,
     Finite,
     LatentClass,
     ProviderNormal,
@@ -81,6 +91,9 @@ for _family in (
     VaryingPoisson,
     VaryingNormal,
     VaryingLinearRegression,
+    VaryingLogisticRegression,
+    VaryingSoftmaxRegression,
+    VaryingPoissonRegression,
 ):
     register(_family)
 
@@ -105,6 +118,7 @@ def from_dict(plain: Mapping[str, Any]) -> Family:
 __all__ = [
     "FAMILIES",
     "Bernoulli",
+    "Candidates",
     "Categorical",
     "Example",
     "Exponential",
@@ -115,18 +129,24 @@ __all__ = [
     "LatentClass",
     "LinearRegression",
     "LinearRegressionUnknownNoise",
+    "LogisticRegression",
     "MultivariateNormal",
     "MultivariateNormalUnknownCovariance",
     "NegativeBinomial",
     "Normal",
     "NormalUnknownVariance",
     "Poisson",
+    "PoissonRegression",
     "ProviderNormal",
+    "SoftmaxRegression",
     "VaryingBernoulli",
     "VaryingCategorical",
     "VaryingLinearRegression",
+    "VaryingLogisticRegression",
     "VaryingNormal",
     "VaryingPoisson",
+    "VaryingPoissonRegression",
+    "VaryingSoftmaxRegression",
     "from_dict",
     "register",
 ]

@@ -71,6 +71,9 @@ class Family:
     recovers_rows: ClassVar[bool] = False
     """Whether `rows` has to search for the number of rows that explains a statistic."""
 
+    approximation: ClassVar[str] = ""
+    """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
+
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
             parameter.check(self)

@@ -16,11 +16,12 @@ from scipy.special import gammaln
 from troth.models.example import Example
 from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import regression_moments
+from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.parameters import parameter, positive
 from troth.models.reference_noise import ReferenceNoise
-from troth.models.regression import ABOVE_ANY_FIT, Posterior, Regression
+from troth.models.regression import Posterior, Regression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LinearRegression(ReferenceNoise, Regression):
+class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     """Answers y = z·θ + ε with known noise, θ ~ N(mean, precision⁻¹) and ε ~ N(0, noise²).
 
     Statistic: (ZᵀZ by rows, Zᵀr, rᵀr, n) with r = y − z·mean. Λ(t) = ½ hᵀΛ⁻¹h − ½ ln det Λ with
@@ -64,49 +65,10 @@ class LinearRegression(ReferenceNoise, Regression):
         "what a dose and age do to a response", ("dose", "age"), "clinic", target="response"
     )
 
-    def log_evidence(self, statistics: Array, /) -> Array:
-        """½ hᵀΛ⁻¹h − ½ ln det Λ."""
-        t, unit = np.asarray(statistics, dtype=np.float64), self._unit**2
-        posterior = self._posterior(t, unit, self._product(t), ABOVE_ANY_FIT)
-        log_determinant = posterior.log_determinant - len(self.mean) * np.log(unit)
-        return np.asarray(0.5 * (posterior.whitened**2).sum(axis=-1) / unit - 0.5 * log_determinant)
-
-    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
-        """Log PMI with quadratic forms that do not cancel, three factorisations at most."""
-
-        def kernel(own: Array, peers: Array, both: Array) -> Array:
-            information = self._information(own, peers, both, self._unit**2, None)
-            return np.asarray(0.5 * information.determinant - information.W)
-
-        return self._in_chunks(kernel, own, peers, both)
-
-    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
-        """Log PMI with many peers that have the same features."""
-        unit = self._unit**2
-
-        def evidence(_: Array, quadratic: Array, log_determinant: Array) -> Array:
-            return np.asarray(0.5 * (quadratic / unit - log_determinant))
-
-        return self._in_line(own, line, unit, evidence)
-
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features and number of rows, without their weight."""
         design = super().design(statistics)
         return np.concatenate([design[..., :-1] / self._weight, design[..., -1:]], axis=-1)
-
-    def posterior(self, statistics: Array, /) -> LinearRegression:
-        """N(mean + Λ⁻¹h, Λ⁻¹)."""
-        return self._replace(**self._posterior_prior(np.asarray(statistics, dtype=np.float64) / self._unit**2))
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw coefficients from the prior, shape ``(*shape, d)``."""
-        noise = rng.standard_normal((*shape, len(self.mean)))
-        return np.array(self.mean) + noise @ np.linalg.inv(self._prior_root)
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw coefficients given statistics."""
-        t = np.asarray(statistics, dtype=np.float64) / self._unit**2
-        return self._draw_coefficients(rng, t, np.ones(t.shape[:-1]))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""

@@ -104,6 +104,20 @@ class Positive(Number):
         return x
 
 
+@dataclass(frozen=True)
+class Whole(Number):
+    """A whole number that is not too small."""
+
+    least: int
+
+    def checked(self, name: str, value: Any, owner: object) -> Any:
+        """Return an int."""
+        x = super().checked(name, value, owner)
+        if x != int(x) or x < self.least:
+            raise ValueError(f"{name} must be a whole number of at least {self.least}, not {value!r}")
+        return int(x)
+
+
 class NonNegative(Positive):
     """Zero, or a positive number."""
 
@@ -152,13 +166,14 @@ class Numbers(Kind):
         except DataError as error:
             raise ValueError(f"{name}: {error}") from None
         if array.ndim not in self.axes or array.size == 0:
-            wanted = " or ".join({1: "a vector", 2: "a matrix"}[axes] for axes in self.axes)
+            wanted = " or ".join(("a number", "a vector", "a matrix")[axes] for axes in self.axes)
             raise ValueError(f"{name} must be {wanted}, not of shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite")
         if self.above_zero and not (array > 0).all():
             least = np.unravel_index(int(np.argmin(array)), array.shape)
-            raise ValueError(f"{name}[{', '.join(map(str, least))}] must be above 0, not {array.min()}")
+            where = f"[{', '.join(map(str, least))}]" if array.ndim else ""
+            raise ValueError(f"{name}{where} must be above 0, not {array.min()}")
         return array
 
     def parse(self, text: str) -> list[Any]:
@@ -209,6 +224,32 @@ class PositiveDefinite(Numbers):
         except np.linalg.LinAlgError:
             raise ValueError(f"{name} must be positive definite") from None
         return entries
+
+
+@dataclass(frozen=True)
+class Precision(PositiveDefinite):
+    """A positive definite matrix, or its diagonal, or one number for all of its diagonal."""
+
+    axes: tuple[int, ...] = (0, 1, 2)
+
+    def array(self, name: str, value: Any, owner: object) -> Array:
+        """Return the matrix or, for one number too, the diagonal."""
+        if np.ndim(value) == 2:
+            return super().array(name, value, owner)
+        size = len(getattr(owner, self.beside))
+        entries = Numbers((0, 1), above_zero=True).array(name, value, owner)
+        if entries.ndim and len(entries) != size:
+            raise ValueError(f"{name} must have {size} entries, not {len(entries)}")
+        return np.broadcast_to(entries, (size,))
+
+    def parse(self, text: str) -> Any:
+        """Read one number, a line of them, or a matrix."""
+        entries = Numbers((1, 2)).parse(text)
+        return entries[0] if len(entries) == 1 and np.ndim(entries) == 1 else entries
+
+    def text(self, value: Any) -> str:
+        """Write one number, or numbers with commas and rows with semicolons."""
+        return number.text(value) if np.ndim(value) == 0 else super().text(value)
 
 
 class Word(Kind):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,12 +11,13 @@ from troth.models.example import Example
 from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import regression_moments
 from troth.models.parameters import parameter, positive
-from troth.models.random_effects import BORROWED_ROWS, RandomEffects
+from troth.models.random_effects import BORROWED_ROWS
 from troth.models.regression import Regression
 from troth.models.spread import how_far
+from troth.models.varying_coefficients import VaryingCoefficients
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class VaryingLinearRegression(RandomEffects, Regression):
+class VaryingLinearRegression(VaryingCoefficients):
     """Answers y = z·βᵢ + ε of providers whose coefficients differ: βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown.
 
     β ~ N(mean, precision⁻¹); τ is 0 or up to three times the prior's standard deviation. Given its own residual
@@ -63,25 +63,6 @@ class VaryingLinearRegression(RandomEffects, Regression):
     example: ClassVar[Example] = Example(
         "what a dose and age do to a response, clinic by clinic", ("dose", "age"), "clinic", target="response"
     )
-    smallest_spread: ClassVar[float] = 1e-4
-    largest_spread: ClassVar[float] = 3.0
-
-    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
-        """Name the coefficients and their spread."""
-        return [*super().parameter_names(columns, labels), "spread of providers' coefficients"]
-
-    @property
-    def _coefficients(self) -> int:
-        return len(self.mean)
-
-    @property
-    def _nothing(self) -> Any:
-        return (), ()
-
-    @cached_property
-    def _prior_scale(self) -> Array:
-        """L with LLᵀ = precision⁻¹: coefficients are mean + Lγ."""
-        return np.asarray(np.linalg.inv(self._prior_root).T, dtype=np.float64)
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
@@ -107,32 +88,12 @@ class VaryingLinearRegression(RandomEffects, Regression):
         precision = root.T @ gram @ root / variance[..., None, None]
         return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ root / variance[..., None]
 
-    def rows(self, statistics: Array, /) -> Array:
-        """Count the rows behind each statistic."""
-        return np.asarray(statistics, dtype=np.float64)[..., 0]
-
-    def design(self, statistics: Array, /) -> Array:
-        """Return the number of rows, and the precision that they give the provider's coefficients."""
-        return RandomEffects.design(self, statistics)
-
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``, and answers that scatter as declared."""
         design = Regression.plan(self, rows)
         gram, count = self._gram(design), design[..., -1]
         variance = np.full(count.shape, self.noise**2)
         return self._design(count, self._in_units_of_prior(gram, np.zeros(gram.shape[:-1]), variance)[0])
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""
-        gamma = rng.standard_normal((*shape, len(self.mean)))
-        return self._parameters(gamma, self._draw_spread(rng, shape))
-
-    def draw_posterior(self, rng: Generator, statistics: Array, /) -> Array:
-        """Draw (coefficients, τ) given statistics."""
-        return self._parameters(*self._draw_posterior(rng, statistics))
-
-    def _parameters(self, gamma: Array, spread: Array) -> Array:
-        return np.concatenate([np.array(self.mean) + gamma @ self._prior_scale.T, spread[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
@@ -147,11 +108,6 @@ class VaryingLinearRegression(RandomEffects, Regression):
         signal = np.einsum("...ij,...j->...i", z, parameters[..., :-1] + effect)
         scatter = np.sqrt(variance)[..., None] * np.einsum("...ij,...j->...i", onto, seen)
         return z, np.asarray(signal + scatter + around)
-
-    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
-        """Draw statistics for each (coefficients, τ) and precision."""
-        gamma = (parameters[..., :-1] - np.array(self.mean)) @ self._prior_root
-        return self._draw_statistics(rng, gamma, parameters[..., -1], design)
 
     def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
         """As many peer rows as coefficients suffice, for features in general position.

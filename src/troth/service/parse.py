@@ -86,8 +86,8 @@ class View:
         self.request, self.cells, self.most_rows = request, cells, rows
         self.rows = self.bytes = 0
         self.preview: list[list[str]] = []
-        numbers = request.columns if request.categories is None else ()
-        self._values = {name: [np.inf, -np.inf, 0.0] for name in numbers if name is not None}
+        numbers = (name for name in request.columns if name is not None and not request.has_labels(name))
+        self._values = {name: [np.inf, -np.inf, 0.0] for name in numbers}
 
     def expect(self, rows: int) -> None:
         """Refuse more rows than may be read."""
@@ -157,10 +157,10 @@ def _message(error: Exception, kind: str) -> str:
 
 def _refuse_text(schema: Any, request: Request) -> None:
     """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
-    if request.categories is not None:
-        return
     for name in request.columns:
-        place = -1 if name is None else schema.get_field_index(name)  # -1 also for a name that occurs twice
+        place = (
+            -1 if name is None or request.has_labels(name) else schema.get_field_index(name)
+        )  # -1 also for a name that occurs twice
         if place >= 0 and not holds_numbers(schema.field(place).type):
             raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")
 

@@ -13,6 +13,7 @@ from troth.audits.strategies.fabrications import (
     FabricateFromPrior,
     SendStale,
 )
+from troth.audits.strategies.labelled_rows import CopyPublicLabels, LabelWithOwnModel, SendEasyRows, SwapFeatures
 from troth.audits.strategies.searched import Distort, Searched
 from troth.audits.strategies.strategy import Knowledge, Lie, Play, RowLie, Strategy, SummaryLie, Truthful, as_strategy
 from troth.audits.strategies.values import Flip, Pander, Perturb, ScaleAnswers, Shift, ShrinkToMean, ShuffleLabels
@@ -23,12 +24,14 @@ __all__ = [
     "KNOWN_LIES",
     "Collude",
     "Copy",
+    "CopyPublicLabels",
     "Distort",
     "FabricateFromPast",
     "FabricateFromPosterior",
     "FabricateFromPrior",
     "Flip",
     "Knowledge",
+    "LabelWithOwnModel",
     "Lie",
     "Nothing",
     "Pander",
@@ -38,6 +41,7 @@ __all__ = [
     "RowLie",
     "ScaleAnswers",
     "Searched",
+    "SendEasyRows",
     "SendStale",
     "Shift",
     "ShrinkToMean",
@@ -45,6 +49,7 @@ __all__ = [
     "Split",
     "Strategy",
     "SummaryLie",
+    "SwapFeatures",
     "Truthful",
     "Withhold",
     "as_strategy",
@@ -71,6 +76,10 @@ KNOWN_LIES: tuple[Strategy, ...] = (
     Shift(),
     ShuffleLabels(),
     ScaleAnswers(),
+    LabelWithOwnModel(),
+    CopyPublicLabels(),
+    SendEasyRows(),
+    SwapFeatures(),
     *(Distort(shift=by) for by in (-1.0, -0.25, 0.25)),
     *(Distort(scale=by) for by in (0.9, 1.1, -1.0)),
     Searched(),

@@ -57,9 +57,9 @@ class Flip(RowLie, SummaryLie):
         """Add one to the labels of the first rows, around the corner."""
         labels = count_labels(model, self)
         flipped = round(self.share * count_rows(model, data))
-        reported = np.array(data)
+        reported = np.array(values_of(model, data))
         reported[..., :flipped] = (reported[..., :flipped] + 1) % labels
-        return reported
+        return with_values(model, data, reported)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Move rows that are drawn without replacement to the next label, around the corner."""
@@ -84,7 +84,8 @@ class Perturb(RowLie):
         values = values_of(model, data)
         if has_labels(model):
             anew = rng.random(values.shape) < min(self.amount, 1.0)
-            return np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+            drawn = np.where(anew, rng.integers(0, count_labels(model, self), values.shape), values)
+            return with_values(model, data, drawn)
         noise = self.amount * values.std(axis=row_axis(model), keepdims=True) * rng.standard_normal(values.shape)
         return with_values(model, data, admissible(model, values + noise))
 
@@ -145,13 +146,13 @@ class ScaleAnswers(RowLie, SummaryLie):
     factor: float = 1.5
 
     label = "multiply answers by {factor:g}"
-    suits_model = staticmethod(explains_target)
+    suits_model = staticmethod(lambda model: explains_target(model) and not has_labels(model))
     suits_reduction = staticmethod(has_products)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Multiply the answers."""
         z, y = _features_and_answers(self, model, data)
-        return z, self.factor * y
+        return z, admissible(model, self.factor * y)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Multiply the last sum, and the last row and column of the products."""
@@ -187,7 +188,7 @@ class Pander(RowLie):
             z, y = data
             gram = np.swapaxes(z, -1, -2) @ z + 1e-9 * np.eye(z.shape[-1])
             fit = np.linalg.solve(gram, np.swapaxes(z, -1, -2) @ y[..., None])
-            return z, (z @ fit)[..., 0]
+            return z, admissible(model, (z @ fit)[..., 0])
         if has_labels(model):
             counts = np.stack([(data == k).sum(axis=-1) for k in range(count_labels(model, self))], axis=-1)
             return np.broadcast_to(counts.argmax(axis=-1)[..., None].astype(np.float64), data.shape)

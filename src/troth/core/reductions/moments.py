@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.core.reductions.sorted_columns import sorted_columns
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -120,17 +121,10 @@ class Moments:
         return total
 
     def _add_squares(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], total: Array) -> None:
-        d, n = self.columns, len(codes)
+        d = self.columns
         sizes = total[:, 0].astype(np.intp)
-        sorted_already = bool((codes[1:] >= codes[:-1]).all())
-        small = codes.astype(np.uint16) if len(total) <= 1 << 16 else codes  # sixteen bits are sorted by radix
-        order = None if sorted_already else np.argsort(small, kind="stable")
-        z = np.empty((d, n))
-        for row, column, centre in zip(z, columns, self.centre, strict=True):
-            if order is None or column.dtype != np.float64:
-                row[:] = column if order is None else np.take(column, order)
-            else:
-                np.take(column, order, out=row, mode="clip")
+        z = sorted_columns(columns, codes, sizes)
+        for row, centre in zip(z, self.centre, strict=True):
             if centre:
                 row -= centre
         if self.residual:

@@ -77,3 +77,12 @@ class SaysSummary(Protocol):
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
         """Return what a summary is called and how large it is, such as ("rate", "57%"), or two empty texts."""
+
+
+@runtime_checkable
+class HasTarget(Protocol):
+    """A reduction whose last column, the answer, has values of its own, which may be labels."""
+
+    @property
+    def target_support(self) -> Support:
+        """The values of an answer."""

@@ -1,0 +1,91 @@
+"""Lies about labelled rows: features and a label or a count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from troth.audits.strategies.amounts import check_share
+from troth.audits.strategies.row_shapes import count_rows, explains_target
+from troth.audits.strategies.strategy import RowLie
+from troth.core.contract import Array, Generator, Model
+
+
+@runtime_checkable
+class PredictsAnswers(Model, Protocol):
+    """A model that a liar can fit to its own rows, and label rows with."""
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients."""
+
+    def predict(self, coefficients: Array, features: Array, /) -> Array:
+        """Return the most probable answers."""
+
+    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
+        """Return the log-likelihood of each row."""
+
+
+def predicts_answers(model: Any) -> bool:
+    """Whether a liar can label rows with the model."""
+    return explains_target(model) and isinstance(model, PredictsAnswers)
+
+
+@dataclass(frozen=True)
+class LabelWithOwnModel(RowLie):
+    """Replace every label by what a model fitted to one's own rows predicts."""
+
+    label = "label with one's own model"
+    suits_model = staticmethod(predicts_answers)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Predict from the posterior given one's own rows."""
+        return data[0], model.predict(model.posterior_mean(model.statistics(data)), data[0])
+
+
+@dataclass(frozen=True)
+class CopyPublicLabels(RowLie):
+    """Replace every label by what the public point predicts, without looking at the rows."""
+
+    label = "copy public labels"
+    suits_model = staticmethod(predicts_answers)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Predict from the public point."""
+        return data[0], model.predict(np.array(model.reduction.point), data[0])
+
+
+@dataclass(frozen=True)
+class SendEasyRows(RowLie):
+    """Keep the share of the rows that a model fitted to all of them finds most probable."""
+
+    share: float = 0.5
+
+    label = "send the easiest {share:.0%}"
+    suits_model = staticmethod(predicts_answers)
+
+    def __post_init__(self) -> None:
+        check_share(self)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Sort rows by their log-likelihood under one's own fit."""
+        z, y = data
+        likelihood = model.log_likelihoods(model.posterior_mean(model.statistics(data)), data)
+        kept = round(self.share * count_rows(model, data))
+        easy = np.argsort(-likelihood, axis=-1, kind="stable")[..., :kept]
+        return np.take_along_axis(z, easy[..., None], axis=-2), np.take_along_axis(y, easy, axis=-1)
+
+
+@dataclass(frozen=True)
+class SwapFeatures(RowLie):
+    """Exchange the last two features, as two columns with exchanged names would be."""
+
+    label = "swap two features"
+    suits_model = staticmethod(explains_target)
+
+    def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
+        """Exchange two columns."""
+        z, y = data
+        order = [*range(z.shape[-1] - 2), *range(z.shape[-1])[-2:][::-1]]
+        return z[..., order], y

@@ -1,0 +1,204 @@
+"""How an answer depends on a linear predictor: labels yes and no, labels of several classes, counts.
+
+Each says, for rows with predictors η and answers y, the log-likelihood, its slope y − μ, and its curvature W, of
+arrays and of Ibis columns alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from troth.core.support import Array, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Expanded(NamedTuple):
+    """Log-likelihood of rows, its slope for each predictor, and its curvature for each pair of them, in their order."""
+
+    log_likelihood: Any
+    slopes: Sequence[Any]
+    weights: Sequence[Any]
+
+
+class Answer(Protocol):
+    """The likelihood of an answer given its linear predictors."""
+
+    @property
+    def predictors(self) -> int:
+        """How many linear predictors, with coefficients of their own, a row has."""
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels there are, or None if answers are numbers."""
+
+    @property
+    def support(self) -> Support:
+        """The values of an answer."""
+
+    @property
+    def most_weight(self) -> float:
+        """The largest curvature of one row for one predictor."""
+
+    @property
+    def best(self) -> float:
+        """The largest log-likelihood of a row."""
+
+    def expand(self, eta: Array, y: Array, /) -> Expanded:
+        """Expand the log-likelihood of answers ``(row,)`` at predictors ``(predictor, row)``."""
+
+    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+        """Do the same with Ibis expressions; ``labels`` are what the codes 0, 1, … are called in the table."""
+
+    def means(self, eta: Array, /) -> Array:
+        """Return the expected answer, or for several classes their probabilities, of ``(predictor, ...)``."""
+
+    def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
+        """Draw answers at predictors ``(predictor, ...)``."""
+
+
+@dataclass(frozen=True)
+class YesNo:
+    """Labels 0 and 1 with μ = 1/(1 + e^−η) and W = μ(1 − μ)."""
+
+    predictors = 1
+    labels = 2
+    most_weight = 0.25
+    best = 0.0
+
+    @property
+    def support(self) -> Support:
+        """0 and 1."""
+        return Support(0, 1, integer=True)
+
+    def means(self, eta: Array, /) -> Array:
+        """Return the probability of 1."""
+        return np.asarray(0.5 * (1 + np.tanh(0.5 * eta)))
+
+    def expand(self, eta: Array, y: Array, /) -> Expanded:
+        """Return yη − ln(1 + e^η), y − μ and μ(1 − μ), without overflow."""
+        x = eta[0]
+        small = np.exp(-np.abs(x))
+        mean = np.where(x > 0, 1.0, small) / (1 + small)
+        log_likelihood = y * x - np.maximum(x, 0.0) - np.log1p(small)
+        return Expanded(log_likelihood, (y - mean,), (small / (1 + small) ** 2,))
+
+    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+        """Return the same of columns."""
+        x = eta[0]
+        one = y.cast("float64") if labels is None else (y == labels[1]).ifelse(1.0, 0.0)
+        small = (-x.abs()).exp()
+        mean = (x > 0).ifelse(1.0, small) / (1 + small)
+        log_likelihood = one * x - (x > 0).ifelse(x, 0.0) - (1 + small).ln()
+        return Expanded(log_likelihood, (one - mean,), (small / ((1 + small) * (1 + small)),))
+
+    def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
+        """Draw labels."""
+        return (rng.random(eta.shape[1:]) < self.means(eta[0])).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Labels 0 … count−1 with μ_c = e^η_c / Σ e^η and W = diag(μ) − μμᵀ."""
+
+    count: int
+
+    most_weight = 0.25
+    best = 0.0
+
+    @property
+    def predictors(self) -> int:
+        """One for each class."""
+        return self.count
+
+    @property
+    def labels(self) -> int | None:
+        """One for each class."""
+        return self.count
+
+    @property
+    def support(self) -> Support:
+        """The codes of the classes."""
+        return Support(0, self.count - 1, integer=True)
+
+    def means(self, eta: Array, /) -> Array:
+        """Return the probabilities of the classes."""
+        weights = np.exp(eta - eta.max(axis=0))
+        return np.asarray(weights / weights.sum(axis=0))
+
+    def expand(self, eta: Array, y: Array, /) -> Expanded:
+        """Return ln μ_y, 1[y = c] − μ_c and μ_c(1[c = k] − μ_k)."""
+        top = eta.max(axis=0)
+        weights = np.exp(eta - top)
+        total = weights.sum(axis=0)
+        mean = weights / total
+        code = y.astype(np.intp)
+        log_likelihood = eta[code, np.arange(eta.shape[1])] - top - np.log(total)
+        slopes = -mean
+        slopes[code, np.arange(eta.shape[1])] += 1
+        pairs = combinations_with_replacement(range(self.count), 2)
+        curvature = [mean[a] * (1 - mean[a]) if a == b else -mean[a] * mean[b] for a, b in pairs]
+        return Expanded(log_likelihood, tuple(slopes), curvature)
+
+    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+        """Return the same of columns."""
+        names = range(self.count) if labels is None else labels
+        is_class = [(y == name).ifelse(1.0, 0.0) for name in names]
+        top = eta[0]
+        for x in eta[1:]:
+            top = (x > top).ifelse(x, top)
+        weights = [(x - top).exp() for x in eta]
+        total = sum(weights[1:], weights[0])
+        mean = [weight / total for weight in weights]
+        own = sum((here * x for here, x in zip(is_class[1:], eta[1:], strict=True)), is_class[0] * eta[0])
+        pairs = combinations_with_replacement(range(self.count), 2)
+        curvature = [mean[a] * (1 - mean[a]) if a == b else -(mean[a] * mean[b]) for a, b in pairs]
+        slopes = [here - mu for here, mu in zip(is_class, mean, strict=True)]
+        return Expanded(own - top - total.ln(), slopes, curvature)
+
+    def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
+        """Draw labels: the largest of predictors with Gumbel noise."""
+        return np.asarray((eta + rng.gumbel(size=eta.shape)).argmax(axis=0).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class CountAnswers:
+    """Counts with μ = W = e^η. The log-likelihood leaves out −ln y!, which no coefficient changes."""
+
+    predictors = 1
+    labels = None
+    most_weight = np.inf
+    best = np.inf
+
+    @property
+    def support(self) -> Support:
+        """Whole numbers from 0."""
+        return Support(0, integer=True)
+
+    def means(self, eta: Array, /) -> Array:
+        """Return e^η, as far as doubles go."""
+        return np.exp(np.minimum(eta, _LARGEST_LOG_MEAN))
+
+    def expand(self, eta: Array, y: Array, /) -> Expanded:
+        """Return yη − μ, y − μ and μ."""
+        with np.errstate(over="ignore"):  # it shows in the sums
+            mean = np.exp(eta[0])
+        return Expanded(y * eta[0] - mean, (y - mean,), (mean,))
+
+    def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
+        """Return the same of columns."""
+        del labels
+        mean, count = eta[0].exp(), y.cast("float64")
+        return Expanded(count * eta[0] - mean, (count - mean,), (mean,))
+
+    def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
+        """Draw counts."""
+        return rng.poisson(self.means(eta[0])).astype(np.float64)
+
+
+_LARGEST_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn

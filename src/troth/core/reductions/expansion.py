@@ -1,0 +1,228 @@
+"""Features and an answer: the log-likelihood of a generalised linear model is expanded at a public point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.limits import LARGEST_SUM
+from troth.core.reductions.sorted_columns import sorted_columns
+from troth.core.support import Array, Bounds, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.reductions.answers import Answer
+    from troth.core.reductions.reduction import Reduction
+
+_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """Rows (z, y) become n, ℓ = Σ log-likelihood, s = Σ z(y − μ) and H = Σ zzᵀW, all at one point of coefficients.
+
+    With several predictors (classes) coefficients follow each other, those of the first first, and W is a matrix. H is
+    stored as its upper half, by rows.
+
+    Attributes
+    ----------
+    answer
+        How an answer depends on its linear predictors.
+    point
+        The coefficients at which the log-likelihood is expanded, as many for each predictor as there are features.
+
+    Examples
+    --------
+    >>> from troth.core.reductions.answers import YesNo
+    >>> Expansion(YesNo(), (0.0,)).of_rows(np.array([[2.0, 1.0], [1.0, 0.0]])).round(4)
+    array([ 2.    , -1.3863,  0.5   ,  1.25  ])
+    """
+
+    answer: Answer
+    point: tuple[float, ...]
+    support: Support = field(default_factory=Support)
+
+    @property
+    def features(self) -> int:
+        """How many features a row has."""
+        return len(self.point) // self.answer.predictors
+
+    @property
+    def columns(self) -> int:
+        """The features, and the answer."""
+        return self.features + 1
+
+    @property
+    def batch_columns(self) -> int:
+        """All of them."""
+        return self.columns * self.answer.predictors
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels an answer has."""
+        return self.answer.labels
+
+    @property
+    def target_support(self) -> Support:
+        """The values of an answer."""
+        return self.answer.support
+
+    @property
+    def width(self) -> int:
+        """N, ℓ, a slope for each coefficient, and a curvature for each pair of them."""
+        size = len(self.point)
+        return 2 + size + size * (size + 1) // 2
+
+    @cached_property
+    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.triu_indices(len(self.point))
+
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+        return np.asarray(summary, dtype=np.float64)[..., 0]
+
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+        """Return how well the public point predicts the answers."""
+        del labels
+        if summary[0] == 0 or self.answer.labels is None:
+            return "", ""
+        return "probability of its labels at the public point", f"{np.exp(summary[1] / summary[0]):.0%}"
+
+    def curvature(self, summary: Array, /) -> Array:
+        """Return H, ``(..., coefficient, coefficient)``."""
+        size = len(self.point)
+        matrix = np.empty((*summary.shape[:-1], size, size))
+        rows, columns = self._upper
+        matrix[..., rows, columns] = summary[..., 2 + size :]
+        matrix[..., columns, rows] = summary[..., 2 + size :]
+        return matrix
+
+    def slope(self, summary: Array, /) -> Array:
+        """Return s, ``(..., coefficient)``."""
+        return np.asarray(summary[..., 2 : 2 + len(self.point)])
+
+    def magnitudes(self, summary: Array, /) -> Array:
+        """Return ℓ, the slopes and the diagonal of H, which bounds its entries."""
+        rows, columns = self._upper
+        size = len(self.point)
+        diagonal = 2 + size + np.flatnonzero(rows == columns)
+        return np.asarray(summary[..., [*range(1, 2 + size), *diagonal]])
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Add up a table ``(row, column)``."""
+        return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Add up a batch by code: columns are sorted by code, expanded, and each code's part is multiplied."""
+        total = np.zeros((size, self.width))
+        total[:, 0] = np.bincount(codes, minlength=size)
+        sizes = total[:, 0].astype(np.intp)
+        *_, y = z = sorted_columns(columns, codes, sizes)
+        z, d, predictors = z[:-1], self.features, self.answer.predictors
+        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, d)) @ z, y)
+        alone = predictors == 1
+        scaled = z * np.sqrt(weights[0]) if alone else z  # a matrix times its own transpose is half the work
+        ends = np.cumsum(sizes)
+        H = np.empty((len(self.point), len(self.point)))
+        rows, others = self._upper
+        for code in np.flatnonzero(sizes):
+            part = slice(ends[code] - sizes[code], ends[code])
+            total[code, 1] = log_likelihood[part].sum()
+            for k, slope in enumerate(slopes):
+                total[code, 2 + k * d : 2 + (k + 1) * d] = z[:, part] @ slope[part]
+            if alone:
+                np.matmul(scaled[:, part], scaled[:, part].T, out=H)
+            else:
+                pairs = combinations_with_replacement(range(predictors), 2)
+                for (a, b), weight in zip(pairs, weights, strict=True):
+                    H[a * d : (a + 1) * d, b * d : (b + 1) * d] = (z[:, part] * weight[part]) @ z[:, part].T
+            total[code, 2 + len(self.point) :] = H[rows, others]
+        return total
+
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
+        """Refuse a summary that no data can have."""
+        n = float(summary[0])
+        if n < 0 or n != np.floor(n):
+            raise DataError(f"the number of rows is {n:.12g}, not a whole number of at least 0")
+        if n == 0:
+            if np.any(summary):
+                raise DataError("there are sums but no rows")
+            return
+        if summary[1] > self.answer.best:
+            raise DataError(f"the log-likelihood of labels is {summary[1]:.9g}, above 0")
+        H, slope = self.curvature(summary), self.slope(summary)
+        diagonal = np.diagonal(H)
+        if (diagonal < 0).any():
+            raise DataError(f"a sum of squares is {diagonal.min():.9g}, below 0")
+        for column in constant:
+            most = self.answer.most_weight * n * (1 + _SLACK)
+            if column < self.features and (diagonal[column :: self.features] > most).any():
+                raise DataError(f"the intercept, a constant 1, has a curvature above {most:g} over {n:.0f} rows")
+        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        eigenvalues = np.linalg.eigvalsh(H / np.outer(scale, scale))
+        if eigenvalues[0] < -_SLACK * len(eigenvalues):
+            raise DataError(
+                "the matrix of curvatures is not positive semi-definite: no data have such sums "
+                f"(least eigenvalue {eigenvalues[0]:.3g})"
+            )
+        rank, most_rank = int((eigenvalues > 1e-6).sum()), n * self.answer.predictors
+        if rank > most_rank:
+            raise DataError(f"{n:.0f} rows cannot have curvatures of rank {rank}")
+        if (np.abs(slope) > 0)[diagonal == 0].any():
+            raise DataError("a feature without curvature has a slope: no data have such sums")
+
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
+        """Sum the log-likelihood, each slope and each curvature."""
+        *raw, y = columns
+        z = [x.cast("float64") for x in raw]
+        d = len(z)
+        eta = [_linear(self.point[k * d : (k + 1) * d], z) for k in range(self.answer.predictors)]
+        log_likelihood, slopes, weights = self.answer.expand_columns(eta, y, labels)
+        aggregates = {"log_likelihood": log_likelihood.sum()}
+        aggregates |= {f"slope_{k * d + i}": (z[i] * slope).sum() for k, slope in enumerate(slopes) for i in range(d)}
+        for (a, b), weight in zip(
+            combinations_with_replacement(range(self.answer.predictors), 2), weights, strict=True
+        ):
+            for i in range(d):
+                for j in range(i, d):
+                    aggregates[f"curvature_{a}_{b}_{i}_{j}"] = (weight * z[i] * z[j]).sum()
+        return aggregates
+
+    def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
+        """Gather n, ℓ, the slopes and the curvatures."""
+        d = self.features
+        names = ["log_likelihood", *(f"slope_{k}" for k in range(len(self.point)))]
+        for one, other in zip(*self._upper, strict=True):
+            (a, i), (b, j) = divmod(int(one), d), divmod(int(other), d)
+            names.append(f"curvature_{a}_{b}_{min(i, j)}_{max(i, j)}")
+        summary = np.array([rows, *(float(aggregates[name]) for name in names)])
+        if not (np.abs(summary) <= LARGEST_SUM).all():
+            raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
+        return summary
+
+    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+        """Return the summary, if it was taken at the point that is wanted."""
+        if wanted != self:
+            raise DataError("the history was expanded at another point, or for other answers: read its rows again")
+        return np.asarray(summary, dtype=np.float64)
+
+    def pack(self, summaries: Array, /) -> Array:
+        """Return the summaries: half of a matrix has no entry that follows from others."""
+        return summaries
+
+    def unpack(self, packed: Array, /) -> Array:
+        """Return the summaries."""
+        return packed
+
+
+def _linear(weights: Sequence[float], columns: Sequence[Any]) -> Any:
+    terms = [weight * x for weight, x in zip(weights, columns, strict=True) if weight]
+    return sum(terms[1:], terms[0]) if terms else columns[0] * 0.0

@@ -1,0 +1,243 @@
+"""Any likelihood at all: θ is one of a few candidates, and a report is its log-likelihood under each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.models.categorical import draw_codes
+from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.finite_states import FiniteStates
+from troth.models.parameters import parameter, probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.models.family import Vector
+
+NEAR_ONE = 1.5
+"""Fewer effective candidates than this leave next to nothing to learn."""
+
+
+@dataclass(frozen=True, eq=False)
+class EffectiveCandidates:
+    """How many candidates data leave, 1/Σ p(candidate|data)²: each report alone, and all together.
+
+    Few are good news for who trusts the candidates. But log PMI is then near the log of how few they were, and one
+    wrong candidate that wins says nothing: where a *single report* leaves about one, the candidates are too coarse.
+    """
+
+    each: Array
+    together: float
+    of: int
+
+    @property
+    def near_one(self) -> bool:
+        """Whether some report leaves about one candidate, so that the candidates are too coarse for it."""
+        return bool((self.each < NEAR_ONE).any())
+
+    def __str__(self) -> str:
+        spread = f"{self.each.min():.3g} to {self.each.max():.3g}"
+        text = f"of {self.of} candidates a report leaves {spread} effective ones, all together {self.together:.3g}"
+        if self.near_one:
+            text += "; near one: the candidates are too coarse for this many rows. Take more, or from a later posterior"
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(FiniteStates):
+    """θ is one of S candidates: draws from a prior or from last year's posterior, or trained models.
+
+    Statistic: the log-likelihood of a dataset under each candidate. Λ(t) = logsumexp(log p + t). It is a finite model:
+    what is proved for finitely many states holds exactly, under "θ is one of these".
+
+    Parameters
+    ----------
+    prior
+        Probabilities of the candidates.
+    log_likelihood
+        ``log_likelihood(data)`` returns one number per candidate, −∞ allowed.
+    draw
+        ``draw(rng, candidate, features)`` returns the answers of a candidate to a provider's features, or, for
+        data without features, ``draw(rng, candidate, rows)`` a dataset. Rules that draw decoys need it.
+    pairs
+        Whether data are pairs (z, y), and draws are answers to z.
+
+    Examples
+    --------
+    >>> import troth
+    >>> rates = np.array([0.2, 0.5, 0.8])
+    >>> model = Candidates([1 / 3] * 3, lambda x: sum(x) * np.log(rates) + (len(x) - sum(x)) * np.log1p(-rates))
+    >>> own, peers = model.statistics([1, 1, 0]), model.statistics([1, 1, 1])
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    0.284
+    >>> print(model.effective(np.stack([own, peers])))
+    of 3 candidates a report leaves 1.46 to 2.38 effective ones, all together 1.33; near one: ...
+    """
+
+    prior: Vector = field(metadata=parameter("probabilities of the candidates", probabilities))
+    log_likelihood: Callable[[Any], Any]
+    draw: Callable[[Any, int, Any], Any] | None = None
+    pairs: bool = False
+
+    @property
+    def explains_target(self) -> bool:  # type: ignore[override]
+        """Whether data are pairs (z, y)."""
+        return self.pairs
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """The candidates themselves."""
+        return {"prior": self.prior, "candidates": self.log_likelihood}
+
+    @property
+    def width(self) -> int:
+        """One number per candidate."""
+        return len(self.prior)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Return the log-likelihood under each candidate."""
+        t = np.asarray(self.log_likelihood(data), dtype=np.float64)
+        if t.shape != (len(self.prior),):
+            raise DataError(f"log_likelihood returned shape {t.shape}, not one number for {len(self.prior)} candidates")
+        if np.isnan(t).any() or np.isposinf(t).any():
+            raise DataError(f"candidate {int(np.argmax(~(t < np.inf)))} has a log-likelihood of {t.max()}")
+        return t
+
+    def effective(self, statistics: Array, /) -> EffectiveCandidates:
+        """Count the candidates that reports ``(provider, candidate)`` leave, each alone and all together."""
+        t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
+        each, together = (1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1) for x in (t, t.sum(axis=0)))
+        return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return whether there is a report: log-likelihoods do not say how many rows they are of."""
+        return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
+        t = np.asarray(statistics, dtype=np.float64)
+        if t.any():
+            raise MissingCapabilityError("log-likelihoods do not determine numbers of rows: pass rows= beside them")
+        return np.zeros(t.shape[:-1])
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw candidates from the prior, shape ``(*shape, 1)``."""
+        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
+        """Draw one dataset of a candidate, for these features or of so many rows."""
+        if self.draw is None:
+            raise MissingCapabilityError("these candidates cannot draw data: give draw=")
+        drawn = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
+        return (rows, drawn) if self.pairs else drawn
+
+    def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
+        """Draw statistics of fresh data with these features for each candidate."""
+        chosen = np.asarray(parameters)[..., 0]
+        drawn = [self.statistics(self.draw_data(rng, np.array([k]), features)) for k in chosen.ravel()]
+        return np.reshape(drawn, (*chosen.shape, len(self.prior)))
+
+    def with_features(self, features: Any, /) -> FeaturesAtHand:
+        """Return the model of a provider with these features, or with so many rows, whose decoys can be drawn."""
+        return FeaturesAtHand(self, features)
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+        kept = np.flatnonzero(possible)
+        whole, draw = self.log_likelihood, self.draw
+        some = None if draw is None else lambda rng, k, features: draw(rng, int(kept[k]), features)
+        return {"log_likelihood": lambda data: np.asarray(whole(data))[kept], "draw": some}
+
+    @classmethod
+    def from_estimators(cls, estimators: Sequence[Any], prior: Any = None) -> Candidates:
+        """Take trained classifiers with ``predict_log_proba`` and ``classes_``, as scikit-learn has them.
+
+        Data are pairs (z, y) of features and labels among the classes, which all estimators must share.
+        """
+        classes = [list(each.classes_) for each in estimators]
+        if not estimators or any(each != classes[0] for each in classes):
+            raise ParameterError("give estimators that were trained on the same classes")
+        code = {label: place for place, label in enumerate(classes[0])}
+
+        def log_likelihood(data: Any) -> Array:
+            z, y = data
+            try:
+                places = np.array([code[label] for label in np.asarray(y).tolist()], dtype=np.intp)
+            except KeyError as error:
+                raise DataError(f"the estimators do not know the label {error}") from None
+            if not len(places):
+                return np.zeros(len(estimators))
+            each = (model.predict_log_proba(z)[np.arange(len(places)), places].sum() for model in estimators)
+            return np.array(list(each))
+
+        def draw(rng: Generator, candidate: int, features: Any) -> Any:
+            chances = np.exp(estimators[candidate].predict_log_proba(features))
+            return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
+
+        return cls(_uniform(prior, len(estimators)), log_likelihood, draw, pairs=True)
+
+    @classmethod
+    def from_draws(
+        cls,
+        draws: Any,
+        log_likelihood: Callable[[Mapping[str, Any], Any], float],
+        draw: Callable[[Any, Mapping[str, Any], Any], Any] | None = None,
+        *,
+        group: str = "posterior",
+        most: int = 500,
+        pairs: bool = False,
+    ) -> Candidates:
+        """Take draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
+
+        Parameters
+        ----------
+        draws
+            An ``InferenceData`` (PyMC, CmdStanPy and NumPyro make one), of which ``group`` is used, or a mapping of
+            names to arrays whose first axis is the draw.
+        log_likelihood
+            ``log_likelihood(parameters, data)``, with the parameters of one draw by name.
+        draw
+            ``draw(rng, parameters, features)``, for rules that draw decoys.
+        most
+            How many draws are kept, evenly spaced.
+
+        Examples
+        --------
+        >>> model = Candidates.from_draws(
+        ...     {"rate": np.linspace(0.05, 0.95, 19)},
+        ...     lambda p, x: float(np.sum(x) * np.log(p["rate"]) + np.sum(1 - np.array(x)) * np.log1p(-p["rate"])),
+        ... )
+        >>> model.posterior_probabilities(model.statistics([1] * 9 + [0])).argmax()
+        np.int64(17)
+        """
+        named = _by_name(draws, group)
+        count = min(len(each) for each in named.values())
+        kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+        candidates = [{name: values[place] for name, values in named.items()} for place in kept]
+        some = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
+        return cls(
+            _uniform(None, len(candidates)),
+            lambda data: np.array([log_likelihood(each, data) for each in candidates]),
+            some,
+            pairs,
+        )
+
+
+def _uniform(prior: Any, size: int) -> Any:
+    return np.full(size, 1 / size) if prior is None else prior
+
+
+def _by_name(draws: Any, group: str) -> dict[str, Any]:
+    """Return arrays by name, draws first; chains of an InferenceData follow each other."""
+    if isinstance(draws, Mapping) and group not in draws:
+        return {str(name): np.asarray(values) for name, values in draws.items()}
+    dataset = draws[group] if isinstance(draws, Mapping) else getattr(draws, group, None)
+    if dataset is None:
+        raise ParameterError(f"there is no group {group!r} among these draws")
+    arrays = {str(name): np.asarray(dataset[name].values) for name in dataset.data_vars}
+    return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}

@@ -1,0 +1,93 @@
+"""A regression of a provider whose features are at hand, so that its decoys come from the likelihood itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.information import line_log_pmi
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array, Generator, Model
+
+
+_EXPANDED = (
+    "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
+    "the likelihood itself, with the peers' features"
+)
+
+
+class FeaturesAtHand:
+    """A regression, or `Candidates`, with the features of one provider.
+
+    Evidence and statistics are those of the model. Fresh statistics are those of fresh answers, drawn from the
+    likelihood for these very features: the real peers and their decoys are then exchangeable for a report that says
+    nothing, whatever the expansion is worth.
+    """
+
+    independent_rows: ClassVar[bool] = False
+
+    def __init__(self, model: Any, features: Any) -> None:
+        self.model, self.features = model, features
+
+    @property
+    def width(self) -> int:
+        """How many numbers a statistic has."""
+        return int(self.model.width)
+
+    @property
+    def approximation(self) -> str:
+        """What is not exact: the evidence, if the model expands it."""
+        return _EXPANDED if self.model.approximation else ""
+
+    @property
+    def space(self) -> Mapping[str, object]:
+        """What two models must agree on for their statistics to add: that of the regression."""
+        space: Mapping[str, object] = self.model.space
+        return space
+
+    def in_space_of(self, _: Model, /) -> Model:
+        """Return this model: statistics do not depend on the features at hand."""
+        return self
+
+    def statistics(self, data: Any, /) -> Array:
+        """Numbers for one provider's dataset, as the regression has them."""
+        return np.asarray(self.model.statistics(data))
+
+    def log_evidence(self, statistics: Array, /) -> Array:
+        """Λ(t) of the regression."""
+        return np.asarray(self.model.log_evidence(statistics))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI of the regression."""
+        return np.asarray(self.model.log_pmi(own, peers, both))
+
+    def line_log_pmi(self, own: Array, line: Array, /) -> Array:
+        """Log PMI with many peers that have the same features."""
+        return line_log_pmi(self.model, own, line)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        return np.asarray(self.model.rows(statistics))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return the curvature and the number of rows."""
+        return np.asarray(self.model.design(statistics))
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw coefficients from the prior."""
+        return np.asarray(self.model.draw_parameters(rng, shape))
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
+        """Draw (z, y) with other features, as the regression does."""
+        return self.model.draw_data(rng, parameters, rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""
+        leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
+        theta = np.broadcast_to(parameters, (*leading, parameters.shape[-1]))
+        drawn = self.model.draw_with_features(rng, theta, self.features)
+        return np.where(design[..., -1:] > 0, drawn, 0.0)

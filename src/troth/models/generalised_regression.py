@@ -1,0 +1,336 @@
+"""Features and a label or a count: regressions whose log-likelihood is expanded at a public point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from troth.core.errors import DataError, ParameterError
+from troth.core.reductions import Expansion
+from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.support import Support
+from troth.models.family import moments
+from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.known_noise_regression import KnownNoiseRegression
+from troth.models.parameters import Precision, parameter, vector
+from troth.models.regression import Regression
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
+    from troth.core.reductions.answers import Answer
+    from troth.core.sensitivity import Peers
+    from troth.models.family import Matrix, Vector
+    from troth.models.fitting.free_parameters import FreeParameters
+
+_CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
+_MOST_STEPS = 100
+_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
+
+
+@dataclass(frozen=True)
+class ExpandedRegression(Regression):
+    """Answers y whose likelihood depends on z·θ, expanded at a public point θ₀.
+
+    H = ZᵀW(θ₀)Z and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean) add over rows and providers. In the limit of many rows g is
+    N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), the upper half of H).
+    """
+
+    mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))
+    precision: Matrix | Vector | float = field(  # type: ignore[assignment]
+        metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 1.0)
+    )
+    point: Vector | None = field(
+        default=None,
+        kw_only=True,
+        metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
+    )
+
+    approximation: ClassVar[str] = (
+        "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
+        "that normal limit, because statistics do not hold the features"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.mean) % self._answer.predictors:
+            raise ParameterError(
+                f"{type(self).__name__}: mean must have as many entries for each of {self._answer.predictors} classes, "
+                f"not {len(self.mean)} in all",
+                parameter="mean",
+            )
+        if self.point is not None and len(self.point) != len(self.mean):
+            raise ParameterError(
+                f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",
+                parameter="point",
+            )
+
+    @property
+    def _answer(self) -> Answer:
+        raise NotImplementedError
+
+    @property
+    def _features_of_row(self) -> int:
+        return len(self.mean) // self._answer.predictors
+
+    @property
+    def support(self) -> Support:
+        """The values of an answer."""
+        return self._answer.support
+
+    @property
+    def reduction(self) -> Expansion:
+        """The log-likelihood at the public point, its slope and its curvature."""
+        return Expansion(self._answer, tuple(self.mean if self.point is None else self.point))
+
+    @cached_property
+    def _prior_precision(self) -> Array:
+        precision = np.array(self.precision)
+        return np.asarray(np.diag(precision) if precision.ndim == 1 else precision)
+
+    @cached_property
+    def _away(self) -> Array:
+        """θ₀ − mean."""
+        return np.asarray(np.array(self.reduction.point) - np.array(self.mean), dtype=np.float64)
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows, and add up their log-likelihood at the public point, its slope and its curvature."""
+        z, y = self._checked(data)
+        return moments(self._sums, z, y)
+
+    def _checked(self, data: Any) -> tuple[Array, Array]:
+        try:
+            z, y = data
+        except (TypeError, ValueError):
+            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
+        features = Support().check(z, "feature", columns=self._features_of_row)
+        answers = self._answer.support.check(y, "answer")
+        if features.shape[:-1] != answers.shape:
+            raise DataError(
+                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
+            )
+        return features, answers
+
+    def _sums(self, z: Array, y: Array, point: Array | None = None) -> Array:
+        """Return summaries of ``(..., row, feature)`` and ``(..., row)``."""
+        reduction, leading = self.reduction, y.shape[:-1]
+        d, size = reduction.features, len(reduction.point)
+        coefficients = np.reshape(reduction.point if point is None else point, (-1, d))
+        eta = np.moveaxis(z @ coefficients.T, -1, 0)
+        log_likelihood, slopes, weights = self._answer.expand(eta.reshape(len(eta), -1), y.ravel())
+        turned = np.swapaxes(z, -1, -2)
+        out = np.empty((*leading, reduction.width))
+        out[..., 0], out[..., 1] = y.shape[-1], np.reshape(log_likelihood, y.shape).sum(axis=-1)
+        for k, slope in enumerate(slopes):
+            out[..., 2 + k * d : 2 + (k + 1) * d] = (turned @ np.reshape(slope, (*y.shape, 1)))[..., 0]
+        H = np.empty((*leading, size, size))
+        pairs = combinations_with_replacement(range(len(coefficients)), 2)
+        for (a, b), weight in zip(pairs, weights, strict=True):
+            block = (turned * np.reshape(weight, y.shape)[..., None, :]) @ z
+            H[..., a * d : (a + 1) * d, b * d : (b + 1) * d] = block
+        rows, columns = np.triu_indices(size)
+        out[..., 2 + size :] = H[..., rows, columns]
+        return out
+
+    def _expanded(self, summary: Array) -> tuple[Array, Array]:
+        """Return H and g: the slope is moved from the public point to the prior mean."""
+        H = self.reduction.curvature(summary)
+        return H, self.reduction.slope(summary) + H @ self._away
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with these features, ``(rows, d)``."""
+        if np.ndim(rows) < 2:
+            d = self._features_of_row
+            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
+        z = Support().check(rows, "feature", columns=self._features_of_row)
+        return self._plan(self._sums(z, np.zeros(z.shape[:-1])))
+
+    def _plan(self, summary: Array) -> Array:
+        return np.asarray(self.design(self.from_summary(summary)))
+
+    def expanded_at_mode(self, data: Any, /) -> Self:
+        """Return the model expanded at the most probable coefficients given public rows (z, y), with the same prior.
+
+        Newton's method on log prior + log-likelihood, with halved steps where a full one overshoots.
+
+        Examples
+        --------
+        >>> from troth.models import LogisticRegression
+        >>> model = LogisticRegression(mean=[0.0], precision=1.0).expanded_at_mode(([[1.0]] * 4, [1, 1, 1, 0]))
+        >>> round(model.point[0], 4)
+        0.5052
+        """
+        z, y = self._checked(data)
+        theta, mean = np.array(self.reduction.point), np.array(self.mean)
+
+        def height(theta: Array, summary: Array) -> float:
+            return float(summary[1] - 0.5 * (((theta - mean) @ self._prior_root) ** 2).sum())
+
+        summary = self._sums(z, y, theta)
+        for _ in range(_MOST_STEPS):
+            slope = self.reduction.slope(summary) - self._prior_precision @ (theta - mean)
+            step = np.linalg.solve(self._prior_precision + self.reduction.curvature(summary), slope)
+            moved = self._sums(z, y, theta + step)
+            while not height(theta + step, moved) >= height(theta, summary) and np.abs(step).max() > _CLOSE:
+                step = step / 2
+                moved = self._sums(z, y, theta + step)
+            theta, summary = theta + step, moved
+            if np.abs(step).max() <= _CLOSE * (1 + np.abs(theta).max()):
+                break
+        return self._replace(point=theta)
+
+    def _draw_answers(self, rng: Generator, theta: Array, noise: Array | float, rows: Any) -> tuple[Array, Array]:
+        del noise
+        d = self._features_of_row
+        z = rng.standard_normal((*theta.shape[:-1], int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows)
+        y = self._answer.draw(rng, self._predictors(theta, z))
+        return np.broadcast_to(z, (*y.shape, d)), y
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:
+        """Return the expanded log-likelihood at the prior mean."""
+        s = reduction.convert(summaries, self.reduction)
+        away, H = self._away, self.reduction.curvature(s)
+        slope = self.reduction.slope(s)
+        return np.asarray(s[..., 1] - slope @ away - 0.5 * (H @ away) @ away)
+
+    @classmethod
+    def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
+        """Take the coefficients of all days together, which vary by what one row tells of them."""
+        if not isinstance(reduction, Expansion):
+            raise DataError(f"{cls.__name__} needs rows that were expanded at a public point")
+        total = summaries.sum(axis=(0, 1))
+        H, slope = reduction.curvature(total), reduction.slope(total)
+        if np.linalg.matrix_rank(H) < len(H):
+            H = H + 1e-6 * np.trace(H) / len(H) * np.eye(len(H))
+        mean = np.array(reduction.point) + np.linalg.solve(H, slope)
+        scale = np.sqrt(total[0] / np.maximum(np.diagonal(H), 1e-12))
+        return {"mean": Real(mean, scale), "precision": Positive(1 / scale**2)}
+
+    @classmethod
+    def fit(cls, history: Any, **options: Any) -> Any:
+        """Fit the prior to past days, by maximum marginal likelihood, at the point where the history was expanded."""
+        if isinstance(history.reduction, Expansion):
+            options = {"point": history.reduction.point, **options}
+        return super().fit(history, **options)
+
+    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
+        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
+        z, y = self._checked(data)
+        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
+        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
+
+    def predict(self, coefficients: Array, features: Array, /) -> Array:
+        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
+        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
+        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
+
+    def _predictors(self, theta: Array, z: Array) -> Array:
+        """Return z·θ, ``(predictor, ..., row)``."""
+        coefficients = theta.reshape(*theta.shape[:-1], -1, self._features_of_row)
+        return np.moveaxis(z @ np.swapaxes(coefficients, -1, -2), -1, 0)
+
+
+@dataclass(frozen=True)
+class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
+    """θ ~ N(mean, precision⁻¹): Λ is that of a linear regression with unit noise.
+
+    The statistic is (H by rows, g, 0, n).
+    """
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Unpack H and g."""
+        s = np.asarray(summary, dtype=np.float64)
+        return self._pack(*self._expanded(s), np.zeros(s.shape[:-1]), s[..., 0])
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
+        t = np.asarray(statistics, dtype=np.float64)
+        precision = self._prior_precision + self._gram(t)
+        return np.asarray(self.mean + np.linalg.solve(precision, self._product(t)[..., None])[..., 0])
+
+    def with_features(self, features: Any, /) -> FeaturesAtHand:
+        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
+
+        Pass one such model per provider to a rule; the statistics are those of this model.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.models import LogisticRegression
+        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
+        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
+        >>> t = np.stack([model.statistics(each) for each in data])
+        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
+        (4,)
+        """
+        return FeaturesAtHand(self, Support().check(features, "feature", columns=self._features_of_row))
+
+    def posterior(self, statistics: Array, /) -> Self:
+        """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
+        return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y) from the likelihood itself, for features ``rows`` or for ``rows`` standard normal ones."""
+        return self._draw_answers(rng, np.asarray(parameters), 0.0, rows)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""
+        size = len(self.mean)
+        leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
+        H = design[..., :-1].reshape(*design.shape[:-1], size, size)
+        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
+        scale = np.where(scale > 0, scale, 1.0)  # features of all sizes keep their digits beside each other
+        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
+        root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
+        white = rng.standard_normal((*leading, size))
+        shift = np.broadcast_to(parameters - np.array(self.mean), (*leading, size))
+        product = scale * _times(root, white) + _times(H, shift)
+        rows = np.broadcast_to(design[..., -1], leading)
+        return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
+
+    def draw_with_features(self, rng: Generator, parameters: Array, features: Array, /) -> Array:
+        """Draw statistics of fresh answers to these features, from the likelihood itself; all share one curvature."""
+        z = np.asarray(features, dtype=np.float64)
+        _, y = self._draw_answers(rng, np.asarray(parameters), 0.0, z)
+        H = self._gram(self.plan(z))
+        several = self._answer.predictors > 1
+        sums = np.concatenate([(y == k) @ z for k in range(self._answer.predictors)] if several else [y @ z], axis=-1)
+        expected = (self._answer.means(self._predictors(np.array(self.reduction.point), z)) @ z).ravel()
+        product, leading = sums - expected + H @ self._away, y.shape[:-1]
+        rows = np.full(leading, float(len(z)))
+        return self._pack(np.broadcast_to(H, (*leading, *H.shape)), product, np.zeros(leading), rows)
+
+    def expected_log_evidence(self, design: Array, /) -> Array:
+        """−½ ln det(P + H), in the limit of many rows."""
+        return np.asarray(-0.5 * np.linalg.slogdet(self._prior_precision + self._gram(design))[1])
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:
+        """As many peer rows as features suffice in the limit of many rows, for features in general position.
+
+        Proof. Given peers' features g is normal with mean H(μ − mean) and covariance H + HΣH: if H has full rank this
+        determines μ and Σ. With fewer rows than features some direction of the coefficients is never seen. ∎
+        """
+        if refutation := refuted_without_data(peers):
+            return refutation
+        d, count = self._features_of_row, sum(n for _, n in peers)
+        if count >= d:
+            reason = f"{count} peer rows see all {d} features, in general position, in the limit of many rows"
+            return Sensitivity("undecided" if self._answer.predictors > 1 else "proved", reason)
+        if rows > 0:
+            pair = ("a row whose features peers never see", "the same row with another answer")
+            return Sensitivity("refuted", f"{count} peer rows cannot see all {d} features", 0.0, pair)
+        return Sensitivity("undecided", "there are no rows")
+
+
+def _times(matrix: Array, vectors: Array) -> Array:
+    """Multiply ``(..., d, d)`` with ``(more, ..., d)``, as one product of matrices where there is one matrix."""
+    if matrix.ndim == 2:
+        return np.asarray(vectors @ matrix.T)
+    return np.asarray(np.einsum("...ij,...j->...i", matrix, vectors))

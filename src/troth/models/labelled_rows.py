@@ -1,0 +1,126 @@
+"""Features and a label or a count: logistic, softmax and Poisson regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.models.example import Example
+from troth.models.generalised_regression import GeneralisedRegression
+from troth.models.parameters import Precision, Whole, parameter, vector
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.models.family import Matrix, Vector
+
+
+@dataclass(frozen=True)
+class LogisticRegression(GeneralisedRegression):
+    """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), θ ~ N(mean, precision⁻¹).
+
+    The log-likelihood is expanded at a public point θ₀: the statistic is (H by rows, g, 0, n) with H = ZᵀW(θ₀)Z,
+    W = μ(1 − μ), and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean). Λ is that of a linear regression with unit noise. That is
+    exact in the limit of many rows with coefficients near θ₀.
+
+    Parameters
+    ----------
+    mean, precision
+        Prior mean of the d coefficients, and their prior precision: one number, d numbers, or a matrix.
+    point
+        θ₀; the prior mean if it is not given. See `expanded_at_mode`.
+
+    Examples
+    --------
+    >>> model = LogisticRegression(mean=[0, 0], precision=1)
+    >>> model.statistics(([[1, 2], [1, -2]], [1, 0]))
+    array([0.5, 0. , 0. , 2. , 0. , 2. , 0. , 2. ])
+    """
+
+    description: ClassVar[str] = "a yes or no explained by numbers"
+    example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
+
+    @property
+    def _answer(self) -> Answer:
+        return YesNo()
+
+
+@dataclass(frozen=True)
+class SoftmaxRegression(GeneralisedRegression):
+    """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), θ = (θ_0, θ_1, …) ~ N(mean, precision⁻¹).
+
+    As `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has coefficients of its own, so that a prior which
+    treats classes alike exists; what is common to all classes, data say nothing about.
+
+    Parameters
+    ----------
+    mean, precision
+        Prior mean of the coefficients, d for each class in turn, and their prior precision.
+    classes
+        How many labels there are.
+    point
+        Where the log-likelihood is expanded; the prior mean if it is not given.
+
+    Examples
+    --------
+    >>> model = SoftmaxRegression(mean=[0, 0, 0], precision=1, classes=3)
+    >>> model.statistics(([[3], [3]], [1, 0]))[9:12]
+    array([ 1.,  1., -2.])
+    """
+
+    mean: Vector = field(
+        metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    )
+    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
+
+    description: ClassVar[str] = "a label of several explained by numbers"
+    example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
+
+    @property
+    def _answer(self) -> Answer:
+        return Classes(self.classes)
+
+    def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
+        """Name the coefficient of each column but the last, the target, for each label."""
+        names = super().parameter_names(columns)
+        return [f"{name} for {each}" for each in labels or range(self.classes) for name in names]
+
+
+@dataclass(frozen=True)
+class PoissonRegression(GeneralisedRegression):
+    """Counts with mean e^(z·θ), θ ~ N(mean, precision⁻¹).
+
+    As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is
+    well below 1. So the prior must be narrow, and the point near θ: take it from public or past rows, with
+    `expanded_at_mode`. With a wide prior honest reports may be paid nothing.
+
+    Parameters
+    ----------
+    mean, precision
+        Prior mean of the d coefficients, and their prior precision: one number, d numbers, or a matrix.
+    point
+        Where the log-likelihood is expanded; the prior mean if it is not given.
+
+    Examples
+    --------
+    >>> model = PoissonRegression(mean=[0], precision=1)
+    >>> model.statistics(([[1], [1]], [3, 1]))
+    array([2., 2., 0., 2.])
+    """
+
+    precision: Matrix | Vector | float = field(
+        metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
+    )
+
+    description: ClassVar[str] = "a count explained by numbers"
+    example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")
+
+    @property
+    def _answer(self) -> Answer:
+        return CountAnswers()
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which no summary has."""
+        return "ln x!"

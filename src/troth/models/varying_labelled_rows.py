@@ -1,0 +1,116 @@
+"""Features and a label or a count, from providers whose coefficients differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.models.example import Example
+from troth.models.generalised_regression import ExpandedRegression
+from troth.models.parameters import Precision, Whole, parameter, vector
+from troth.models.spread import how_far
+from troth.models.varying_coefficients import VaryingCoefficients
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+    from troth.models.family import Matrix, Vector
+
+
+@dataclass(frozen=True)
+class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
+    """A provider's coefficients are βᵢ ~ N(β, τ²·precision⁻¹), β ~ N(mean, precision⁻¹), and τ is unknown.
+
+    Its log-likelihood, expanded at the public point, is integrated over βᵢ for each τ.
+    """
+
+    differ: str = field(
+        default="any", kw_only=True, metadata=how_far("up to three times the prior's standard deviation")
+    )
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
+        s = np.asarray(summary, dtype=np.float64)
+        return self._integrated(s[..., 0], *self._in_units_of_prior(*self._expanded(s)))
+
+    def _in_units_of_prior(self, H: Array, product: Array) -> tuple[Array, Array]:
+        precision = self._prior_scale.T @ H @ self._prior_scale
+        return 0.5 * (precision + np.swapaxes(precision, -1, -2)), product @ self._prior_scale
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
+        effect = rng.standard_normal((*parameters.shape[:-1], len(self.mean))) @ self._prior_scale.T
+        return self._draw_answers(rng, parameters[..., :-1] + parameters[..., -1:] * effect, 0.0, rows)
+
+
+@dataclass(frozen=True)
+class VaryingLogisticRegression(VaryingExpandedRegression):
+    """Labels 0 and 1, P(y = 1) = 1/(1 + e^(−z·βᵢ)), of providers whose coefficients βᵢ differ.
+
+    See `LogisticRegression` for the public point, and `VaryingLinearRegression` for how coefficients differ.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = VaryingLogisticRegression(mean=[0, 0], precision=1)
+    >>> own, peers = model.statistics(([[1, 2], [1, -2]], [1, 0])), model.statistics(([[1, 1], [1, -1]], [1, 0]))
+    >>> round(float(troth.log_pmi(model, own, peers)), 3)
+    0.465
+    """
+
+    description: ClassVar[str] = "a yes or no explained by numbers, from providers that differ"
+    example: ClassVar[Example] = Example(
+        "who is readmitted, hospital by hospital", ("age", "stay"), "hospital", target="readmitted"
+    )
+
+    @property
+    def _answer(self) -> Answer:
+        return YesNo()
+
+
+@dataclass(frozen=True)
+class VaryingSoftmaxRegression(VaryingExpandedRegression):
+    """Labels 0 … classes−1, P(y = c) ∝ e^(z·βᵢ_c), of providers whose coefficients βᵢ differ.
+
+    See `SoftmaxRegression`, and `VaryingLinearRegression` for how coefficients differ.
+    """
+
+    mean: Vector = field(
+        metadata=parameter("prior mean of the coefficients, class by class", vector, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    )
+    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
+
+    description: ClassVar[str] = "a label of several explained by numbers, from providers that differ"
+    example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
+
+    @property
+    def _answer(self) -> Answer:
+        return Classes(self.classes)
+
+
+@dataclass(frozen=True)
+class VaryingPoissonRegression(VaryingExpandedRegression):
+    """Counts with mean e^(z·βᵢ), of providers whose coefficients βᵢ differ.
+
+    See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ.
+    """
+
+    precision: Matrix | Vector | float = field(
+        metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
+    )
+
+    description: ClassVar[str] = "a count explained by numbers, from providers that differ"
+    example: ClassVar[Example] = Example(
+        "how many calls come, station by station", ("hour", "rain"), "station", target="calls"
+    )
+
+    @property
+    def _answer(self) -> Answer:
+        return CountAnswers()
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which no summary has."""
+        return "ln x!"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
+from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Bounds, Generator, Models
+    from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.core.settings import Section
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.round import Round
@@ -255,6 +256,12 @@ class LineUp(Rule):
         if self.source == "days":
             return self._over_days(this_round, rng)
         return self._one_day(this_round, rng)
+
+    @classmethod
+    def task_defaults(cls, model: Model) -> dict[str, Any]:
+        """Labels have a line of all that peers could answer, with a part of a strict score; values a few decoys."""
+        labels = model.reduction.labels if isinstance(model, HasReduction) else None
+        return {"decoys": 49} if labels is None else {"decoys": "all", "strict": 0.1}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
         """Try all that peers could answer, where tasks are about labels and nothing is drawn."""

@@ -24,7 +24,7 @@ from troth.mechanisms.tasks import share_by_stacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Bounds, Generator, Models
+    from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.breakdown import Breakdown
     from troth.mechanisms.tasks import Tasks, TaskShares
 
@@ -118,6 +118,11 @@ class Rule(RuleDescription):
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
+
+    @classmethod
+    def task_defaults(cls, model: Model) -> dict[str, Any]:  # noqa: ARG003
+        """Return settings that campaigns of many small tasks have by default."""
+        return {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
         """Return everybody's share of every task; each task is a round of its own."""

@@ -64,6 +64,11 @@ class TaskResult(Result):
         table = read_shares(self.file)
         return table.filter(pc.not_equal(table.column("provider"), PUBLIC))
 
+    @cached_property
+    def sums(self) -> Array:
+        """What the rows of each report add up to, ``(report, entry)``, in the order of `shares`."""
+        return _sums(self.shares)
+
     @property
     def payments(self) -> tuple[Payment, ...]:
         """One payment per provider."""
@@ -95,7 +100,8 @@ class TaskResult(Result):
         for payment in self.payments:
             money = self.campaign.text(payment.payment)
             reason = f"{payment.rows} tasks, {payment.share:.1%} of the price on average"
-            shares, each = f"{payment.terms['shares']:.6f}", f"{payment.payment / payment.rows:.6f}"
+            shares = f"{payment.terms['shares']:.6f}"
+            each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
             writer.writerow([harmless(payment.provider), payment.rows, shares, each, money, reason])
         return text.getvalue()
 
@@ -143,7 +149,7 @@ class TaskResult(Result):
         order = np.argsort(-mine.column("share").to_numpy(), kind="stable")
         chosen = order[np.unique(np.linspace(0, len(order) - 1, min(size, len(order))).astype(int))]
         some = mine.take(chosen)
-        sums = self._sums(some)
+        sums = _sums(some)
         return [
             (str(task), self._answer(row), float(share), int(peers))
             for task, row, share, peers in zip(
@@ -154,11 +160,6 @@ class TaskResult(Result):
                 strict=True,
             )
         ]
-
-    @staticmethod
-    def _sums(table: Any) -> Array:
-        names = [name for name in table.column_names if name.startswith("sum_")]
-        return np.stack([table.column(name).to_numpy() for name in names], axis=1)
 
     def _answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
@@ -176,6 +177,11 @@ class TaskResult(Result):
         options.pop("watch", None)
         options.pop("history", None)
         return write_whole(path, render(self, **options).encode())
+
+
+def _sums(table: Any) -> Array:
+    names = [name for name in table.column_names if name.startswith("sum_")]
+    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
 
 
 def _why(share: float, payment: Payment, peers: int) -> str:

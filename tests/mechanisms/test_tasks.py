@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import inf
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,16 +15,19 @@ from troth.core.errors import ReportError, TrothError
 from troth.mechanisms import task_lines
 from troth.mechanisms.tasks import Tasks, share_by_stacks
 
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+
 RULE = LineUp(decoys=inf, strict=0.1)
 
 
-def laws(rng, count, classes, labels, noise=0.6):
+def laws(rng: np.random.Generator, count: int, classes: int, labels: int, noise: float = 0.6) -> Array:
     """Draw confusion matrices that differ from worker to worker."""
     table = (1 - noise) * np.eye(classes, labels) + noise * rng.dirichlet(np.ones(labels), (count, classes))
-    return table / table.sum(axis=-1, keepdims=True)
+    return np.asarray(table / table.sum(axis=-1, keepdims=True))
 
 
-def tasks_of(prior, tables, labels, **options):
+def tasks_of(prior: Any, tables: Array, labels: Any, **options: Any) -> Tasks:
     """Return tasks of labels ``(task, worker)``; −1 is nobody."""
     task, worker = np.nonzero(labels >= 0)
     finite = tuple(models.Finite(list(prior), table.tolist()) for table in tables)
@@ -35,7 +39,9 @@ def tasks_of(prior, tables, labels, **options):
 @pytest.mark.parametrize(("classes", "labels"), [(2, 2), (3, 3), (2, 3)])
 @pytest.mark.parametrize(("workers", "count"), [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)])
 @pytest.mark.parametrize("strict", [0.0, 0.1, 1.0])
-def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(classes, labels, workers, count, strict):
+def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
+    classes: int, labels: int, workers: int, count: int, strict: float
+) -> None:
     rng = np.random.default_rng(classes * 100 + labels * 10 + workers)
     prior, tables = rng.dirichlet(np.full(classes, 3.0)), laws(rng, workers, classes, labels)
     own = np.array(list(product(range(labels), repeat=count)))
@@ -62,7 +68,7 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(classes, 
 
 
 @pytest.mark.parametrize("strict", [0.0, 0.3])
-def test_it_is_the_line_up_of_each_task(strict):
+def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
     tables = laws(rng, 6, 3, 4)
     labels = np.where(rng.random((50, 6)) < 0.5, rng.integers(4, size=(50, 6)), -1)
@@ -77,7 +83,7 @@ def test_it_is_the_line_up_of_each_task(strict):
     assert (together.peers == 0).any()
 
 
-def test_what_everybody_knows_pays_the_base_share():
+def test_what_everybody_knows_pays_the_base_share() -> None:
     """A function of the public guess alone earns 1/(r + 1) by the order, and less by the strict score."""
     rng = np.random.default_rng(5)
     prior, tables = np.array([0.6, 0.4]), laws(rng, 3, 2, 2)
@@ -98,20 +104,20 @@ def test_what_everybody_knows_pays_the_base_share():
             assert score < 0.2
 
 
-def test_a_report_that_cannot_occur_is_refused():
+def test_a_report_that_cannot_occur_is_refused() -> None:
     tables = np.array([[[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]] * 2)
     with pytest.raises(ReportError):
         RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, np.array([[2, 0]])))
 
 
-def test_peers_that_contradict_each_other_pay_the_base_share():
+def test_peers_that_contradict_each_other_pay_the_base_share() -> None:
     tables = np.array([[[1.0, 0.0], [0.0, 1.0]]] * 3)
     share = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, np.array([[0, 0, 1]]))).share
     assert share[:2] == pytest.approx(0.2)
     assert share[2] < 0.1
 
 
-def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch):
+def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
     prior, tables = np.array([0.5, 0.5]), laws(rng, 5, 2, 2)
     monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
@@ -126,7 +132,7 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch):
     assert (np.diag(expected)[:, None] - expected).min() >= -1e-12
 
 
-def test_several_labels_of_a_worker_count_together():
+def test_several_labels_of_a_worker_count_together() -> None:
     rng = np.random.default_rng(2)
     tasks = tasks_of([0.5, 0.5], laws(rng, 3, 2, 2), rng.integers(2, size=(20, 3)))
     double = replace(tasks, summaries=tasks.summaries * np.where(tasks.provider == 1, 2, 1)[:, None])
@@ -134,7 +140,7 @@ def test_several_labels_of_a_worker_count_together():
     assert rule.evaluate_tasks(double).share == pytest.approx(share_by_stacks(rule, double, None).share, abs=1e-9)
 
 
-def test_other_families_and_rules_settle_tasks_too():
+def test_other_families_and_rules_settle_tasks_too() -> None:
     rng = np.random.default_rng(4)
     model = models.Normal(0.0, 1.0, noise=0.5)
     task, worker = np.divmod(np.arange(90), 3)
@@ -147,6 +153,6 @@ def test_other_families_and_rules_settle_tasks_too():
     assert honest.share.mean() > lazy.share.mean() + 0.1
 
 
-def test_reports_must_be_in_the_order_of_tasks():
+def test_reports_must_be_in_the_order_of_tasks() -> None:
     with pytest.raises(TrothError, match="sorted by task"):
         Tasks(np.array([1, 0]), np.array([0, 1]), np.eye(2), (), np.zeros(2, dtype=int), np.arange(2))

@@ -77,6 +77,8 @@ def init(
         list[str] | None, typer.Option(help="Its column that is paid for.", show_default="the only other")
     ] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
+    task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
+    price: Annotated[str, typer.Option(help="The most for one report on a task.")] = "0.05",
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
     as_json: AsJson = False,
 ) -> None:
@@ -86,6 +88,9 @@ def init(
             "--column is the one column that is paid for; for a regression or several columns write an example with "
             "troth init DIR --family LinearRegression, without --data, and put your source and columns into it"
         )
+    if task is not None:
+        _init_tasks(directory, data, provider, task, column, price, as_json)
+        return
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.examples import init_for
     from troth.campaigns.starter.guess import guess
@@ -111,6 +116,30 @@ def init(
         )
     if guessed is not None and guessed.seen and not as_json:
         warn(f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported")
+    show({"campaign": str(path)}, as_json, text)
+
+
+def _init_tasks(
+    directory: Path,
+    data: Path | None,
+    provider: str | None,
+    task: str,
+    column: list[str] | None,
+    price: str,
+    as_json: bool,
+) -> None:
+    """Write a campaign of tasks."""
+    from troth.campaigns.starter.task_campaign import init_tasks
+
+    if data is None or provider is None or not column:
+        raise ParameterError("--task needs --data, --provider and --column: the file, its workers and its labels")
+    path = init_tasks(directory, data, provider=provider, task=task, column=column[0], price=price)
+    text = (
+        f"wrote {path} for {data}\n"
+        "next: read it, above all prior and likelihood, which are guesses; learn them from past tasks with\n"
+        f"      troth fit {path} PAST.csv --gold GOLD.csv\n"
+        f"or correct them by hand, and run\n      troth pay {path}"
+    )
     show({"campaign": str(path)}, as_json, text)
 
 

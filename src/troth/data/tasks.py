@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +54,8 @@ def read_tasks(data: Any, request: Request) -> TaskReports:
     data
         As for `troth.data.read_reports`. It is read into memory.
     """
-    table = requested_table(data, request)
+    owner = request.provider or request.day  # what everybody knows is nobody's
+    table = requested_table(data, replace(request, provider=owner))
     if table.num_rows == 0:
         raise DataError("there are no reports: the data have no rows")
     if not isinstance(request.day, str):

@@ -108,8 +108,15 @@ def pay(
       Elm          4  -0.7143        68.47%        68.47
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task, "budget": budget}
-        arguments |= {"price": price, "columns": columns, "public": public, "terms": terms}
+        arguments: dict[str, Any] = {
+            "model": model,
+            "rule": rule,
+            "provider": provider,
+            "day": day,
+            "task": task,
+            "budget": budget,
+        }
+        arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:
                 raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")

@@ -108,7 +108,8 @@ def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
     sums = result.sums
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places = tasks.indices.to_numpy()
-    counts = np.stack([np.bincount(places, column, len(tasks.dictionary)) for column in sums.T], axis=1)
+    counts = np.zeros((len(tasks.dictionary), sums.shape[1]))
+    np.add.at(counts, places, sums)
     return names, counts, tasks
 
 

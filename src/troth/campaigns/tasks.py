@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of
 from troth.campaigns.money import portion
@@ -29,6 +30,7 @@ from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, vers
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.terms import beside
+from troth.certificates.tasks import certify_tasks
 from troth.core.contract import HasReduction, combine
 from troth.core.errors import DataError, ReportError
 from troth.data.public import PUBLIC
@@ -37,8 +39,10 @@ from troth.data.tasks import TaskReports, read_tasks
 from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
+    from troth.audits import Audit
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
+    from troth.certificates import Certificate
     from troth.core.contract import Array
 
 
@@ -115,6 +119,20 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares
+
+
+def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
+    """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
+    tasks = arrange(campaign, read_tasks(data, task_request(campaign)), None)
+    law = None
+    if campaign.public_source is not None:
+        law = np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
+    return audit_tasks(tasks, campaign.rule, public=law, **options)
+
+
+def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
+    """Say what is proved about the tasks of a campaign."""
+    return certify_tasks(arrange(campaign, read_tasks(data, task_request(campaign)), None), campaign.rule)
 
 
 def price_of(campaign: Campaign, reports: int) -> Fraction:

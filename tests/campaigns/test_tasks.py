@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
-from troth.campaigns.tasks import read_file
+from troth.campaigns.tasks import audit_task_campaign, certify_task_campaign, read_file
 from troth.cli.commands import app
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
@@ -211,7 +211,7 @@ def test_days_are_settled_together() -> None:
     }
     model = troth.models.Bernoulli(1, 1)
     options: dict[str, Any] = {"provider": "clinic", "task": "date", "budget": "800.00"}
-    result = troth.pay(frame, model, **options)
+    result: Any = troth.pay(frame, model, **options)
     assert len(result.payments) == 4
     assert result.verify().paid == result.paid > 30_000
     drawn = troth.pay(frame, model, troth.LineUp(decoys=99), seed=3, **options)
@@ -221,14 +221,14 @@ def test_days_are_settled_together() -> None:
 def test_ratings_are_paid_by_the_families_of_values() -> None:
     rng = np.random.default_rng(5)
     score = rng.normal(size=60)
-    frame = {
+    frame: dict[str, list[Any]] = {
         "item": [str(t) for t in range(60) for _ in range(3)],
         "rater": [f"r{(t + k) % 6}" for t in range(60) for k in range(3)],
         "stars": (score[:, None] + 0.5 * rng.normal(size=(60, 3))).ravel().tolist(),
     }
     frame["stars"] = [rng.normal() if who == "r5" else x for who, x in zip(frame["rater"], frame["stars"], strict=True)]
     model = troth.models.Normal(0.0, 1.0, noise=0.5)
-    result = troth.pay(frame, model, provider="rater", task="item", price="1.00", seed=1)
+    result: Any = troth.pay(frame, model, provider="rater", task="item", price="1.00", seed=1)
     shares = {payment.provider: payment.share for payment in result.payments}
     assert max(shares.values()) > 0.35
     assert shares["r5"] == min(shares.values())
@@ -282,3 +282,34 @@ def test_laws_from_past_tasks_are_pooled_and_gold_makes_classes_known() -> None:
     assert (with_gold.posterior[::2].argmax(axis=1) == truth[::2]).all()
     errors = [np.abs(np.array(list(each.accuracy().values()))[:40] - accuracy).mean() for each in (learned, with_gold)]
     assert errors[1] < errors[0] < 0.06
+
+
+def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: Path) -> None:
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*crowd().values(), strict=True))
+    (tmp_path / "labels.csv").write_text(f"item,worker,label\n{rows}\n")
+    (tmp_path / "guess.csv").write_text("item,label\ni0,1\n")
+    skewed = {"prior": [0.8, 0.2], "likelihood": [[0.75, 0.25], [0.3, 0.7]]}
+    plain: dict[str, Any] = {
+        "campaign": {"name": "x", "price": "0.05"},
+        "model": {"family": "Finite", "columns": ["label"], **skewed},
+        "data": {"source": str(tmp_path / "labels.csv"), "provider": "worker", "task": "item"},
+    }
+    plain["data"]["public"] = str(tmp_path / "guess.csv")
+    campaign = troth.Campaign.from_dict(plain)
+    lies = audit_task_campaign(campaign, campaign.source, simulations=3000)
+    assert not lies.gaining()
+    lost = {finding.lie: -finding.high for finding in lies.findings}
+    for lie in (
+        "always the most frequent label",
+        "answer at random",
+        "copy the public guess",
+        "answer only easy tasks",
+    ):
+        assert lost[lie] > 0, lie
+    certificate = certify_task_campaign(campaign, campaign.source)
+    assert certificate["truthful"].verdict == "proved"
+    assert certificate["wrong labels cost"].verdict == "proved"
+    same = {"prior": [0.8, 0.2], "likelihood": [[0.4, 0.4, 0.2], [0.2, 0.2, 0.6]]}
+    plain["model"] = {"family": "Finite", "columns": ["label"], **same}
+    refuted = certify_task_campaign(troth.Campaign.from_dict(plain), campaign.source)
+    assert refuted["wrong labels cost"].verdict == "refuted"

@@ -14,7 +14,7 @@ from troth.core.errors import MissingCapabilityError
 from troth.mechanisms.task_lines import MOST_OUTCOMES, Labels, labels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -36,7 +36,7 @@ def audit_tasks(
     false_alarm: float = 0.01,
     seed: int = 0,
 ) -> Audit:
-    """Simulate what each lie of one worker at a time earns, its peers being honest, on the tasks as they were given out.
+    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were given out.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
     lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks.
@@ -92,10 +92,10 @@ def _lies(
 ) -> Iterator[tuple[str, Places]]:
     """Yield lies and what they answer; −1 is no answer."""
     size = laws.tables.shape[2]
-    uniform: Callable[[], Places] = lambda: rng.integers(size, size=len(label))
+    made_up = rng.integers(size, size=(2, len(label)))
     likely = np.einsum("k,rkl->rl", laws.prior, tables).argmax(axis=1)
     yield "always the most frequent label", likely
-    yield "answer at random", uniform()
+    yield "answer at random", made_up[0]
     if guess is not None:
         yield "copy the public guess", guess[task]
         unsure = rng.random(len(label)) < 0.5
@@ -104,7 +104,7 @@ def _lies(
     sure = (posterior / posterior.sum(axis=1, keepdims=True)).max(axis=1)
     easy = sure + 1e-9 * rng.random(len(label)) >= np.median(sure)
     yield "answer only easy tasks", np.where(easy, label, -1)
-    yield "easy tasks, the rest at random", np.where(easy, label, uniform())
+    yield "easy tasks, the rest at random", np.where(easy, label, made_up[1])
     yield "easy tasks, the rest by the most frequent", np.where(easy, label, likely)
     if laws.tables.shape[1] == size:
         yield "the most likely class instead of the label", posterior.argmax(axis=1)
@@ -124,8 +124,8 @@ def expected_shares(rule: Rule, prior: Array, own: Array, peers: Array) -> Array
     >>> import troth
     >>> good, poor = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[0.6, 0.4], [0.4, 0.6]])
     >>> expected_shares(troth.LineUp(decoys=float("inf")), np.array([0.5, 0.5]), good, np.stack([good, poor])).round(3)
-    array([[0.311, 0.099],
-           [0.099, 0.311]])
+    array([[0.326, 0.074],
+           [0.074, 0.326]])
     """
     from troth.mechanisms.tasks import Tasks
     from troth.models import Finite
@@ -154,9 +154,8 @@ def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
     worst, tried = np.inf, 0
     for report in rng.permutation(len(tasks)):
         on_task = np.flatnonzero(tasks.task == tasks.task[report])
-        peers = [
-            other for other in on_task if tasks.group[tasks.provider[other]] != tasks.group[tasks.provider[report]]
-        ]
+        group = tasks.group[tasks.provider]
+        peers = [other for other in on_task if group[other] != group[report]]
         if not peers or size ** (len(peers) + 1) > MOST_OUTCOMES:
             continue
         law = tasks.law[tasks.provider]

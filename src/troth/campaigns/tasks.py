@@ -27,7 +27,7 @@ from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of
 from troth.campaigns.money import portion
 from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, versions
-from troth.campaigns.seed import generator
+from troth.campaigns.seed import follows, generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks
@@ -233,6 +233,11 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     reports, public, written = read_file(file, campaign)
     campaign.check_tasks_providers(reports.providers)
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
+    check_beacon(campaign, beacon)
+    if (link is not None) != campaign.draws:
+        raise LedgerError(f"{place}: the round {'has a seed but draws nothing' if link else 'has no seed'}")
+    if link is not None and campaign.commitment is not None and not follows(link, campaign.commitment):
+        raise LedgerError(f"{place}: the seed is not made of what was committed to")
     fresh = Ledger([ledger.entries[0]])
     stamp = {key: head.get(key) for key in ("last", "versions", "time")}
     settled = _write(campaign, fresh, reports, public, link, beacon, stamp, entry["file"])

@@ -208,7 +208,9 @@ def verify(
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
-    if has_tasks(book) and not isinstance(ledger, Ledger):
+    if has_tasks(book):
+        if isinstance(ledger, Ledger):
+            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or verify the result")
         return verify_tasks(ledger, book)
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")

@@ -37,7 +37,8 @@ def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
     csv.write_csv(pa.table({"item": task, "worker": names[worker], "label": label}), path)
 
     def law(right: float) -> list[list[float]]:
-        return (right * np.eye(CLASSES) + (1 - right) / CLASSES).tolist()
+        table: list[list[float]] = (right * np.eye(CLASSES) + (1 - right) / CLASSES).tolist()
+        return table
 
     laws = {name: {"likelihood": law(right)} for name, right in zip(names, accuracy, strict=True)}
     model = {"family": "Finite", "columns": ["label"], "prior": [1 / CLASSES] * CLASSES, "likelihood": law(0.7)}

@@ -60,7 +60,7 @@ def pay(past: Labels, now: Labels) -> Any:
         "doctor": list(DOCTORS) * len(now),
         "diagnosis": now.ravel().tolist(),
     }
-    terms = {"model": {"providers": dict(learned.models)}, "campaign": {"currency": "USD"}}
+    terms: dict[str, Any] = {"model": {"providers": dict(learned.models)}, "campaign": {"currency": "USD"}}
     options: dict[str, Any] = {"provider": "doctor", "task": "patient", "price": "10.00", "columns": "diagnosis"}
     return troth.pay(frame, learned.population, terms=terms, **options)
 

@@ -71,8 +71,8 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
 def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
     tables = laws(rng, 6, 3, 4)
-    labels = np.where(rng.random((50, 6)) < 0.5, rng.integers(4, size=(50, 6)), -1)
-    known = np.log(tables[0].T)[rng.integers(4, size=50)]
+    labels = np.where(rng.random((15, 6)) < 0.5, rng.integers(4, size=(15, 6)), -1)
+    known = np.log(tables[0].T)[rng.integers(4, size=15)]
     tasks = tasks_of([0.5, 0.3, 0.2], tables, labels, known=known, group=np.array([0, 0, 1, 2, 3, 4]))
     rule = LineUp(decoys=inf, strict=strict)
     together, one_by_one = rule.evaluate_tasks(tasks), share_by_stacks(rule, tasks, None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.audits.tasks import least_loss
 from troth.certificates.claims import Certificate
+from troth.certificates.task_losses import least_loss
 from troth.core.claims import Claim
 from troth.mechanisms.task_lines import labels_of
 

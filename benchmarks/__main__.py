@@ -19,6 +19,7 @@ from benchmarks import (
     pydvl_comparison,
     rules,
     service,
+    tasks,
     verdicts,
 )
 
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "labelled_rows": labelled_rows.main,
     "providers_that_differ": providers_that_differ.main,
     "verdicts": verdicts.main,
+    "tasks": tasks.main,
     "service": service.main,
     "pydvl": pydvl_comparison.main,
     "digits": digits.main,

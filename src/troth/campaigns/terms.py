@@ -16,7 +16,7 @@ import numpy as np
 
 from troth import models
 from troth.campaigns.canonical_json import digest
-from troth.campaigns.money import to_minor, to_text
+from troth.campaigns.money import to_minor, to_price, to_text
 from troth.campaigns.public import check_public, describe_public, take_public
 from troth.core.contract import HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
@@ -28,7 +28,7 @@ from troth.data.files import FORMATS
 from troth.data.public import PUBLIC, read_public
 from troth.data.read import canonical_name
 from troth.data.request import Request
-from troth.mechanisms import read_rule
+from troth.mechanisms import default_rule, read_rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,6 +66,8 @@ class Campaign:
         Public centre and scale of the columns of a regression that is standardised.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
+    task, price
+        The column of tasks, where each is a round and all are settled together, and the most for one report on one.
     public_source, known
         Where the public data are, and their summaries by day (None is every day) where these have been read already.
 
@@ -108,6 +110,8 @@ class Campaign:
     public_source: Source | None = None
     known: Mapping[Day, Report] | None = None
     beacon: str | None = None
+    task: str | None = None
+    price: Fraction | None = None
     path: Path | None = None
     missing: str = "refuse"
     scales: tuple[tuple[float, float] | None, ...] = ()
@@ -135,9 +139,9 @@ class Campaign:
             **_money(sections["campaign"]),
             **_limits(sections["limits"]),
             **_model(sections["model"], model),
+            rule=default_rule() if rule is None else rule,
             commitment=sections["mechanism"].digest("commitment", "commit"),
             beacon=sections["mechanism"].text("beacon"),
-            rule=read_rule(sections["mechanism"]) if rule is None else rule,
             **_data(sections["data"]),
             **_history(sections["history"]),
             known=take_public(sections["public"]),
@@ -146,6 +150,9 @@ class Campaign:
             plain=plain_copy(plain),
             path=path,
         )
+        if rule is None:
+            given = read_rule(sections["mechanism"], None if campaign.task is None else campaign.model)
+            campaign = replace(campaign, rule=given)
         campaign._check_together(sections)
         return campaign
 
@@ -190,14 +197,14 @@ class Campaign:
     @cached_property
     def public(self) -> Mapping[Day, Report]:
         """What everybody knows, as one report under None, or as one for each day; read once, where it is a file."""
-        if self.known is None and self.public_source is not None:
+        if self.known is None and self.public_source is not None and self.task is None:
             return self.read_public(beside(self, self.public_source))
         return self.known or {}
 
     @property
     def public_by_day(self) -> bool:
         """Whether each day has public data of its own."""
-        return self.public_source is not None and None not in self.public
+        return self.task is None and self.public_source is not None and None not in self.public
 
     def read_public(self, data: Any) -> dict[Day, Report]:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
@@ -278,8 +285,8 @@ class Campaign:
     def terms(self) -> dict[str, Any]:
         """What payments depend on but the reports: the file's tables without the place of the data."""
         plain = plain_copy(self.plain)
-        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "providers", "missing")}
-        if self.public_by_day:
+        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "task", "providers", "missing")}
+        if self.public_by_day or (self.task is not None and self.public_source is not None):
             data["public"] = plain["data"]["public"]
         elif None in self.public:
             plain["public"] = describe_public(self.public[None])
@@ -308,6 +315,30 @@ class Campaign:
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
+    def check_tasks_providers(self, names: Sequence[str]) -> None:
+        """Refuse reports of people who are not invited; laws may be those of more people than work now."""
+        invited = set(self.providers) or set(names)
+        unknown = next((name for name in names if name not in invited), None)
+        if unknown is not None:
+            raise DataError(f"provider {unknown!r} is not among [data] providers; add it there, or remove its rows")
+        stranger = next((name for name in self.groups if name not in invited), None)
+        if stranger is not None:
+            raise CampaignError(f"[groups] names {stranger!r}, who worked on no task; check the spelling")
+
+    def _check_tasks(self, sections: Mapping[str, Section]) -> None:
+        """Refuse what does not go with tasks that are settled together."""
+        data, money = sections["data"], sections["campaign"]
+        if self.task is None:
+            raise money.fail("price", "is for reports on tasks; name the column that holds them as [data] task")
+        if self.day is not None:
+            raise data.fail("day", "is given beside task; keep one of them: a column of days may be that of tasks")
+        if self.provider is None:
+            raise data.fail("provider", "is missing; name the column of those who worked on the tasks")
+        if self.weights:
+            raise sections["weights"].wrong("weights share a budget, and tasks have a price for each report")
+        if self.waits or not self.rule.individually_rational:
+            raise sections["mechanism"].wrong(f"{self.rule.name} cannot settle tasks, which are paid each by itself")
+
     def _check_together(self, sections: Mapping[str, Section]) -> None:
         if self.known is not None and self.public_source is not None:
             raise sections["data"].fail("public", "is given beside [public]; keep one of them")
@@ -315,6 +346,8 @@ class Campaign:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
             raise sections["public"].fail("summary", str(error)) from None
+        if self.task is not None or self.price is not None:
+            self._check_tasks(sections)
         if self.waits and self.day is None:
             raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
         if self.rule.needs_rows and self.rows is None:
@@ -375,15 +408,16 @@ def _money(section: Section) -> dict[str, Any]:
         "currency": section.text("currency", ""),
         "decimals": section.whole("decimals", 2, most=8),
     }
-    if "budget" not in section.left:
+    if "budget" not in section.left and "price" not in section.left:
         raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
     try:
-        settings["budget"] = to_minor(section.take("budget"), settings["decimals"], f"{section.place} budget")
+        settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
+        settings["budget"] = to_minor(section.take("budget", "0"), settings["decimals"], f"{section.place} budget")
     except ParameterError as error:
         raise CampaignError(str(error), section=section.name, key="budget") from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
     settings["days"] = section.whole("days", least=1, most=100_000)
-    section.done(("name", "about", "budget", "budget_per", "days", "currency", "decimals"))
+    section.done(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
     return settings
 
 
@@ -544,6 +578,7 @@ def _data(section: Section) -> dict[str, Any]:
         "engine": section.text("engine", "threads", among=tuple(ENGINES)),
         "provider": section.text("provider"),
         "day": section.text("day"),
+        "task": section.text("task"),
         "providers": tuple(canonical_name(name) for name in section.texts("providers")),
         "missing": section.text("missing", "refuse", among=("refuse", "drop")),
     }

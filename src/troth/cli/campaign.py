@@ -11,7 +11,7 @@ import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import print_result, progress, show, warn
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from troth.results.result import Result
@@ -94,6 +94,8 @@ def init(
     ] = None,
     target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
+    task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
+    price: Annotated[str, typer.Option(help="The most for one report on a task.")] = "0.05",
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
     budget_per: Annotated[
         BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
@@ -103,6 +105,10 @@ def init(
 ) -> None:
     """Write a commented campaign file, with a small example dataset or for your own data."""
     from troth.campaigns.currencies import minor_unit
+
+    if task is not None:
+        _init_tasks(directory, data, provider, task, column, price, as_json)
+        return
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
@@ -147,6 +153,30 @@ def init(
             warn(note)
     plain = {"campaign": str(path), "family": guessed.family, "missing": guessed.missing, "notes": notes}
     show(plain, as_json, text)
+
+
+def _init_tasks(
+    directory: Path,
+    data: Path | None,
+    provider: str | None,
+    task: str,
+    column: list[str] | None,
+    price: str,
+    as_json: bool,
+) -> None:
+    """Write a campaign of tasks."""
+    from troth.campaigns.starter.task_campaign import init_tasks
+
+    if data is None or provider is None or not column:
+        raise ParameterError("--task needs --data, --provider and --column: the file, its workers and its labels")
+    path = init_tasks(directory, data, provider=provider, task=task, column=column[0], price=price)
+    text = (
+        f"wrote {path} for {data}\n"
+        "next: read it, above all prior and likelihood, which are guesses; learn them from past tasks with\n"
+        f"      troth fit {path} PAST.csv --gold GOLD.csv\n"
+        f"or correct them by hand, and run\n      troth pay {path}"
+    )
+    show({"campaign": str(path)}, as_json, text)
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:

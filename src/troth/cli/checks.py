@@ -29,9 +29,15 @@ def audit(
 ) -> None:
     """Simulate what honest and dishonest providers would earn."""
     from troth.campaigns.check import audit_campaign, reduced, setting_of
-    from troth.campaigns.terms import Campaign
+    from troth.campaigns.terms import Campaign, beside
 
     terms = Campaign.load(campaign)
+    if terms.task is not None:
+        from troth.campaigns.tasks import audit_task_campaign
+
+        lies = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
+        show(lies.to_dict(), as_json, f"one worker lies on its tasks, its peers are honest\n{lies}")
+        return
     with progress() as watch:
         setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
@@ -55,10 +61,18 @@ def certify(
 ) -> None:
     """Say what is proved about a campaign, and what is not."""
     from troth.campaigns.check import certify_campaign, setting_of
-    from troth.campaigns.terms import Campaign
+    from troth.campaigns.terms import Campaign, beside
     from troth.results.page import ASSUMED
 
     terms = Campaign.load(campaign)
+    if terms.task is not None:
+        from troth.campaigns.tasks import certify_task_campaign
+        from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
+
+        proved = certify_task_campaign(terms, beside(terms, terms.source or ()))
+        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in ASSUMED_OF_TASKS)]
+        show({"claims": proved.to_dict(), "assumed": list(ASSUMED_OF_TASKS)}, as_json, *lines)
+        return
     with progress() as watch:
         setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
     certificate = certify_campaign(terms, setting)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
 from troth.cli.output import progress, show, warn, watch_as
+
+if TYPE_CHECKING:
+    from troth.campaigns.terms import Campaign
 
 Types = Annotated[int | None, typer.Option(help="How many day types.", min=1, show_default="by held-out days")]
 Spread = Annotated[
@@ -51,10 +54,13 @@ def fit(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml beside")
     ] = None,
+    gold: Annotated[
+        Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
+    ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn the prior and each provider's model from past days, as a campaign file."""
+    """Learn the prior and each provider's model from past days, or tasks, as a campaign file."""
     from troth.campaigns.commit import commit
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.past import fit_campaign, fitted_text, read_history
@@ -62,6 +68,9 @@ def fit(
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
+    if terms.task is not None:
+        _fit_tasks(terms, history, gold, target, as_json)
+        return
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
         used = past if recent is None else past.select(days=past.days[-recent:])
@@ -84,6 +93,20 @@ def fit(
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
     advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
     show(plain, as_json, f"{learned}\n", advice)
+
+
+def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, as_json: bool) -> None:
+    """Learn everybody's law from past tasks."""
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.task_fit import fit_tasks, fitted_task_text
+
+    learned, reports = fit_tasks(terms, str(history), None if gold is None else str(gold))
+    source = os.path.relpath(history, target.parent)
+    write_whole(target, fitted_task_text(terms, learned, reports, source).encode())
+    if learned.uninformative and not as_json:
+        warn("labels hardly depend on the class: everybody will be paid the base share")
+    plain = {"campaign": str(target), "tasks": learned.tasks, "workers": len(learned.models), "gold": learned.known}
+    show(plain, as_json, f"{learned}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
 
 
 def backtest(

@@ -83,6 +83,9 @@ def explain(
     from troth.results.pay import open_ledger
 
     result = open_ledger(ledger)
+    if result.campaign.task is not None:
+        show(asdict(result.payment(provider)), as_json, result.explain(provider))
+        return
     payments = [
         (paid.day, payment)
         for paid in result.rounds

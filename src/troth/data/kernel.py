@@ -71,10 +71,7 @@ class Adder:
         problems_before = len(self.problems)
         names, codes = self._owners = self._providers(batch)
         days, day_codes = self._days(batch)
-        columns = [
-            np.ones(rows) if name is None else self.request.scaled(place, self._values(batch.column(name), name))
-            for place, name in enumerate(self.request.columns)
-        ]
+        columns = self._read(batch)
         if len(self.problems) > problems_before:
             return
         size = len(names) * len(days)
@@ -123,6 +120,19 @@ class Adder:
             for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
                 whose = names[key // len(days)], days[key % len(days)]
                 self.dropped[whose] = self.dropped.get(whose, 0) + count
+
+    def read(self, batch: Any) -> list[NDArray[Any]]:
+        """Return the columns that the model reads; what is wrong with them is among the problems."""
+        self._owners = None, np.zeros(batch.num_rows, dtype=np.intp)
+        return self._read(batch)
+
+    def _read(self, batch: Any) -> list[NDArray[Any]]:
+        return [
+            np.ones(batch.num_rows)
+            if name is None
+            else self.request.scaled(place, self._values(batch.column(name), name))
+            for place, name in enumerate(self.request.columns)
+        ]
 
     def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""

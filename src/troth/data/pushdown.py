@@ -186,7 +186,7 @@ def _column(table: Any, request: Request, name: str | None) -> Any:
     if name is None:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
     kind = table.schema()[name]
-    if request.has_labels(name):
+    if request.has_labels(name) and request.categories is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
         spellings = [(spelled, request.categories[code]) for spelled, code in request.codes().items()]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, OrdersPeers, SamplesStatistics, has_independent_rows
+from troth.core.contract import Array, Generator, HasFiniteStates, OrdersPeers, SamplesStatistics, has_independent_rows
 from troth.core.errors import DataError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
-from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid
+from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
 from troth.mechanisms.separate_peers import design_ranks
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
@@ -224,11 +224,14 @@ class Lines:
         )
         return counts
 
-    def stand_among_all(self) -> tuple[Array, Array]:
-        """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``."""
-        better, worse = np.zeros(len(self.own)), np.zeros(len(self.own))
+    def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
+        """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``.
+
+        The last is the strict score of the whole line, for so many rivals; zeros without them.
+        """
+        better, worse, strict = np.zeros((3, len(self.own)))
         for lines, statistics, chances in self._all():
-            if isinstance(self._model, OrdersPeers):
+            if isinstance(self._model, OrdersPeers) and rivals is None:
                 here = np.zeros_like(lines)
                 above, tied, *_ = self._search(lines, here, statistics[:, None], chances[:, None])
                 below = 1 - above - tied
@@ -237,7 +240,17 @@ class Lines:
             for some, v, v_real in self._scored(lines, statistics):
                 better[some] = np.where(v > v_real, chances[:, None], 0.0).sum(axis=0)
                 worse[some] = np.where(v < v_real, chances[:, None], 0.0).sum(axis=0)
-        return better.reshape(self.rounds, self.places), worse.reshape(self.rounds, self.places)
+                if rivals is not None:
+                    squares = (chances[:, None] * np.exp(2 * v)).sum(axis=0)
+                    strict[some] = whole_line_score(np.exp(v_real), squares, self._most_pmi(chances), rivals)
+        shape = self.rounds, self.places
+        return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
+
+    def _most_pmi(self, chances: Array) -> float:
+        """Bound PMI over its norm: by the least probability of a state, or of what peers could report."""
+        if isinstance(self._model, HasFiniteStates):
+            return float(1 / self._model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
+        return float(1 / np.sqrt(chances[chances > 0].min()))
 
     def expected_spherical(self, decoys: int) -> Array:
         """Return the spherical score of a line in expectation over its decoys, ``(round, place)``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,10 +38,12 @@ class ExpectedLineUp(Rule):
         rng = np.random.default_rng(0) if this_round.rng is None else this_round.rng
         panels = split(this_round, self.rule.panels, rng) if self.rule.panels > 1 else None
         lines = Lines(this_round, panels)
-        share = limit_share(*lines.stand_among_all(), self.rule.rivals)
-        if self.rule.strict:
-            strict = self.rule.strict
-            share = (1 - strict) * share + strict * lines.expected_spherical(int(self.rule.decoys))
+        strict, every = self.rule.strict, self.rule.decoys == inf
+        better, worse, score = lines.stand_among_all(self.rule.rivals if strict and every else None)
+        share = limit_share(better, worse, self.rule.rivals)
+        if strict:
+            score = score if every else lines.expected_spherical(int(self.rule.decoys))
+            share = (1 - strict) * share + strict * score
         share = mean_over_panels(share, panels).reshape(this_round.own.shape[:-1])
         return Breakdown(np.clip(share, 0.0, 1.0), this_round.log_pmi())
 

@@ -165,3 +165,30 @@ def limit_share(better: Array, worse: Array, rivals: int) -> Array:
     low = np.minimum(worse, high)
     powers = [high**i * low ** (rivals - i) for i in range(rivals + 1)]
     return np.asarray(np.clip(sum(powers) / (rivals + 1), 0.0, 1.0))
+
+
+def whole_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Array:
+    """Return the strict score of a line of all that peers could report: 1/(r + 1) + c·(PMI/‖PMI‖ − 1).
+
+    PMI(a, b)/‖PMI(a, ·)‖, with ‖f‖² = E[f²] over peers' marginal distribution, is what √(K + 1) times the spherical
+    score tends to as decoys become many. By Cauchy and Schwarz its expectation E[PMI(d, b)·PMI(a, b)]/‖PMI(a, ·)‖ is
+    highest if and only if PMI(a, ·) = PMI(d, ·): it is strictly proper. An empty report has PMI = 1 and is paid
+    1/(r + 1). With c = min(1/(r + 1), r/((r + 1)(M − 1))), which no report moves, shares stay in [0, 1].
+
+    Parameters
+    ----------
+    pmi, squares
+        PMI with the real peers, and E[PMI²] over all that peers could report.
+    most
+        M, a bound on PMI/‖PMI‖: 1/min p(θ), because PMI is at most that and ‖PMI‖ at least 1; or 1/√min p(b), because
+        ‖PMI‖² ≥ p(b)·PMI(b)².
+
+    Examples
+    --------
+    >>> whole_line_score(np.array([1.0, 1.6]), np.array([1.0, 1.36]), 2.0, rivals=4).round(4)
+    array([0.2   , 0.2744])
+    """
+    base = 1 / (rivals + 1)
+    with np.errstate(divide="ignore"):
+        step = np.minimum(base, (1 - base) / np.maximum(most - 1, 0.0))
+    return np.asarray(np.clip(base + step * (pmi / np.sqrt(np.maximum(squares, 1.0)) - 1), 0.0, 1.0))

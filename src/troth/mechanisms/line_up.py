@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
+from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
@@ -20,16 +21,18 @@ from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange
+from troth.mechanisms.task_lines import labels_of, share_by_enumeration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Bounds, Generator, Models
+    from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.core.settings import Section
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.round import Round
+    from troth.mechanisms.tasks import Tasks, TaskShares
 
 _MOST_DECOYS = 1_000_000
 
@@ -133,7 +136,8 @@ class LineUp(Rule):
         all that peers could report: nothing is drawn, for data of which there are finitely many.
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
-        proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1).
+        proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
+        is `whole_line_score`, and an empty report is paid 1/(r + 1).
     panels
         Each provider's peers are split at random into so many panels, or into single peers if there are fewer. The
         share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels (with
@@ -188,8 +192,6 @@ class LineUp(Rule):
         super().__post_init__()
         if self.decoys < self.rivals:
             raise ParameterError(f"LineUp: decoys must be at least rivals, {self.rivals}, not {self.decoys}")
-        if self.decoys == inf and self.strict:
-            raise ParameterError("LineUp: a strict score needs a number of decoys")
         if self.decoys == inf and self.source == "days":
             raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
 
@@ -222,7 +224,9 @@ class LineUp(Rule):
     def base_share(self) -> float:
         """The share of a report that says nothing about its peers."""
         rank = 1 / (self.rivals + 1)
-        return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1) if self.strict else rank
+        if not self.strict or self.decoys == inf:
+            return rank
+        return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1)
 
     @property
     def truthful_if(self) -> str:  # type: ignore[override]
@@ -253,6 +257,19 @@ class LineUp(Rule):
             return self._over_days(this_round, rng)
         return self._one_day(this_round, rng)
 
+    @classmethod
+    def task_defaults(cls, model: Model) -> dict[str, Any]:
+        """Labels have a line of all that peers could answer, with a part of a strict score; values a few decoys."""
+        labels = model.reduction.labels if isinstance(model, HasReduction) else None
+        return {"decoys": 49} if labels is None else {"decoys": "all", "strict": 0.1}
+
+    def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
+        """Try all that peers could answer, where tasks are about labels and nothing is drawn."""
+        labels = None if self.needs_seed else labels_of(tasks)
+        if labels is None:
+            return super().evaluate_tasks(tasks, rng)
+        return share_by_enumeration(tasks, labels, self.rivals, self.strict)
+
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
         return np.full(this_round.own.shape[:-1], self.base_share)
@@ -262,9 +279,12 @@ class LineUp(Rule):
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         lines = Lines(this_round, panels)
         if self.decoys == inf:
-            better, worse = lines.stand_among_all()
+            better, worse, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
             share = self._limit(better, worse, rng)
             terms = {"above": better, "tied": 1 - better - worse}
+            if self.strict:
+                share = (1 - self.strict) * share + self.strict * strict_score
+                terms["strict_score"] = strict_score
         else:
             count = int(self.decoys) if decoys is None else len(decoys)
             priorities = rng.random((1 + count, lines.rounds))

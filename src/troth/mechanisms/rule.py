@@ -19,12 +19,14 @@ from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
 from troth.mechanisms.round import Round
+from troth.mechanisms.tasks import share_by_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Bounds, Generator, Models
+    from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.mechanisms.breakdown import Breakdown
+    from troth.mechanisms.tasks import Tasks, TaskShares
 
     Amount: TypeAlias = float | Sequence[float] | Array
     Shares: TypeAlias = Sequence[float] | Array
@@ -116,6 +118,15 @@ class Rule(RuleDescription):
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
+
+    @classmethod
+    def task_defaults(cls, model: Model) -> dict[str, Any]:  # noqa: ARG003
+        """Return settings that campaigns of many small tasks have by default."""
+        return {}
+
+    def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
+        """Return everybody's share of every task; each task is a round of its own."""
+        return share_by_stacks(self, tasks, rng)
 
     def cap(self, providers: int, *, budget: Amount, weights: Shares | None = None) -> Array:
         """Return the most that each provider can earn: its weight times the budget."""

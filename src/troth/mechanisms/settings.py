@@ -8,12 +8,13 @@ from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.registry import DEFAULT_RULE, RULES, offered_rules
 
 if TYPE_CHECKING:
+    from troth.core.contract import Model
     from troth.core.settings import Section
     from troth.mechanisms.rule import Rule
 
 
-def read_rule(section: Section) -> Rule:
-    """Make the rule that a table of settings says.
+def read_rule(section: Section, tasks_of: Model | None = None) -> Rule:
+    """Make the rule that a table of settings says; for tasks under a model, options have other defaults.
 
     Examples
     --------
@@ -25,6 +26,8 @@ def read_rule(section: Section) -> Rule:
     chosen = RULES[name]
     if chosen.not_offered:
         raise section.fail("rule", f"{name} {chosen.not_offered}; use {' or '.join(offered_rules())}")
+    if tasks_of is not None:
+        section.left.update({**chosen.task_defaults(tasks_of), **section.left})
     bonded = section.flag("bonded")
     rule = chosen.from_settings(section)
     section.done(("rule", "bonded", "commitment", *chosen.settings()))

@@ -11,6 +11,7 @@ from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, swe
 from troth.campaigns.rounds import pay_rounds, used_seeds
 from troth.campaigns.seed import Secret, load_secret, record_use, secret_path
 from troth.campaigns.statistics_file import join_reports, read_statistics
+from troth.campaigns.tasks import has_tasks
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.verify import campaign_of, check_ledger
 from troth.core.contract import HasReduction, Model, refuse_unmade
@@ -21,6 +22,7 @@ from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request
 from troth.results.result import Result
+from troth.results.tasks import open_tasks, pay_task_campaign, verify_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +40,9 @@ def pay(
     *,
     provider: str | None = None,
     day: str | None = None,
+    task: str | None = None,
     budget: str | int | Decimal | None = None,
+    price: str | int | Decimal | None = None,
     columns: Sequence[str] | str | None = None,
     public: Any = None,
     terms: Mapping[str, Mapping[str, Any]] | None = None,
@@ -64,6 +68,9 @@ def pay(
     budget
         A decimal string such as ``"1000.00"``: for the campaign, or for each day of a table with days unless
         ``terms`` say how many days share it.
+    task, price
+        The column of tasks, where each is a round and all are settled together, and the most for one report on one,
+        such as ``"0.05"``; without a price the budget is shared evenly among the reports.
     columns
         What the model reads: by default all other columns, of which a regression explains the last.
     public
@@ -101,21 +108,41 @@ def pay(
       Elm          4  -0.7143        68.47%        68.47
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments = {"model": model, "rule": rule, "provider": provider, "day": day, "budget": budget}
-        for name, value in (arguments | {"columns": columns, "public": public, "terms": terms}).items():
+        arguments: dict[str, Any] = {
+            "model": model,
+            "rule": rule,
+            "provider": provider,
+            "day": day,
+            "task": task,
+            "budget": budget,
+        }
+        arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
+        for name, value in arguments.items():
             if value is not None:
                 raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
         return pay_campaign(campaign, ledger=ledger, final=bool(final), **options)
-    if model is None or budget is None:
+    if model is None or (budget is None and price is None):
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
     refuse_unmade(model)
     if isinstance(rule, type):
         raise ParameterError(f"{rule.__name__} is a class, not a rule: give an object, {rule.__name__}(…)")
     campaign = describe_campaign(
-        data, model, rule, provider=provider, day=day, budget=budget, columns=columns, terms=terms or {}, public=public
+        data,
+        model,
+        rule,
+        provider=provider,
+        day=day,
+        budget=budget,
+        columns=columns,
+        terms=terms or {},
+        public=public,
+        task=task,
+        price=price,
     )
+    if task is not None:
+        return pay_task_campaign(campaign, data, public, ledger=ledger, secret=_secret(seed), beacon=beacon)
     reports = _read(campaign, data, watch)
     ended = final if final is not None else ledger is None
     return _pay(campaign, reports, ledger=ledger, final=ended, secret=_secret(seed), beacon=beacon, watch=watch)
@@ -141,6 +168,9 @@ def pay_campaign(
     if secret is None and campaign.path is not None and campaign.draws and campaign.commitment is not None:
         secret_file = secret_path(campaign.path)
         secret = load_secret(secret_file)
+    if campaign.task is not None:
+        reading: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon}
+        return pay_task_campaign(campaign, beside(campaign, campaign.source), ledger=ledger, **reading)
     skip = [Path(ledger).resolve()] if ledger is not None else []
     reports = read_campaign(campaign, watch, skip=skip)
     options: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "watch": watch}
@@ -185,6 +215,10 @@ def verify(
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+    if has_tasks(book):
+        if isinstance(ledger, Ledger):
+            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or verify the result")
+        return verify_tasks(ledger, book)
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     return Result(check_ledger(book, place, model=model, rule=rule, watch=_task(watch, "verifying")), book)
@@ -193,6 +227,8 @@ def verify(
 def open_ledger(path: str | Path) -> Result:
     """Read a ledger's payments without recomputing them; its chain of hashes is checked."""
     book = read_ledger(path)
+    if has_tasks(book):
+        return open_tasks(path, book)
     return Result(campaign_of(book, Path(path).name), book)
 
 

@@ -346,6 +346,9 @@ def _checked(plain: dict[str, Any]) -> Campaign:
         raise InvalidError.of(error) from None
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
+    if campaign.task is not None:
+        message = "the service settles no tasks: pay them with `troth pay`, and send each worker its `troth explain`"
+        raise InvalidError(f"[data] task: {message}", section="data", key="task")
     if not isinstance(campaign.model, HasReduction):
         raise InvalidError("[model]: this family does not declare its sums over rows")
     return campaign

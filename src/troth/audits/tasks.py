@@ -1,0 +1,137 @@
+"""What lazy and dishonest answers to many small tasks would earn: simulated on who works with whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import norm
+
+from troth.audits.findings import Audit, Finding
+from troth.core.errors import MissingCapabilityError
+from troth.mechanisms.task_lines import Labels, labels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.mechanisms import Rule
+    from troth.mechanisms.tasks import Tasks
+
+    Places = NDArray[np.intp]
+
+_TASKS = 20_000
+
+
+def audit_tasks(
+    tasks: Tasks,
+    rule: Rule,
+    *,
+    public: Array | None = None,
+    simulations: int = _TASKS,
+    false_alarm: float = 0.01,
+    seed: int = 0,
+) -> Audit:
+    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were given out.
+
+    Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
+    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks.
+
+    Parameters
+    ----------
+    public
+        The law of a public guess, ``(class, label)``; without it nothing is public.
+    simulations
+        How many tasks to simulate.
+
+    Examples
+    --------
+    >>> import troth
+    >>> from troth.mechanisms.tasks import Tasks
+    >>> model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    >>> task, worker = np.divmod(np.arange(30), 3)
+    >>> tasks = Tasks(task, worker, np.eye(2)[np.zeros(30, dtype=int)], (model,), np.zeros(3, dtype=int), np.arange(3))
+    >>> audit_tasks(tasks, troth.LineUp(decoys=float("inf")), simulations=2000).gaining()
+    []
+    """
+    laws = labels_of(tasks)
+    if laws is None:
+        raise MissingCapabilityError("lies about tasks are simulated for labels with finitely many classes")
+    rng = np.random.default_rng(seed)
+    world = _repeated(tasks, max(1, simulations))
+    classes = rng.choice(len(laws.prior), p=laws.prior, size=int(world.task[-1]) + 1)
+    size = laws.tables.shape[2]
+    tables = laws.tables[world.law[world.provider]]
+    label = _draw(rng, tables[np.arange(len(world)), classes[world.task]])
+    guess = None if public is None else _draw(rng, np.asarray(public)[classes])
+    known = None
+    if guess is not None:
+        with np.errstate(divide="ignore"):
+            known = np.log(np.asarray(public, dtype=np.float64)).T[guess]
+    world = replace(world, summaries=np.eye(size)[label], known=known)
+    honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
+    findings = []
+    level = float(norm.ppf(1 - false_alarm / 2))
+    for name, answers in _lies(rng, laws, tables, label, guess, world.task):
+        asked = np.where(answers >= 0, answers, 0)
+        share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
+        share = np.where(answers >= 0, share, 0.0)
+        gain, error = _mean_over_tasks(world.task, share - honest.share)
+        low, high = gain - level * error, gain + level * error
+        truth, earned = float(honest.share.mean()), float(share.mean())
+        findings.append(Finding(name, truth, earned, gain, low, high, 2 * level * error))
+    return Audit(rule, int(world.task[-1]) + 1, false_alarm, float(honest.base.mean()), tuple(findings))
+
+
+def _lies(
+    rng: Generator, laws: Labels, tables: Array, label: Places, guess: Places | None, task: Places
+) -> Iterator[tuple[str, Places]]:
+    """Yield lies and what they answer; −1 is no answer."""
+    size = laws.tables.shape[2]
+    made_up = rng.integers(size, size=(2, len(label)))
+    likely = np.einsum("k,rkl->rl", laws.prior, tables).argmax(axis=1)
+    yield "always the most frequent label", likely
+    yield "answer at random", made_up[0]
+    if guess is not None:
+        yield "copy the public guess", guess[task]
+        unsure = rng.random(len(label)) < 0.5
+        yield "copy the public guess half the time", np.where(unsure, guess[task], label)
+    posterior = laws.prior * tables[np.arange(len(label)), :, label]
+    sure = (posterior / posterior.sum(axis=1, keepdims=True)).max(axis=1)
+    easy = sure + 1e-9 * rng.random(len(label)) >= np.median(sure)
+    yield "answer only easy tasks", np.where(easy, label, -1)
+    yield "easy tasks, the rest at random", np.where(easy, label, made_up[1])
+    yield "easy tasks, the rest by the most frequent", np.where(easy, label, likely)
+    if laws.tables.shape[1] == size:
+        yield "the most likely class instead of the label", posterior.argmax(axis=1)
+    yield "the next label", (label + 1) % size
+
+
+def _repeated(tasks: Tasks, wanted: int) -> Tasks:
+    """Return about so many tasks: some of them, evenly chosen, or all of them several times."""
+    count = int(tasks.task[-1]) + 1
+    if count > wanted:
+        chosen = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
+        stay = np.isin(tasks.task, chosen)
+        numbers = np.searchsorted(chosen, tasks.task[stay])
+        return replace(tasks, task=numbers, provider=tasks.provider[stay], summaries=tasks.summaries[stay], known=None)
+    times = -(-wanted // count)
+    task = np.concatenate([tasks.task + turn * count for turn in range(times)])
+    provider, summaries = np.tile(tasks.provider, times), np.tile(tasks.summaries, (times, 1))
+    return replace(tasks, task=task, provider=provider, summaries=summaries, known=None)
+
+
+def _draw(rng: Generator, probabilities: Array) -> Places:
+    below = np.cumsum(probabilities, axis=1)[:, :-1] < rng.random(len(probabilities))[:, None]
+    return np.asarray(below.sum(axis=1), dtype=np.intp)
+
+
+def _mean_over_tasks(task: Places, entries: Array) -> tuple[float, float]:
+    """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
+    sums, sizes = np.bincount(task, entries), np.bincount(task)
+    mean = float(sums.sum() / sizes.sum())
+    rest = sums - mean * sizes
+    return mean, float(np.sqrt((rest**2).sum()) / sizes.sum())

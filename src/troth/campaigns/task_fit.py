@@ -1,0 +1,51 @@
+"""The laws of workers from past tasks, as a campaign file: `troth fit` for campaigns of tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.past import with_model
+from troth.campaigns.tasks import read_public_tasks, reports_digest, task_request
+from troth.core.errors import DataError, ParameterError
+from troth.data.tasks import TaskReports, read_tasks
+from troth.models.fitting.workers import FittedWorkers, fit_workers
+
+if TYPE_CHECKING:
+    from troth.campaigns.terms import Campaign
+
+
+def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> tuple[FittedWorkers, TaskReports]:
+    """Learn everybody's law from past tasks, with workers missing from most of them.
+
+    Parameters
+    ----------
+    past
+        Tasks that were paid for, or are public: any table with the campaign's columns. None of them can be paid later
+        under the laws that were learnt.
+    gold
+        A table of tasks and their true labels; where it has a task, the class is known.
+    """
+    reduction: Any = task_request(campaign).reduction
+    if reduction.labels is None:
+        raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
+    reports = read_tasks(past, task_request(campaign))
+    classes = None
+    if gold is not None:
+        answers = read_public_tasks(campaign, gold)
+        if (answers.summaries.sum(axis=1) > 1).any():
+            twice = answers.tasks[answers.task[int(np.argmax(answers.summaries.sum(axis=1) > 1))]]
+            raise DataError(f"gold: task {twice!r} has more than one answer")
+        of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
+        classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
+    learned = fit_workers(reports.task, reports.provider, reports.summaries, reports.providers, classes)
+    return learned, reports
+
+
+def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:
+    """Return the campaign file with the laws in it, and the digest of the past that they were learnt from."""
+    past: dict[str, Any] = {} if source is None else {"source": source}
+    past |= {"digest": f"sha256:{reports_digest(reports, None)}", "providers": len(reports.providers)}
+    head = "# Everybody's law was learnt from past tasks by `troth fit`; the rest is the campaign it is for.\n\n"
+    return head + with_model(campaign, learned, past)

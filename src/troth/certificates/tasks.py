@@ -1,0 +1,58 @@
+"""What is proved about a campaign of many small tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from troth.certificates.claims import Certificate
+from troth.certificates.task_losses import least_loss
+from troth.core.claims import Claim
+from troth.mechanisms.task_lines import labels_of
+
+if TYPE_CHECKING:
+    from troth.mechanisms import Rule
+    from troth.mechanisms.tasks import Tasks
+
+
+def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
+    """Say what is proved about tasks with these workers and laws."""
+    base = (
+        "an answer that says nothing about the class beyond what everybody knows earns at most the base share on "
+        "average, and one without a peer exactly that"
+    )
+    claims = [
+        Claim(
+            "truthful",
+            "proved",
+            "no answers to all tasks together have a higher expected payment than the true ones: tasks are independent "
+            "under the model, a payment is a sum over tasks, and the rule is truthful on each",
+            rule.truthful_by,
+            0.0,
+        ),
+        Claim("bounded", "proved", "each task pays between 0 and the price, whatever is answered", "by construction"),
+        Claim("base share", "proved", base, "exchangeability"),
+        Claim(
+            "laws from other tasks",
+            "proved",
+            "the laws are in the terms, which the ledger fixes before any report: no report that is paid enters them, "
+            "unless whoever wrote the terms had seen it",
+            "by construction",
+        ),
+        _strict(tasks, rule),
+    ]
+    return Certificate(tuple(claims))
+
+
+def _strict(tasks: Tasks, rule: Rule) -> Claim:
+    if labels_of(tasks) is None or rule.needs_seed:
+        return Claim("wrong labels cost", "undecided", "losses are enumerated for labels alone", "enumeration")
+    loss, kinds = least_loss(tasks, rule)
+    if not kinds:
+        return Claim("wrong labels cost", "undecided", "no task has few enough answers to enumerate", "enumeration")
+    text = (
+        f"on each of {kinds} kinds of tasks that were tried, every wrong label loses at least {loss:.3g} of the price"
+    )
+    if loss > 1e-9:
+        return Claim("wrong labels cost", "proved", text, "enumeration", loss)
+    free = f"on one of {kinds} kinds of tasks that were tried a wrong label is free: two labels say the same to peers"
+    return Claim("wrong labels cost", "refuted", free, "enumeration", loss)

@@ -1,0 +1,242 @@
+"""Line-ups of many tasks with labels, by trying all that peers could answer: exact, and nothing is drawn.
+
+Given the class θ of a task a label of provider j has probability W_j[θ, label]. Peers' labels b have probability
+p(b) = Σ_θ p(θ) Π_j W_j[θ, b_j], and PMI(a, b) = Σ_θ p(θ|a) Π_j W_j[θ, b_j] / p(b). Few labels and peers make few b, so
+a line has all of them. Lines of tasks with the same laws and labels are scored once.
+
+Where peers' answers together are too many, peers are split into panels in the order of their numbers, and the share is
+the mean of a line-up with each panel: a mean of truthful rules is truthful, as long as nobody's answer decides which
+panel it is on.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from troth.core.contract import Array, HasFiniteStates, HasReduction, has_independent_rows
+from troth.core.errors import DataError, ReportError
+from troth.mechanisms.line import limit_share, whole_line_score
+from troth.mechanisms.tasks import TaskShares, count_peers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from troth.mechanisms.tasks import Tasks
+
+    Places = NDArray[np.intp]
+
+MOST_OUTCOMES = 1024
+"""How many joint answers of peers one line may have; peers with more are split into panels."""
+
+_TOO_MANY = "peers could answer in too many ways to try them all: choose a number of decoys, or one label per report"
+_BLOCK = 1 << 18  # numbers that are worked on at a time
+
+
+class Labels(NamedTuple):
+    """The laws of labels: p(θ), and p(label | θ) of each law, ``(law, θ, label)``."""
+
+    prior: Array
+    tables: Array
+
+
+def labels_of(tasks: Tasks) -> Labels | None:
+    """Return the laws of one label, or None if tasks are not about labels with finitely many classes."""
+    first = tasks.laws[0]
+    if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
+        return None
+    labels = first.reduction.labels
+    if labels is None or labels > MOST_OUTCOMES:
+        return None
+    rows = tasks.summaries.sum(axis=1).max(initial=0.0)
+    if rows > 1 and not all(map(has_independent_rows, tasks.laws)):
+        return None
+    tables = np.stack([np.exp(model.from_summary(np.eye(labels))).T for model in tasks.laws])
+    if not np.allclose(tables.sum(axis=2), 1.0, rtol=0, atol=1e-6):
+        return None  # known only up to a factor
+    return Labels(first.posterior_probabilities(np.zeros(tables.shape[1])), tables)
+
+
+class _Lines(NamedTuple):
+    """Lines with the same number of peers' labels: whose, and which law and label each of the peers has."""
+
+    report: Places
+    peers: Places
+    weight: Array
+
+
+def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: float) -> TaskShares:
+    """Return everybody's share in a line of all that peers could answer, with a part of a strict score.
+
+    A report on which nobody else worked, and one whose peers contradict each other, is paid 1/(r + 1).
+    """
+    base = 1 / (rivals + 1)
+    total, log_pmi, weights = np.zeros((3, len(tasks)))
+    own = _own_likelihoods(tasks, labels)
+    if not (own.table[own.code] > 0).any(axis=1).all():
+        report = int(np.argmin((own.table[own.code] > 0).any(axis=1)))
+        raise ReportError(report, "the report cannot occur under any state of the model: refuse it")
+    prior, z = _priors(tasks, labels)
+    for lines in _lines(tasks, labels):
+        first, which = _distinct(own.code[lines.report], z[tasks.task[lines.report]], lines.peers)
+        some = lines.report[first]
+        line = own.table[own.code[some]], prior[z[tasks.task[some]]], lines.peers[first]
+        share, value = _scored(*line, labels.tables, rivals, strict)
+        for sums, entries in ((total, share[which]), (log_pmi, value[which]), (weights, 1.0)):
+            sums += np.bincount(lines.report, lines.weight * entries, len(tasks))
+    share = np.where(weights > 0, np.clip(total, 0.0, 1.0), base)
+    return TaskShares(share, log_pmi, count_peers(tasks), np.full(len(tasks), base))
+
+
+class _Own(NamedTuple):
+    """Distinct reports by law: p(report | θ), ``(code, θ)``, and which of them each report is."""
+
+    table: Array
+    code: Places
+
+
+def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
+    law, summaries = tasks.law[tasks.provider], tasks.scored
+    size = labels.tables.shape[2]
+    if (summaries.sum(axis=1) == 1).all():
+        code = law * size + summaries.argmax(axis=1)
+        return _Own(labels.tables.transpose(0, 2, 1).reshape(-1, labels.tables.shape[1]), code)
+    rows = np.concatenate([law[:, None], summaries], axis=1)
+    distinct, code = np.unique(rows, axis=0, return_inverse=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(labels.tables[distinct[:, 0].astype(np.intp)]) * distinct[:, None, 1:]
+    table = np.exp(np.where(distinct[:, None, 1:] == 0, 0.0, logs).sum(axis=2))
+    return _Own(table, code.ravel())
+
+
+def _priors(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
+    """Return the distinct p(θ | what everybody knows), and which of them each task has."""
+    count = int(tasks.task.max(initial=-1)) + 1
+    if tasks.known is None:
+        return labels.prior[None], np.zeros(count, dtype=np.intp)
+    distinct, which = np.unique(tasks.known, axis=0, return_inverse=True)
+    joint = labels.prior * np.exp(distinct - distinct.max(axis=1, keepdims=True))
+    return joint / joint.sum(axis=1, keepdims=True), which.ravel()
+
+
+def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
+    """Yield lines by their number of peers' labels; a peer is its law and its label, as one number, in order."""
+    size = labels.tables.shape[2]
+    counts = tasks.summaries.astype(np.intp)
+    report, label = np.nonzero(counts)
+    cell = np.repeat(np.arange(len(report)), counts[report, label])
+    report, code = report[cell], (tasks.law[tasks.provider[report]] * size + label)[cell]
+    most = max(1, int(log(MOST_OUTCOMES) / log(size) + 1e-9)) if size > 1 else 1
+    task = tasks.task[report]
+    starts = np.flatnonzero(np.diff(task, prepend=-1))
+    sizes = np.diff(starts, append=len(task))
+    group = tasks.group[tasks.provider]
+    for number in np.unique(sizes).tolist():
+        begin = starts[sizes == number]
+        step = max(1, _BLOCK // (number * number))
+        parts: dict[int, list[_Lines]] = {}
+        for some in (begin[i : i + step] for i in range(0, len(begin), step)):
+            cells = some[:, None] + np.arange(number)
+            members = report[cells]
+            own = np.concatenate([np.ones((len(some), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
+            where, place = np.nonzero(own)
+            line = members[where, place]
+            theirs = group[members[where]] != group[line][:, None]
+            peers = theirs.sum(axis=1)
+            for count in np.unique(peers[peers > 0]).tolist():
+                chosen = np.flatnonzero(peers == count)
+                at = cells[where[chosen]][theirs[chosen]].reshape(-1, count)
+                panels = np.array_split(np.arange(count), -(-count // most))
+                if len(panels) > 1 and len(report) > len(tasks):
+                    raise DataError(_TOO_MANY)
+                for panel in panels:
+                    codes = np.sort(code[at[:, panel]], axis=1)
+                    each = np.full(len(chosen), 1 / len(panels))
+                    parts.setdefault(len(panel), []).append(_Lines(line[chosen], codes, each))
+        for group_of in parts.values():
+            yield _Lines(*(np.concatenate(arrays) for arrays in zip(*group_of, strict=True)))
+
+
+def _distinct(own: Places, known: Places, peers: Places) -> tuple[Places, Places]:
+    """Return one of each kind of line, and which kind each line is; all lines where kinds are too many to number."""
+    key = np.zeros(len(own), dtype=np.int64)
+    kinds = 1
+    for column in (own, known, *peers.T):
+        size = int(column.max()) + 1
+        kinds *= size
+        if kinds >= 1 << 62:
+            return np.arange(len(own)), np.arange(len(own))
+        key = key * size + column
+    _, first, which = np.unique(key, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _scored(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+    """Return the share and log PMI of each line, in blocks that threads share."""
+    states, size = tables.shape[1:]
+    step = max(1, _BLOCK // max(states * size, size ** peers.shape[1]))
+    share, log_pmi = np.zeros((2, len(own)))
+
+    def score(start: int) -> None:
+        some = slice(start, start + step)
+        share[some], log_pmi[some] = _score(own[some], prior[some], peers[some], tables, rivals, strict)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(score, range(0, len(own), step)))
+    return share, log_pmi
+
+
+def _score(own: Array, prior: Array, peers: Places, tables: Array, rivals: int, strict: float) -> tuple[Array, Array]:
+    joint = prior * own
+    evidence = joint.sum(axis=1, keepdims=True)
+    possible = evidence > 0
+    given = np.where(possible, joint / np.where(possible, evidence, 1.0), prior)
+    middle = (peers.shape[1] + 1) // 2
+    some, others = (_answers(part, tables) for part in (peers[:, :middle], peers[:, middle:]))
+    # Σ_θ p(θ)·p(some peers' answers | θ)·p(the others' | θ), a product of two small matrices for each line
+    chance, pmi = (
+        ((weights[:, :, None] * some.table).transpose(0, 2, 1) @ others.table).reshape(len(own), -1)
+        for weights in (prior, given)
+    )
+    np.divide(pmi, chance, out=pmi, where=chance > 0)
+    lines, real = np.arange(len(own)), some.real * others.table.shape[2] + others.real
+    order = _on_mantissa_grid(pmi)
+    place = order[lines, real][:, None]
+    better, worse = (np.einsum("lo,lo->l", chance, side) for side in (order > place, order < place))
+    share = limit_share(better, worse, rivals)
+    pmi_real = pmi[lines, real]
+    if strict:
+        squares = np.einsum("lo,lo,lo->l", chance, pmi, pmi)
+        score = whole_line_score(pmi_real, squares, 1 / prior.min(axis=1), rivals)
+        share = (1 - strict) * share + strict * score
+    contradicts = (chance[lines, real] <= 0) | ~possible[:, 0]
+    with np.errstate(divide="ignore"):
+        log_pmi = np.log(pmi_real)
+    return np.where(contradicts, 1 / (rivals + 1), share), np.where(contradicts, 0.0, log_pmi)
+
+
+class _Answers(NamedTuple):
+    """What some peers could answer together: p(answers | θ), ``(line, θ, answers)``, and which of them is real."""
+
+    table: Array
+    real: Places
+
+
+def _answers(peers: Places, tables: Array) -> _Answers:
+    states, size = tables.shape[1:]
+    table, real = np.ones((len(peers), states, 1)), np.zeros(len(peers), dtype=np.intp)
+    for law, label in zip(*np.divmod(peers.T, size), strict=True):
+        table = (table[:, :, :, None] * tables[law][:, :, None, :]).reshape(len(peers), states, -1)
+        real = real * size + label
+    return _Answers(table, real)
+
+
+def _on_mantissa_grid(pmi: Array) -> NDArray[np.int64]:
+    """Return whole numbers in the order of PMI, equal where PMI differs by rounding alone: 30 binary digits count."""
+    return (pmi.view(np.int64) + (1 << 21)) >> 22

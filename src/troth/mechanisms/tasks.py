@@ -1,0 +1,150 @@
+"""Many small rounds: who reported what on which task, and everybody's share of each, all at once.
+
+Each task has a θ of its own and is a round of whoever worked on it. Its reports are settled by what peers reported on
+the same task, so shares of different tasks do not touch each other, and a payment is a sum of shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.posterior import posterior
+from troth.mechanisms.round import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.mechanisms.rule import Rule
+
+    Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """Reports on tasks, sorted by task: one entry for each provider that worked on a task.
+
+    Attributes
+    ----------
+    task, provider
+        Which task, and whose report, as numbers from 0.
+    summaries
+        What the rows of a report add up to, ``(report, entry)``.
+    laws
+        The models that occur, in one space of statistics.
+    law
+        Which of them each provider has, ``(provider,)``.
+    group
+        A number that related providers share, ``(provider,)``.
+    known
+        Statistics of what everybody knows about each task, ``(task, statistic)``, or None.
+    own
+        Other summaries to be scored in place of everybody's own, peers' unchanged: for audits.
+    """
+
+    task: Places
+    provider: Places
+    summaries: Array
+    laws: tuple[Any, ...]
+    law: Places
+    group: Places
+    known: Array | None = None
+    own: Array | None = None
+
+    def __post_init__(self) -> None:
+        if (np.diff(self.task) < 0).any():
+            raise DataError("reports must be sorted by task")
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    @property
+    def scored(self) -> Array:
+        """The summaries that are scored."""
+        return self.summaries if self.own is None else self.own
+
+    def with_own(self, own: Array) -> Tasks:
+        """Return the same tasks in which everybody is scored for another report, its peers' unchanged."""
+        return replace(self, own=own)
+
+    def statistics(self, summaries: Array) -> Array:
+        """Return everybody's statistics by its own law."""
+        law = self.law[self.provider]
+        first = np.asarray(self.laws[0].from_summary(summaries[:1]))
+        result = np.zeros((len(self), first.shape[-1]))
+        order = np.argsort(law, kind="stable")
+        ends = np.searchsorted(law[order], np.arange(len(self.laws) + 1))
+        for number, model in enumerate(self.laws):
+            some = order[ends[number] : ends[number + 1]]
+            if len(some):
+                result[some] = model.from_summary(summaries[some])
+        return result
+
+    def stacks(self) -> Iterator[tuple[NDArray[np.intp], Any, Array | None]]:
+        """Yield reports of tasks with the same laws, groups and public data, ``(task, provider)``, and what they share.
+
+        Reports of a task are in the order of their laws, so that tasks are together whoever comes first in them.
+        """
+        starts = np.flatnonzero(np.diff(self.task, prepend=-1))
+        sizes = np.diff(starts, append=len(self))
+        for size in np.unique(sizes).tolist():
+            places = starts[sizes == size][:, None] + np.arange(size)
+            law = self.law[self.provider[places]]
+            order = np.argsort(law, axis=1, kind="stable")
+            places = np.take_along_axis(places, order, axis=1)
+            group = self.group[self.provider[places]]
+            first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)  # who is related to whom, not who they are
+            keys = [np.take_along_axis(law, order, axis=1), first]
+            if self.known is not None:
+                known = self.known[self.task[places[:, 0]]]
+                keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
+            _, which = np.unique(np.concatenate(keys, axis=1), axis=0, return_inverse=True)
+            for number in range(int(which.max()) + 1):
+                some = places[which.ravel() == number]
+                z = None if self.known is None else self.known[self.task[some[0, 0]]]
+                yield some, first[which.ravel() == number][0], z
+
+
+@dataclass(frozen=True)
+class TaskShares:
+    """Everybody's share for each report, log PMI with peers, how many peers there were, and the share without any."""
+
+    share: Array
+    log_pmi: Array
+    peers: NDArray[np.int64]
+    base: Array
+
+
+def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
+    """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
+    share, log_pmi, base = np.zeros((3, len(tasks)))
+    statistics = tasks.statistics(tasks.summaries)
+    own = statistics if tasks.own is None else tasks.statistics(tasks.own)
+    rows = np.asarray(tasks.laws[0].reduction.rows(tasks.summaries))
+    for places, groups, known in tasks.stacks():
+        models = [tasks.laws[number] for number in tasks.law[tasks.provider[places[0]]]]
+        model: Any = models[0] if len(set(map(id, models))) == 1 else models
+        if known is not None:
+            model = posterior(model, known)
+        this_round = Round(model, statistics[places], groups.tolist(), rows[places], rng)
+        if tasks.own is not None:
+            this_round = this_round.with_own(own[places])
+        result = rule.evaluate(this_round)
+        share[places] = result.share
+        log_pmi[places] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
+        base[places] = rule.evaluate_empty(this_round)
+    return TaskShares(share, log_pmi, count_peers(tasks), base)
+
+
+def count_peers(tasks: Tasks) -> NDArray[np.int64]:
+    """Return how many providers of other groups worked on the same task, for each report."""
+    on_task = np.bincount(tasks.task)[tasks.task]
+    pairs = tasks.task.astype(np.int64) * (int(tasks.group.max(initial=0)) + 1) + tasks.group[tasks.provider]
+    _, which, counts = np.unique(pairs, return_inverse=True, return_counts=True)
+    return np.asarray(on_task - counts[which.ravel()], dtype=np.int64)

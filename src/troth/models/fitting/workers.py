@@ -1,0 +1,240 @@
+"""Laws of workers from past tasks: a class for each task, a confusion matrix for each worker, pooled with the others'.
+
+Dawid and Skene's model with a Dirichlet population. Task t has class θ_t ~ p. Worker i answers label l on a task of
+class θ with probability W_i[θ, l], and W_i[θ, ·] ~ Dirichlet(κ·π[θ, ·]). Workers are missing from most tasks, which
+costs nothing: a task is a sum over whoever answered it. Expectation and maximisation take turns:
+
+- p(θ_t | labels) ∝ p(θ_t) Π_i W_i[θ_t, l_i], or the gold answer where there is one;
+- with expected counts N_i[θ, l], W_i = (N_i + κπ)/(Σ_l N_i + κ), the mean given these counts: a worker with few tasks
+  is close to the population, and one with many to what it did;
+- π raises the likelihood of all counts (Minka's fixed point for the Dirichlet-multinomial).
+
+Expected counts differ less from worker to worker than real ones, so they would make κ too large. It is chosen by the
+likelihood of a fifth of the tasks, which are held out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import digamma, logsumexp
+
+from troth.core.errors import DataError
+from troth.models.finite import Finite
+from troth.models.fitting.fitted import FittedProviders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array
+
+    Places = NDArray[np.intp]
+
+_PRIOR_TASKS = 0.5  # tasks that every class has before any is seen
+_POOLINGS, _GUESS = (2.0, 5.0, 10.0, 20.0, 50.0, 200.0), 10.0  # κ that are tried, and where tasks are few
+_FEWEST = 50  # tasks, of which some can be held out
+_STEPS, _CLOSE, _ROUGH_STEPS, _ROUGH = 300, 1e-7, 40, 1e-4
+_FLOOR = 1e-4  # of the population's probabilities
+_DIGITS = 9  # of probabilities in a campaign file
+
+
+@dataclass(frozen=True)
+class FittedWorkers(FittedProviders[Finite]):
+    """Laws of workers that were learnt from past tasks.
+
+    Attributes
+    ----------
+    models
+        Each worker's model: p(class), and its own confusion matrix.
+    population
+        The model of a worker without a past.
+    pooling
+        κ: how many tasks of a class the population is worth to each worker.
+    tasks, known
+        How many past tasks there were, and for how many of them a gold answer was given.
+    log_likelihood
+        Of the past labels, in nats per task.
+    posterior
+        The probability of each class, ``(task, class)``.
+    """
+
+    models: Mapping[str, Finite]
+    population: Finite
+    pooling: float
+    tasks: int
+    known: int
+    log_likelihood: float
+    posterior: Array = field(repr=False)
+
+    @property
+    def uninformative(self) -> bool:
+        """Whether an unknown worker's labels hardly depend on the class."""
+        table = np.array(self.population.likelihood)
+        return bool(np.abs(table - table.mean(axis=0)).max() < 0.01)
+
+    def accuracy(self) -> dict[str, float]:
+        """Return how often each worker's label is the class, by its law; there must be a label for each class."""
+        prior = np.array(self.population.prior)
+        return {name: float(prior @ np.diag(np.array(model.likelihood))) for name, model in self.models.items()}
+
+    def __str__(self) -> str:
+        prior = ", ".join(f"{p:.3f}" for p in self.population.prior)
+        gold = f", {self.known:,} of them with a gold answer" if self.known else ""
+        diagonal = ", ".join(f"{p:.3f}" for p in np.diag(np.array(self.population.likelihood)))
+        return (
+            f"laws of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, {self.log_likelihood:.4f} nats per "
+            f"task\n  classes: {prior}\n  an unknown worker is right with probability {diagonal}, by class\n"
+            f"  which is worth {self.pooling:.3g} tasks of a class to each worker"
+        )
+
+
+def fit_workers(
+    task: Places,
+    worker: Places,
+    counts: Array,
+    names: Sequence[str],
+    gold: Places | None = None,
+    *,
+    pooling: float | None = None,
+) -> FittedWorkers:
+    """Learn the classes' frequencies and everybody's confusion matrix from past answers.
+
+    Parameters
+    ----------
+    task, worker
+        Which task and whose answer, as numbers from 0, ``(report,)``.
+    counts
+        How often each label was answered, ``(report, label)``; there is a class for each label.
+    names
+        Of the workers.
+    gold
+        The class of each task that is known, −1 for the others.
+    pooling
+        κ; by default chosen by held-out tasks.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=400)
+    >>> task, worker = np.divmod(np.arange(1200), 3)
+    >>> right = rng.random(1200) < np.array([0.95, 0.8, 0.6])[worker]
+    >>> learned = fit_workers(task, worker, np.eye(2)[np.where(right, truth[task], 1 - truth[task])], ["a", "b", "c"])
+    >>> {name: round(accuracy, 1) for name, accuracy in learned.accuracy().items()}
+    {'a': 0.9, 'b': 0.8, 'c': 0.6}
+    """
+    number = int(task.max(initial=-1)) + 1
+    if number == 0:
+        raise DataError("the past has no tasks")
+    classes = np.full(number, -1, dtype=np.intp) if gold is None else np.asarray(gold, dtype=np.intp)
+    answers = _Answers(task, worker, counts, classes, len(names))
+    if pooling is None:
+        pooling = _choose_pooling(answers) if number >= _FEWEST else _GUESS
+    laws, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
+    prior, tables, population = laws
+    shown = [float(p) for p in _rounded(prior)]
+    return FittedWorkers(
+        models={name: Finite(shown, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)},
+        population=Finite(shown, _rounded(population).tolist()),
+        pooling=pooling,
+        tasks=number,
+        known=int((classes >= 0).sum()),
+        log_likelihood=now,
+        posterior=posterior,
+    )
+
+
+class _Answers(NamedTuple):
+    """Past answers: task, worker, counts of labels, the class of each task or −1, and how many workers there are."""
+
+    task: Places
+    worker: Places
+    counts: Array
+    classes: Places
+    workers: int
+
+    def log_joint(self, laws: _Laws) -> Array:
+        """Return ln p(class, labels) of each task, ``(task, class)``."""
+        parts = np.einsum("rl,rkl->rk", self.counts, np.log(laws.tables)[self.worker])
+        return np.log(laws.prior) + _sums(self.task, parts, len(self.classes))
+
+    def expected_counts(self, posterior: Array) -> Array:
+        """Return N[worker, class, label]."""
+        weights = posterior[self.task].T
+        return np.stack([_sums(self.worker, self.counts * each[:, None], self.workers) for each in weights], axis=1)
+
+    def without(self, tasks: NDArray[np.bool_]) -> _Answers:
+        """Leave out the answers to some tasks."""
+        stay = ~tasks[self.task]
+        return self._replace(task=self.task[stay], worker=self.worker[stay], counts=self.counts[stay])
+
+
+class _Laws(NamedTuple):
+    """p(class), everybody's confusion matrix, ``(worker, class, label)``, and the population's."""
+
+    prior: Array
+    tables: Array
+    population: Array
+
+
+def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple[_Laws, Array, float]:
+    """Take turns until the likelihood per task hardly changes; return laws, posteriors and likelihood."""
+    labels, number = answers.counts.shape[1], len(answers.classes)
+    known = answers.classes[:, None] >= 0
+    one_hot = np.eye(labels)[np.maximum(answers.classes, 0)]
+    votes = _sums(answers.task, answers.counts, number) + 0.1
+    posterior = np.where(known, one_hot, votes / votes.sum(axis=1, keepdims=True))
+    population = np.full((labels, labels), 1 / labels)
+    before = now = -np.inf
+    for _ in range(steps):
+        expected = answers.expected_counts(posterior)
+        population = _pooled(expected, pooling, population)
+        tables = expected + pooling * population
+        prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (number + _PRIOR_TASKS * labels)
+        laws = _Laws(prior, tables / tables.sum(axis=2, keepdims=True), population)
+        joint = np.where(known & (one_hot == 0), -np.inf, answers.log_joint(laws))
+        evidence = logsumexp(joint, axis=1)
+        posterior = np.exp(joint - evidence[:, None])
+        before, now = now, float(evidence.mean())
+        if abs(now - before) < close:
+            break
+    return laws, posterior, now
+
+
+def _choose_pooling(answers: _Answers) -> float:
+    """Return κ under which tasks that were held out are most likely; ties go to more pooling."""
+    out = np.random.default_rng(0).random(len(answers.classes)) < 0.2
+    rest = answers.without(out)
+    best, chosen = -np.inf, _GUESS
+    for pooling in _POOLINGS:
+        laws, _, _ = _climb(rest, pooling, _ROUGH_STEPS, _ROUGH)
+        score = float(logsumexp(answers.log_joint(laws)[out], axis=1).sum())
+        if score >= best:
+            best, chosen = score, pooling
+    return chosen
+
+
+def _sums(places: Places, entries: Array, size: int) -> Array:
+    return np.stack([np.bincount(places, column, size) for column in entries.T], axis=1)
+
+
+def _pooled(expected: Array, pooling: float, population: Array) -> Array:
+    """Take a few steps of Minka's fixed point for π, of Dirichlet-multinomial counts."""
+    for _ in range(3):
+        alpha = pooling * population
+        population = population * (digamma(expected + alpha) - digamma(alpha)).sum(axis=0) + 1e-9
+        population = np.maximum(population / population.sum(axis=1, keepdims=True), _FLOOR)
+        population /= population.sum(axis=1, keepdims=True)
+    return population
+
+
+def _rounded(probabilities: Array) -> Array:
+    """Round to a few digits, so that files stay small; what is left goes to the largest."""
+    rounded = np.round(probabilities, _DIGITS)
+    largest = rounded.argmax(axis=-1)[..., None]
+    rest = 1 - rounded.sum(axis=-1, keepdims=True)
+    np.put_along_axis(rounded, largest, np.take_along_axis(rounded, largest, axis=-1) + rest, axis=-1)
+    return rounded

@@ -1,0 +1,268 @@
+"""What tasks that were settled together paid: one payment per provider, and why, task by task."""
+
+from __future__ import annotations
+
+import csv
+import io
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
+from troth.campaigns.rounds import used_seeds
+from troth.campaigns.seed import record_use
+from troth.campaigns.tasks import (
+    check_tasks,
+    has_tasks,
+    pay_tasks,
+    read_public_tasks,
+    read_shares,
+    reports_digest,
+    task_request,
+)
+from troth.campaigns.terms import beside
+from troth.campaigns.verify import campaign_of
+from troth.core.errors import DataError
+from troth.data.public import PUBLIC
+from troth.data.tasks import TaskReports, read_tasks
+from troth.results.explanation import printable
+from troth.results.result import Result, harmless
+
+if TYPE_CHECKING:
+    from troth.campaigns.seed import Secret
+    from troth.campaigns.settle import Payment
+    from troth.campaigns.terms import Campaign
+    from troth.core.contract import Array
+    from troth.data import Day
+
+_SAMPLE = 5
+
+
+class TaskResult(Result):
+    """Payments for many tasks, as the ledger and the file of shares beside it have them.
+
+    Attributes
+    ----------
+    file
+        The file of shares: Parquet, with a line for each report on each task.
+    """
+
+    def __init__(self, campaign: Campaign, ledger: Ledger, file: bytes, paid_now: tuple[Day, ...] = ()) -> None:
+        super().__init__(campaign, ledger, paid_now)
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TaskResult, (self.campaign, self.ledger, self.file, self.paid_now)
+
+    @cached_property
+    def shares(self) -> Any:
+        """An Arrow table with a line for each report: task, provider, sums of its rows, share, log PMI and peers."""
+        import pyarrow.compute as pc
+
+        table = read_shares(self.file)
+        return table.filter(pc.not_equal(table.column("provider"), PUBLIC))
+
+    @cached_property
+    def sums(self) -> Array:
+        """What the rows of each report add up to, ``(report, entry)``, in the order of `shares`."""
+        return _sums(self.shares)
+
+    @property
+    def payments(self) -> tuple[Payment, ...]:
+        """One payment per provider."""
+        return self.rounds[0].payments
+
+    @cached_property
+    def spread(self) -> dict[str, float]:
+        """The standard error of each provider's mean share, over its tasks."""
+        by_name = self.shares.select(["provider", "share"]).group_by("provider")
+        table = by_name.aggregate([("share", "stddev"), ("share", "count")])
+        rows = zip(*(table.column(k).to_pylist() for k in ("provider", "share_stddev", "share_count")), strict=True)
+        return {name: spread / np.sqrt(max(1, count - 1)) for name, spread, count in rows}
+
+    def verify(self) -> TaskResult:
+        """Recompute every share and payment, or raise at the first that differs."""
+        check_tasks(self.campaign, self.ledger, self.file)
+        return self
+
+    def write_ledger(self, path: str | Path) -> Path:
+        """Write the file of shares, then the ledger that has its digest."""
+        write_whole(file_beside(path, self.ledger), self.file, private=True)
+        return super().write_ledger(path)
+
+    def to_csv(self) -> str:
+        """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
+        for payment in self.payments:
+            money = self.campaign.text(payment.payment)
+            reason = f"{payment.rows} tasks, {payment.share:.1%} of the price on average"
+            shares = f"{payment.terms['shares']:.6f}"
+            each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
+            writer.writerow([harmless(payment.provider), payment.rows, shares, each, money, reason])
+        return text.getvalue()
+
+    def headline(self) -> str:
+        """Say in a line what was paid."""
+        campaign, entry = self.campaign, self.ledger.of("tasks")[0]
+        return (
+            f"{printable(campaign.name)}: {self.rule}, {entry['tasks']:,} tasks, {entry['reports']:,} reports, "
+            f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON, money as decimal strings."""
+        entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
+        return {**super().to_dict(), "budget": self.ledger.of("round")[0]["budget"], **entry}
+
+    def explain(self, provider: str, day: Day = None, *, sample: int = _SAMPLE) -> str:
+        """Explain a payment: the sum, and the best, the worst and some other tasks."""
+        del day
+        payment = self.payment(provider)
+        campaign, entry = self.campaign, self.ledger.of("tasks")[0]
+        price = campaign.price if campaign.price is not None else campaign.budget / entry["reports"]
+        lines = [
+            f"{printable(provider)}: {payment.rows:,} tasks, paid {campaign.show(payment.payment)}",
+            f"  sum of shares        {payment.terms['shares']:.4f}",
+            f"  price of a report    {float(price) / 10**campaign.decimals:.6g} {campaign.currency}".rstrip(),
+            "  payment              sum of shares × price, rounded down once",
+            f"  mean share           {payment.share:.2%} ± {self.spread[provider]:.2%}",
+            f"  for an empty report  {payment.empty_share:.2%} on each task, whatever peers answer",
+        ]
+        if payment.terms["without_peers"]:
+            alone = f"{payment.terms['without_peers']:,.0f} tasks"
+            lines.append(f"  without a peer       {alone}: nobody else worked on them, the base share")
+        lines.append("  some of these tasks:")
+        for task, answer, share, peers in self.sample(provider, sample):
+            others = "1 peer" if peers == 1 else f"{peers} peers"
+            lines.append(f"    {printable(task)}: {answer}, {others}, share {share:.1%}: {_why(share, payment, peers)}")
+        return "\n".join(lines)
+
+    def sample(self, provider: str, size: int = _SAMPLE) -> list[tuple[str, str, float, int]]:
+        """Return some of a provider's own tasks, from the best to the worst: task, answer, share, number of peers."""
+        import pyarrow.compute as pc
+
+        mine = self.shares.filter(pc.equal(self.shares.column("provider"), provider))
+        order = np.argsort(-mine.column("share").to_numpy(), kind="stable")
+        chosen = order[np.unique(np.linspace(0, len(order) - 1, min(size, len(order))).astype(int))]
+        some = mine.take(chosen)
+        sums = _sums(some)
+        return [
+            (str(task), self._answer(row), float(share), int(peers))
+            for task, row, share, peers in zip(
+                some.column("task").to_pylist(),
+                sums,
+                some.column("share").to_pylist(),
+                some.column("peers").to_pylist(),
+                strict=True,
+            )
+        ]
+
+    def _answer(self, sums: Array) -> str:
+        """Say what a report on a task was."""
+        reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
+        if reduction.labels is not None:
+            names = self.campaign.categories or [str(code) for code in range(len(sums))]
+            return ", ".join(repr(names[code]) for code in np.flatnonzero(sums))
+        words = getattr(reduction, "in_words", None)
+        return "" if words is None else str(words(sums, None)[1])
+
+    def write_page(self, path: str | Path, **options: Any) -> Path:
+        """Write the page: workers by pay per task, who agrees with whom, and the worst tasks."""
+        from troth.results.task_page import render
+
+        options.pop("watch", None)
+        options.pop("history", None)
+        return write_whole(path, render(self, **options).encode())
+
+
+def _sums(table: Any) -> Array:
+    names = [name for name in table.column_names if name.startswith("sum_")]
+    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
+
+
+def _why(share: float, payment: Payment, peers: int) -> str:
+    if not peers:
+        return "nobody else worked on it"
+    if abs(share - payment.empty_share) < 0.01:
+        return "your answer and your peers' say nothing about each other"
+    agrees = "fits" if share > payment.empty_share else "does not fit"
+    return f"your answer {agrees} what your peers said"
+
+
+def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
+    """Return where the file of shares is: beside the ledger, under the name that it has there."""
+    path = Path(ledger)
+    name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
+    if Path(name).name != name:
+        raise LedgerError(f"{path.name}: the file of shares must lie beside the ledger")
+    return path.parent / name
+
+
+def pay_task_campaign(
+    campaign: Campaign,
+    data: Any,
+    public: Any = None,
+    *,
+    ledger: str | Path | None = None,
+    secret: Secret | None = None,
+    secret_file: Path | None = None,
+    beacon: str | None = None,
+) -> TaskResult:
+    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
+    reports = read_tasks(data, task_request(campaign))
+    if public is None and campaign.public_source is not None:
+        public = beside(campaign, campaign.public_source)
+    known = None if public is None else read_public_tasks(campaign, public)
+    if ledger is None:
+        book = Ledger()
+        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)
+        return TaskResult(campaign, book, settled.file, (None,))
+    path = Path(ledger)
+    if not path.parent.is_dir():
+        raise DataError(f"{path}: there is no folder {path.parent}")
+    with locked(path.resolve().parent):
+        sweep(path.resolve())
+        if path.exists():
+            return _paid_before(campaign, path, reports, known)
+        book, name = Ledger(), file_beside(path).name
+        settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
+        result = TaskResult(campaign, book, settled.file, (None,))
+        if secret_file is not None:
+            record_use(secret_file, used_seeds(book))
+        result.write_ledger(path)
+    return result
+
+
+def _paid_before(campaign: Campaign, path: Path, reports: TaskReports, public: TaskReports | None) -> TaskResult:
+    result = open_tasks(path, read_ledger(path))
+    if result.campaign.digest != campaign.digest:
+        raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
+    if result.ledger.of("round")[0]["root"] != reports_digest(reports, public):
+        raise DataError(
+            f"{path}: these tasks are not those that were paid; restore the data, or settle further tasks with a "
+            "ledger of their own (--ledger)"
+        )
+    return result
+
+
+def open_tasks(path: str | Path, book: Ledger) -> TaskResult:
+    """Read a ledger of tasks and the file of shares beside it, without recomputing anything."""
+    if not has_tasks(book):
+        raise LedgerError(f"{path}: the ledger is not one of tasks")
+    file = file_beside(path, book)
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
+    return TaskResult(campaign_of(book, Path(path).name), book, content)
+
+
+def verify_tasks(path: str | Path, book: Ledger) -> TaskResult:
+    """Recompute a ledger of tasks from the file of shares beside it."""
+    result = open_tasks(path, book)
+    check_tasks(result.campaign, book, result.file, Path(path).name)
+    return result

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+import troth
 from service.databases import opened
 from service.test_pages import Browser
 from service.world import World, make_world, payments_of
-from troth.service import accounts, campaigns
+from troth.campaigns.ledger import Ledger
+from troth.service import accounts, campaigns, settling
 from troth.service.errors import ConflictError
 
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
@@ -105,3 +108,18 @@ def test_a_provider_reads_that_its_report_counts_until_payments_are_published(wo
     assert "your report</a> counts" in text
     assert "once it is published" in text
     assert "once published" in client.get(f"/campaigns/{world.campaign}").text
+
+
+def test_a_check_that_takes_too_much_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise troth.TrothError("out of time")
+
+    monkeypatch.setattr(settling.SANDBOX, "run", refuse)
+    plain: dict[str, Any] = {
+        "campaign": {"name": "x", "budget": "1.00"},
+        "model": {"family": "Bernoulli", "columns": ["x"]},
+    }
+    campaign = troth.Campaign.from_dict({**plain, "model": {**plain["model"], "prior": {"alpha": 1, "beta": 1}}})
+    verdict = settling.judge(campaign, Ledger())
+    assert verdict["model"] == "not checked"
+    assert "more time or memory" in verdict["meaning"]

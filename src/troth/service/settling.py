@@ -14,6 +14,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.results.formats import counted
 from troth.results.result import Result
+from troth.results.verdict import Verdict
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
 
@@ -67,20 +68,23 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
     return list(answer["days"])
 
 
-def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any] | None:
-    """Return the verdict on what a ledger pays as plain data, or None if it takes more than there is."""
+def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any]:
+    """Return the verdict on what a ledger pays as plain data: "not checked" if the check takes more than there is."""
     try:
-        verdict: dict[str, Any] | None = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), bounds=BOUNDS)
+        verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), bounds=BOUNDS)
     except TrothError:
-        return None
+        return _plain(Verdict(None, "the check needs more time or memory than it may have"))
     return verdict
 
 
-def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any] | None:
+def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any]:
     try:
-        verdict = Result(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict
+        return _plain(Result(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict)
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
-        return None
+        return _plain(Verdict(None, "the check cannot be computed for these reports"))
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
     return {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}
 
 

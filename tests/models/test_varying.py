@@ -19,7 +19,7 @@ from troth import models
 
 VARYING = [models.VaryingBernoulli(1, 2), models.VaryingPoisson(3, 2), models.VaryingNormal(3, 2, 1.5)]
 SIZES = [(10, 100), (1000, 10_000)] + ([(100, 1000), (30, 10_000)] if SOAK else [])
-ALIKE = 0.2
+ALIKE = 0.1
 
 
 legendre = cache(np.polynomial.legendre.leggauss)
@@ -79,7 +79,7 @@ def reference_bernoulli(alpha: float, beta: float, near: float, ones: Any, rows:
         return over_location(f, -60, 60)
 
     alike = betaln(alpha + ones.sum(), beta + (rows - ones).sum()) - betaln(alpha, beta)
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.003, 3, len(ones), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.03, 3, len(ones), near)))
 
 
 def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: Any) -> float:
@@ -99,7 +99,7 @@ def reference_poisson(mean: float, scale: float, near: float, total: Any, rows: 
 
     A = shape + total.sum()
     alike = gammaln(A) - A * np.log(rate + rows.sum()) + prior
-    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.001, 2, len(total), near)))
+    return float(np.logaddexp(np.log(ALIKE) + alike, over_spread(given, 0.02, 2, len(total), near)))
 
 
 def sum_log1p(total: Any, d: float) -> float:
@@ -120,7 +120,7 @@ def reference_normal(model: models.VaryingNormal, average: Any, rows: Any, squar
         at_mean = 0.5 * (y**2 / variance - y**2 / v + np.log(variance / v)).sum()
         return float(at_mean + product**2 / total / 2 - 0.5 * np.log(total * model.scale**2))
 
-    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.002, 30, 0, nodes=1500)))
+    return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.1, 30, 0, nodes=1500)))
 
 
 def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
@@ -202,7 +202,7 @@ def test_regressions_are_the_continuous_integral() -> None:
             covariance = shared + spread**2 * shared * (same[:, None] == same) + np.diag(noise)
             return float(multivariate_normal(features @ [1, -2], covariance).logpdf(answers))
 
-        return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 1e-4, 3, len(part))))
+        return float(np.logaddexp(np.log(ALIKE) + given(0.0), over_spread(given, 0.01, 3, len(part))))
 
     t = np.stack([model.statistics(each) for each in data])
     found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
@@ -244,7 +244,7 @@ class AlmostAlike:
     """A family whose largest spread is hardly more than its smallest."""
 
     def __init__(self, model: Any) -> None:
-        small = type(model.__class__.__name__, (type(model),), {"largest_spread": 1.1 * model.smallest_spread})
+        small = type(model.__class__.__name__, (type(model),), {"smallest_spread": 0.001, "largest_spread": 0.0011})
         self.model: Any = small(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
 
 

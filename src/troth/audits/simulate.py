@@ -224,8 +224,11 @@ class _Scene:
             rows = np.array([rows[account], rows.sum() - rows[account]])
         added = [self.models[self.liar]] * (t.shape[-2] - len(self.models))
         models = self.model if one else [*self.models, *added]
-        rng = np.random.default_rng(key)
-        share = self.rule.evaluate(Round(models, t, groups, rows, rng, test, lenient=True)).share
+        this_round = Round(models, t, groups, rows, np.random.default_rng(key), test, lenient=True)
+        if not poolable:  # nobody else's share is asked for
+            only = np.isin(np.arange(t.shape[-2]), accounts)
+            this_round = this_round.with_own(np.where(only[:, None], t, 0.0))
+        share = self.rule.evaluate(this_round).share
         return self._first_day(share)[..., list(accounts)]
 
     def _first_day(self, share: Array) -> Array:

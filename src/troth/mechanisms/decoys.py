@@ -194,7 +194,15 @@ class Lines:
         return total
 
     def _compared(self, lines: Places, decoys: Array, ahead: Array, strict: bool) -> Array:
-        return compare(self._model, self.own[lines], self.real[lines], decoys, np.ones((1, 1)), ahead, strict)
+        own, real = self.own[lines], self.real[lines]
+        some = own.any(axis=-1)
+        if some.all():
+            return compare(self._model, own, real, decoys, np.ones((1, 1)), ahead, strict)
+        counts = np.zeros((4, len(lines)))
+        counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
+        if some.any():
+            counts[:, some] = self._compared(lines[some], decoys[:, some], ahead[:, some], strict)
+        return counts
 
     def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
         """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class VaryingCoefficients(RandomEffects, Regression):
     """Coefficients β ~ N(mean, precision⁻¹) and of a provider βᵢ ~ N(β, τ²·precision⁻¹), β and τ unknown."""
 
-    smallest_spread: ClassVar[float] = 1e-4
+    smallest_spread: ClassVar[float] = 0.01
     largest_spread: ClassVar[float] = 3.0
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:

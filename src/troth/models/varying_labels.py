@@ -47,7 +47,7 @@ class VaryingLabels(VaryingProviders):
     """
 
     most_rows: ClassVar[int] = 10**9
-    smallest_spread: ClassVar[float] = 0.003
+    smallest_spread: ClassVar[float] = 0.03
     largest_spread: ClassVar[float] = 3.0
 
     @property

@@ -69,7 +69,7 @@ class VaryingNormal(RandomEffects):
     description: ClassVar[str] = "numbers, from providers that differ"
     example: ClassVar[Example] = Example("a price that shops report", ("price",), "shop", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' means")
-    smallest_spread: ClassVar[float] = 0.002
+    smallest_spread: ClassVar[float] = 0.1
     largest_spread: ClassVar[float] = 30.0
 
     @classmethod
@@ -117,7 +117,8 @@ class VaryingNormal(RandomEffects):
 
         With u the deviation of a report's mean from the prior's and w its precision, in units of the prior, its
         likelihood is at most e^{wu²/2} times that at the prior mean. So log PMI ≤ wu²/2 − Λ(own) + Λ(0), searched over
-        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln 0.2 − ½ log1p(W) − ½WD² with the most W, D. ∎
+        w and u; by the part of Λ(own + peers) without spread log PMI ≥ ln P(alike) − ½ log1p(W) − ½WD² with the most W
+        and D. ∎
         """
         ends = [(value - self.mean) / self.scale for value in self._declared(values)]
         limits = np.array([rows, *(n for _, n in self._in_one_space(peers))], dtype=np.float64)

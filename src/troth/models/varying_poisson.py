@@ -71,7 +71,7 @@ class VaryingPoisson(VaryingProviders):
     example: ClassVar[Example] = Example("cars counted in a minute", ("cars",), "sensor", values=(0, 200))
     theta: ClassVar[tuple[str, ...]] = ("mean of {column}", "spread of providers' rates")
     most_rows: ClassVar[int] = 10**7  # a larger report's log-likelihood is sharper than the grid that carries it
-    smallest_spread: ClassVar[float] = 0.001
+    smallest_spread: ClassVar[float] = 0.02
     largest_spread: ClassVar[float] = 2.0
 
     @classmethod

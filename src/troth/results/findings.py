@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = 20_000_000  # that a check may draw
 _MOST_DAYS = 30
+_DECOYS = 199  # of a replay of lies, for models that take long
 _SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 
@@ -85,7 +86,9 @@ def find(
         "backtest": lambda: _backtest(campaign, history),
         "certificate": lambda: certify_campaign(on_day, small),
         "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
-        "replays": lambda: replay_lies(result),
+        "replays": lambda: replay_lies(
+            result, decoys=_DECOYS if evidence_cost(on_day.models_for(small.names)) > 1 else None
+        ),
         "fit": lambda: result.verdict.checked,
         "near_duplicates": lambda: _near_duplicates(campaign, reports),
         "beliefs": lambda: beliefs_of(campaign, today),

@@ -55,7 +55,7 @@ def log_evidence(statistics: Array, alpha: float, beta: float, spreads: tuple[fl
 def draw_rate(rng: Generator, t: Array, alpha: float, beta: float, spreads: tuple[float, float]) -> tuple[Array, Array]:
     """Draw m and the spread given statistics ``(report, statistic)``."""
     exact = rng.beta(alpha + t[:, 0], beta + t[:, 1])
-    x, spread = draw(rng, _Rate(t, alpha, beta, spreads[0]), *spreads)
+    x, spread = draw(rng, t, partial(_Rate, alpha=alpha, beta=beta, smallest=spreads[0]), *spreads)
     return np.where(spread > 0, expit(x), exact), spread
 
 

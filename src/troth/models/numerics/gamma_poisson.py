@@ -55,7 +55,7 @@ def log_evidence(statistics: Array, shape: float, rate: float, spreads: tuple[fl
 def draw_mean(rng: Generator, t: Array, shape: float, rate: float, spreads: tuple[float, float]) -> tuple[Array, Array]:
     """Draw λ and the spread given statistics ``(report, statistic)``."""
     exact = rng.standard_gamma(shape + t[:, 1]) / (rate + t[:, 0])
-    x, spread = draw(rng, _LogMean(t, shape, rate, spreads), *spreads)
+    x, spread = draw(rng, t, partial(_LogMean, shape=shape, rate=rate, spreads=spreads), *spreads)
     return np.where(spread > 0, np.exp(x), exact), spread
 
 

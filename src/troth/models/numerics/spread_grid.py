@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator
 
-ALIKE = 0.2
+ALIKE = 0.1
 """Prior probability that providers do not differ at all."""
 
 _SPACING = 0.4

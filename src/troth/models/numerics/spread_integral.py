@@ -29,6 +29,7 @@ _DIGITS = 14.0  # nats to which L is exact
 _MOST = 64  # Chebyshev points
 _PLACES = 256  # between which a spread is drawn
 _CHUNK = 256
+_DRAWS = 1024
 
 Places: TypeAlias = NDArray[np.intp]
 
@@ -96,8 +97,8 @@ class BySpread(NamedTuple):
             total[rows] = np.log(mixed) + top[:, 0]
         return total
 
-    def draw(self, rng: Generator, low: float, high: float) -> Array:
-        """Draw a spread for each report; 0 is none."""
+    def draw(self, which: Places, uniform: Array, low: float, high: float) -> Array:
+        """Turn two uniform numbers for each draw, ``(2, draw)``, into a spread of the report ``which``; 0 is none."""
         first, last = (np.log(np.exp(end) - self.resolution)[:, None] for end in (self.low, self.high))
         step = (last - first) / _PLACES
         v = first + step * (np.arange(_PLACES) + 0.5)
@@ -114,11 +115,9 @@ class BySpread(NamedTuple):
         weights = (1 - ALIKE) / (2 * np.log(high / low)) * step * np.exp(between - top)
         alike = ALIKE * np.exp(self.alike[:, None] - top)
         summed = np.cumsum(np.concatenate([alike, weights], axis=1), axis=1)
-        place = (summed < rng.random((len(v), 1)) * summed[:, -1:]).sum(axis=1)
-        inside = np.take_along_axis(v, np.maximum(place - 1, 0)[:, None], axis=1) + step * (
-            rng.random(step.shape) - 0.5
-        )
-        return np.where(place == 0, 0.0, np.exp(0.5 * inside[:, 0]))
+        place = (summed[which] < (uniform[0] * summed[which, -1])[:, None]).sum(axis=1)
+        inside = v[which, np.maximum(place - 1, 0)] + step[which, 0] * (uniform[1] - 0.5)
+        return np.where(place == 0, 0.0, np.exp(0.5 * inside))
 
 
 @lru_cache(maxsize=64)
@@ -184,9 +183,7 @@ def evidence_by_spread(location: Location, low: float, high: float) -> list[BySp
 
 def integrate(statistics: Array, location: Callable[[Array], Location], low: float, high: float) -> Array:
     """Ln of the integral over location and spread of statistics ``(..., statistic)``."""
-    flat = np.ascontiguousarray(statistics.reshape(-1, statistics.shape[-1])) + 0.0
-    _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
-    distinct = flat[first]
+    distinct, which = _distinct(statistics.reshape(-1, statistics.shape[-1]))
     result = np.empty(len(distinct))
 
     def work(chunk: slice) -> None:
@@ -194,19 +191,50 @@ def integrate(statistics: Array, location: Callable[[Array], Location], low: flo
             result[chunk][group.report] = group.integrate(low, high)
 
     for_each_chunk(len(distinct), _CHUNK, work)
-    return np.asarray(result[which.ravel()].reshape(statistics.shape[:-1]))
+    return np.asarray(result[which].reshape(statistics.shape[:-1]))
 
 
-def draw(rng: Generator, location: Location, low: float, high: float) -> tuple[Array, Array]:
-    """Draw (location, spread) for each report; where there is no spread, the location is to be drawn elsewhere."""
-    spread = np.zeros(len(location.start))
-    for group in evidence_by_spread(location, low, high):
-        spread[group.report] = group.draw(rng, low, high)
-    report, delta = np.arange(len(spread)), np.where(spread > 0, spread, low) ** 2
+def draw(
+    rng: Generator, statistics: Array, location: Callable[[Array], Location], low: float, high: float
+) -> tuple[Array, Array]:
+    """Draw (location, spread) for statistics ``(report, statistic)``.
 
-    def slopes(x: Array, which: Places) -> tuple[Array, Array, Array]:
-        return location.slopes(x, delta[which], report[which])
+    Where there is no spread, the location is to be drawn elsewhere.
+    """
+    distinct, which = _distinct(statistics)
+    order = np.argsort(which, kind="stable")
+    ends = np.searchsorted(which[order], np.arange(len(distinct) + 1))
+    uniform = rng.random((4, len(statistics)))
+    drawn = np.empty((2, len(statistics)))
 
-    peaks = find_tails(slopes, *find_peaks(slopes, location.start, 0.1))
-    uniform = rng.random((2, len(spread)))
-    return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks), spread
+    def work(reports: slice) -> None:
+        of_reports = location(distinct[reports])
+        groups = evidence_by_spread(of_reports, low, high)
+        for first in range(ends[reports.start], ends[reports.stop], _DRAWS):
+            places = order[first : min(first + _DRAWS, ends[reports.stop])]
+            report, spread = which[places] - reports.start, np.empty(len(places))
+            for group in groups:
+                rows = np.flatnonzero(np.isin(report, group.report))
+                within = np.searchsorted(group.report, report[rows])
+                spread[rows] = group.draw(within, uniform[:2, places[rows]], low, high)
+            drawn[:, places] = _draw_location(of_reports, report, spread, uniform[2:, places], low), spread
+
+    for_each_chunk(len(distinct), _CHUNK, work)
+    return drawn[0], drawn[1]
+
+
+def _draw_location(location: Location, report: Places, spread: Array, uniform: Array, low: float) -> Array:
+    delta = np.where(spread > 0, spread, low) ** 2
+
+    def slopes(x: Array, some: Places) -> tuple[Array, Array, Array]:
+        return location.slopes(x, delta[some], report[some])
+
+    peaks = find_tails(slopes, *find_peaks(slopes, location.start[report], 0.1))
+    return draw_points(uniform, lambda x: location.values(x, delta[:, None], report[:, None]), peaks)
+
+
+def _distinct(statistics: Array) -> tuple[Array, Places]:
+    """Return the different rows of a table, and which of them each row is."""
+    flat = np.ascontiguousarray(statistics) + 0.0
+    _, first, which = np.unique(flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1]))), True, True)
+    return flat[first], which.ravel()

@@ -159,9 +159,13 @@ def test_labels_that_are_paid_never_enter_the_laws(tmp_path: Path) -> None:
                 troth.pay(fitted)
 
 
+def write_labels(file: Path, frame: dict[str, list[Any]]) -> None:
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*frame.values(), strict=True))
+    file.write_text(f"item,worker,label\n{rows}\n")
+
+
 def test_from_a_file_to_an_explanation(tmp_path: Path) -> None:
-    rows = "\n".join(",".join(map(str, row)) for row in zip(*crowd().values(), strict=True))
-    (tmp_path / "labels.csv").write_text(f"item,worker,label\n{rows}\n")
+    write_labels(tmp_path / "labels.csv", crowd())
     runner = CliRunner()
     folder = tmp_path / "c"
     columns = ["--provider", "worker", "--task", "item", "--column", "label", "--price", "0.10"]
@@ -336,3 +340,26 @@ def test_the_service_says_that_it_settles_no_tasks() -> None:
     }
     with pytest.raises(InvalidError, match="settles no tasks"):
         checked_terms(plain)
+
+
+def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
+    write_labels(tmp_path / "labels.csv", crowd())
+    runner, folder = CliRunner(), tmp_path / "c"
+    columns = ["--provider", "worker", "--task", "item", "--column", "label", "--price", "0.10"]
+    assert runner.invoke(app, ["init", str(folder), "--data", str(tmp_path / "labels.csv"), *columns]).exit_code == 0
+    pay = ["pay", str(folder / "campaign.toml")]
+    dry = runner.invoke(app, [*pay, "--dry-run", "--json"])
+    assert dry.exit_code == 0
+    plain = json.loads(dry.stdout)
+    assert (plain["verdict"]["model"], plain["written"]) == ("fits", False)
+    assert [path.name for path in folder.iterdir()] == ["campaign.toml"]
+    opposite = crowd(each=2)
+    opposite["label"][1::2] = [1 - label for label in opposite["label"][::2]]  # whoever comes second contradicts
+    write_labels(tmp_path / "labels.csv", opposite)
+    stopped = runner.invoke(app, pay)
+    assert stopped.exit_code == 3, stopped.output
+    assert "would have earned more" in stopped.output
+    assert [path.name for path in folder.iterdir()] == ["campaign.toml"]
+    paid = runner.invoke(app, [*pay, "--anyway"])
+    assert paid.exit_code == 0, paid.output
+    assert (folder / "ledger.jsonl").exists()

@@ -61,17 +61,15 @@ def audit_tasks(
     if laws is None:
         raise MissingCapabilityError("lies about tasks are simulated for labels with finitely many classes")
     rng = np.random.default_rng(seed)
-    world = _repeated(tasks, max(1, simulations))
-    classes = rng.choice(len(laws.prior), p=laws.prior, size=int(world.task[-1]) + 1)
+    world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), laws)
     size = laws.tables.shape[2]
-    tables = laws.tables[world.law[world.provider]]
-    label = _draw(rng, tables[np.arange(len(world)), classes[world.task]])
+    tables, label = laws.tables[world.law[world.provider]], world.summaries.argmax(axis=1)
     guess = None if public is None else _draw(rng, np.asarray(public)[classes])
     known = None
     if guess is not None:
         with np.errstate(divide="ignore"):
             known = np.log(np.asarray(public, dtype=np.float64)).T[guess]
-    world = replace(world, summaries=np.eye(size)[label], known=known)
+    world = replace(world, known=known)
     honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
     findings = []
     level = float(norm.ppf(1 - false_alarm / 2))
@@ -79,7 +77,7 @@ def audit_tasks(
         asked = np.where(answers >= 0, answers, 0)
         share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
-        gain, error = _mean_over_tasks(world.task, share - honest.share)
+        gain, error = mean_over_tasks(world.task, share - honest.share)
         low, high = gain - level * error, gain + level * error
         truth, earned = float(honest.share.mean()), float(share.mean())
         findings.append(Finding(name, truth, earned, gain, low, high, 2 * level * error))
@@ -110,14 +108,25 @@ def _lies(
     yield "the next label", (label + 1) % size
 
 
-def _repeated(tasks: Tasks, wanted: int) -> Tasks:
-    """Return about so many tasks: some of them, evenly chosen, or all of them several times."""
+def draw_world(rng: Generator, tasks: Tasks, laws: Labels) -> tuple[Tasks, Places]:
+    """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
+    classes = rng.choice(len(laws.prior), p=laws.prior, size=int(tasks.task[-1]) + 1)
+    tables = laws.tables[tasks.law[tasks.provider]]
+    label = _draw(rng, tables[np.arange(len(tasks)), classes[tasks.task]])
+    return replace(tasks, summaries=np.eye(laws.tables.shape[2])[label], known=None), classes
+
+
+def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
+    """Return about so many tasks: some of them, evenly chosen, or all of them, several times if asked for."""
     count = int(tasks.task[-1]) + 1
     if count > wanted:
         chosen = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))
         stay = np.isin(tasks.task, chosen)
         numbers = np.searchsorted(chosen, tasks.task[stay])
-        return replace(tasks, task=numbers, provider=tasks.provider[stay], summaries=tasks.summaries[stay], known=None)
+        known = None if tasks.known is None else tasks.known[chosen]
+        return replace(tasks, task=numbers, provider=tasks.provider[stay], summaries=tasks.summaries[stay], known=known)
+    if not repeat:
+        return tasks
     times = -(-wanted // count)
     task = np.concatenate([tasks.task + turn * count for turn in range(times)])
     provider, summaries = np.tile(tasks.provider, times), np.tile(tasks.summaries, (times, 1))
@@ -129,7 +138,7 @@ def _draw(rng: Generator, probabilities: Array) -> Places:
     return np.asarray(below.sum(axis=1), dtype=np.intp)
 
 
-def _mean_over_tasks(task: Places, entries: Array) -> tuple[float, float]:
+def mean_over_tasks(task: Places, entries: Array) -> tuple[float, float]:
     """Return the mean over reports, and its standard error as a ratio of sums over tasks."""
     sums, sizes = np.bincount(task, entries), np.bincount(task)
     mean = float(sums.sum() / sizes.sum())

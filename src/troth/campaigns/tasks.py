@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of
@@ -40,6 +41,7 @@ from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
     from troth.audits import Audit
+    from troth.audits.task_fit import TaskFit
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
     from troth.certificates import Certificate
@@ -133,6 +135,13 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
     return certify_tasks(arrange(campaign, read_tasks(data, task_request(campaign)), None), campaign.rule)
+
+
+def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
+    """Replay every label as every other one, on the tasks of a file of shares."""
+    reports, public, _ = read_file(file, campaign)
+    labels = campaign.categories or [str(code) for code in range(reports.summaries.shape[1])]
+    return check_task_fit(arrange(campaign, reports, public), campaign.rule, labels)
 
 
 def price_of(campaign: Campaign, reports: int) -> Fraction:

@@ -14,6 +14,7 @@ from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, swe
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.seed import record_use
 from troth.campaigns.tasks import (
+    check_task_campaign,
     check_tasks,
     has_tasks,
     pay_tasks,
@@ -24,18 +25,23 @@ from troth.campaigns.tasks import (
 )
 from troth.campaigns.terms import beside
 from troth.campaigns.verify import campaign_of
-from troth.core.errors import DataError
+from troth.core.errors import DataError, TrothError
 from troth.data.public import PUBLIC
 from troth.data.tasks import TaskReports, read_tasks
 from troth.results.explanation import printable
+from troth.results.findings import CheckedFit
 from troth.results.result import Result, harmless
+from troth.results.verdict import TaskVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.campaigns.seed import Secret
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.data import Day
+    from troth.results.verdict import Verdict
 
 _SAMPLE = 5
 
@@ -81,6 +87,27 @@ class TaskResult(Result):
         table = by_name.aggregate([("share", "stddev"), ("share", "count")])
         rows = zip(*(table.column(k).to_pylist() for k in ("provider", "share_stddev", "share_count")), strict=True)
         return {name: spread / np.sqrt(max(1, count - 1)) for name, spread, count in rows}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether another label would have earned more than the reported one, and who is paid less than for nothing."""
+        below = {}
+        for payment in self.payments:
+            gap = payment.empty_share - payment.share
+            if gap > 2 * self.spread[payment.provider]:
+                below[payment.provider] = gap
+        checked, why = None, ""
+        try:
+            checked = check_task_campaign(self.campaign, self.file)
+        except TrothError as error:
+            why = str(error)
+        answers = sum(payment.rows for payment in self.payments)
+        mean, base = (
+            sum(payment.rows * share for payment, share in zip(self.payments, shares, strict=True)) / answers
+            for shares in ([p.share for p in self.payments], [p.empty_share for p in self.payments])
+        )
+        seen = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
+        return TaskVerdict(seen, why, len(self.payments), below, mean=mean, base=base)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -211,8 +238,12 @@ def pay_task_campaign(
     secret: Secret | None = None,
     secret_file: Path | None = None,
     beacon: str | None = None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> TaskResult:
-    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
+    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares.
+
+    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
+    """
     reports = read_tasks(data, task_request(campaign))
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
@@ -231,9 +262,10 @@ def pay_task_campaign(
         book, name = Ledger(), file_beside(path).name
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
         result = TaskResult(campaign, book, settled.file, (None,))
-        if secret_file is not None:
-            record_use(secret_file, used_seeds(book))
-        result.write_ledger(path)
+        if approve is None or approve(result):
+            if secret_file is not None:
+                record_use(secret_file, used_seeds(book))
+            result.write_ledger(path)
     return result
 
 

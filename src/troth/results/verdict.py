@@ -126,6 +126,53 @@ class Verdict:
         return f"{len(names)} of {self.providers}: {listed}{more}"
 
 
+@dataclass(frozen=True)
+class TaskVerdict(Verdict):
+    """What a buyer should know before paying for tasks; ``below_empty`` are those clearly below the base share.
+
+    Attributes
+    ----------
+    mean, base
+        The mean share of the price over all answers, and that of answers which say nothing.
+    """
+
+    mean: float = 0.0
+    base: float = 0.0
+
+    @property
+    def meaning(self) -> str:
+        """What the word means, in a sentence."""
+        meaning = {
+            "fits": "on these answers no other label would have earned more than the reported one",
+            "doubtful": "another label would have earned a little more than the reported one, perhaps by chance",
+            "does not fit": f"{self._best} would have earned more: the laws are wrong, or many answers are",
+            "not checked": f"{self.unchecked}; that no other answer would have earned more is not supported",
+        }
+        return meaning[self.word]
+
+    @property
+    def remedy(self) -> str:
+        """What to do if another label would have earned more."""
+        return (
+            "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "
+            "knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+        )
+
+    @property
+    def _best(self) -> str:
+        return "" if self.fit is None else max(self.fit.observed, key=self.fit.observed.__getitem__)
+
+    def __str__(self) -> str:
+        p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
+        return "\n".join(
+            [
+                f"model                      {self.word}{p}: {self.meaning}",
+                f"on average                 {self.mean:.1%} of the price, and {self.base:.1%} for an empty answer",
+                f"below the base share       {self._listed(self.below_empty)}",
+            ]
+        )
+
+
 def judge(result: Result) -> Verdict:
     """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
     below: dict[str, float] = {}

@@ -35,14 +35,14 @@ def dying() -> Iterator[Dying]:
 
 
 def deaths(
-    databases: Databases, dying: Dying, prepared: str, path: str, headers: dict[str, str], body: Any, step: int = 1
+    databases: Databases, dying: Dying, prepared: str, path: str, headers: dict[str, str], body: Any, step: int
 ) -> Iterator[tuple[str, int]]:
     """Kill the same request at each touch of the same database, or at some; yield its address and the touch."""
     databases.forget_heads()
     databases.keep(prepared)
     touches = dying.ask(prepared, path, headers, body, None)["touches"]
     assert touches > 5
-    for touch in range(touches, 0, -1 if SOAK else -step):  # with a step, the last commit is still among them
+    for touch in range(touches, 0, -1 if SOAK else -step):  # the last commit is among them
         databases.restore(prepared)
         answer = dying.ask(prepared, path, headers, body, touch)
         assert answer == {"died": True}, f"touch {touch} of {touches} was not reached"
@@ -93,7 +93,7 @@ def test_a_death_while_closing_and_paying_pays_once(databases: Databases, kind: 
     assert len(expected) == 3 * last
     assert sum(expected.values()) > 0
     states = set()
-    for url, touch in deaths(databases, dying, prepared, path, headers, body, 3 if daily else 1):
+    for url, touch in deaths(databases, dying, prepared, path, headers, body, 7 if daily else 4):
         with opened(url) as store:
             left = as_left(world, store)
             assert left.reports(last) == confirmed
@@ -122,7 +122,7 @@ def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kin
         made = world.submit("Ash", 3, 4)
     path, headers = f"{world.base}/rounds/1/submissions/{made}/confirm", world.headers("Ash", "once")
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, {}):
+    for url, _ in deaths(databases, dying, prepared, path, headers, {}, 2):
         with opened(url) as store:
             before = as_left(world, store).reports()
             kept.add(bool(before))
@@ -143,7 +143,7 @@ def test_a_death_while_submitting_keeps_one_submission(databases: Databases, kin
     path, headers = f"{world.base}/rounds/1/submissions/statistics", world.headers("Ash", "once")
     body = statistics("Ash", 3, 4)
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, body):
+    for url, _ in deaths(databases, dying, prepared, path, headers, body, 2):
         with opened(url) as store:
             with store.read() as tx:
                 before = [*tx.scalars(select(uploads.c.id))]

@@ -200,7 +200,7 @@ class VaryingBernoulli(VaryingLabels):
     >>> model = VaryingBernoulli()
     >>> own, peers = model.statistics([1, 1, 0, 1]), model.statistics([1, 1, 1]) + model.statistics([1, 0, 1])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.564
+    0.578
     """
 
     alpha: float = field(default=1.0, metadata=parameter("pseudo-count of ones", positive, 1.0))
@@ -276,7 +276,7 @@ class VaryingCategorical(VaryingLabels):
     >>> model = VaryingCategorical(alpha=[1, 1, 1])
     >>> own, peers = model.statistics([0, 0, 2, 0]), model.statistics([0, 0, 1]) + model.statistics([0, 2, 0])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.802
+    0.826
     """
 
     alpha: Vector = field(metadata=parameter("pseudo-counts of the labels", pseudo_counts, [1.0, 1.0, 1.0]))

@@ -58,7 +58,7 @@ class VaryingNormal(RandomEffects):
     >>> model = VaryingNormal(mean=100, scale=20, noise=5)
     >>> own, peers = model.statistics([101, 104, 99]), model.statistics([102, 97]) + model.statistics([103, 98])
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    1.767
+    1.743
     """
 
     mean: float = field(metadata=parameter("roughly where the mean lies", number, 20.0))

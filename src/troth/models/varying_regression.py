@@ -53,7 +53,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     >>> model = VaryingLinearRegression(mean=[0, 0], precision=[[1, 0], [0, 1]], noise=0.5)
     >>> own, peers = model.statistics(([[1, 2], [1, 3]], [5, 7])), model.statistics(([[1, 1], [1, 2]], [3, 5]))
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    3.315
+    2.858
     """
 
     noise: float = field(metadata=parameter("roughly how far answers scatter", positive, 1.0))

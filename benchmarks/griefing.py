@@ -47,6 +47,7 @@ def _features(size: float) -> Callable[[Any], Any]:
 
 YES_NO = models.Bernoulli(2, 2)
 VALUES = models.Normal(0, 2, 1)
+DIFFERING, DIFFERING_VALUES = models.VaryingBernoulli(2, 2), models.VaryingNormal(0, 2, 1)
 REGRESSION = models.LinearRegressionUnknownNoise([0, 0], [[1, 0], [0, 1]], 3, 2)
 CERTAIN = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
 
@@ -59,6 +60,14 @@ ATTACKS = [
     Attack("a Gram matrix of 10¹⁸", REGRESSION, _features(1e9), lambda s: s[0]),
     Attack("a symbol that rules out the true state", CERTAIN, lambda honest: np.where(honest == 0, 2.0, 0.0)),
 ]
+
+
+HIERARCHICAL = [
+    Attack("4,000 opposite yes/no rows", DIFFERING, _opposite(4e3)),
+    Attack("a billion opposite rows", DIFFERING, _opposite(1e9)),
+    Attack("a value of 10⁹", DIFFERING_VALUES, lambda honest: honest + np.array([0.0, 1e9, 1e18]), lambda s: s[0]),
+]
+"""The same attacks under models whose providers may differ."""
 
 
 def rules() -> dict[str, Any]:
@@ -136,6 +145,11 @@ def main() -> None:
     for attack in ATTACKS:
         cells = [_cell(*measure(attack, rule)) for rule in compared.values()]
         cells.append(_cell(*measure(attack, compared["SyntheticPeers"], limited=True)))
+        print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
+    print("the same, under models whose providers may differ")
+    for attack in HIERARCHICAL:
+        line_ups = [rule for name, rule in compared.items() if name != "SyntheticPeers"]
+        cells = [_cell(*measure(attack, rule, rounds=ROUNDS // 5)) for rule in line_ups]
         print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
     print(f"one extra row under MultiDay: {_cell(*extra_row(), '')}")
 

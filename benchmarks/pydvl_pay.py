@@ -40,7 +40,7 @@ EFFORTS = {
 RULES: dict[str, troth.Rule] = {
     "Troth: LineUp": troth.LineUp(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(),
-    "Troth: MultiDay": troth.MultiDay(),
+    "Troth: MultiDay": troth.MultiDay(exchangeable=True),  # nobody foresees the features of the next day
 }
 
 

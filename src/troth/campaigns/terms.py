@@ -447,7 +447,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     categories = section.texts("categories") or None
     overrides = section.table("providers")
     scales = section.table("scales")
-    announced = section.digest("digest", "check")
+    announced = section.text("digest")
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
     model: Model
@@ -552,21 +552,8 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.fail(name, "is given twice, here and under prior")
         if name in section.left:
             parameters[name] = section.take(name)
-    section.done(
-        (
-            "family",
-            "file",
-            "digest",
-            "columns",
-            "target",
-            "intercept",
-            "categories",
-            "scales",
-            "prior",
-            "providers",
-            *known,
-        )
-    )
+    of_data = ("columns", "target", "intercept", "categories", "scales")
+    section.done(("family", "file", "digest", *of_data, "prior", "providers", *known))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])

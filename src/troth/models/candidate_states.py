@@ -28,6 +28,10 @@ class CandidateStates(FiniteStates):
     prior: Vector = field(metadata=parameter("probabilities of the candidates", probabilities))
 
     state_word: ClassVar[str] = "candidate"
+    assumption: ClassVar[str] = (
+        "θ is one of the candidates: what is proved is exact under that. The effective number of candidates that "
+        "reports leave says when they are too few"
+    )
 
     def effective(self, statistics: Array, /) -> EffectiveCandidates:
         """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""

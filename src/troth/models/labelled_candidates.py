@@ -38,8 +38,8 @@ class LabelledCandidates(RegressionCandidates):
     """
 
     approximation: ClassVar[str] = (
-        "log-likelihoods are exact, under one of the candidates; decoys are drawn from the normal limit of many rows, "
-        "with the exact mean and covariance under each candidate, because statistics do not hold the features"
+        "decoys are drawn from the normal limit of many rows, with the exact mean and covariance under each candidate, "
+        "because statistics do not hold the features; the log-likelihoods themselves are exact"
     )
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class LabelledCandidates(RegressionCandidates):
     @property
     def evidence_cost(self) -> int:
         """Draws of fresh log-likelihoods copy the curvature under every candidate."""
-        return 1 + self.reduction.width // 400
+        return 1 + self.reduction.width // 40
 
     @property
     def _features_of_row(self) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from troth.core.errors import ParameterError
 from troth.models.example import Example
 from troth.models.linear_regression import LinearRegression
 from troth.models.parameters import Numbers, parameter
@@ -23,6 +22,21 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.models.family import Vector
+
+
+@dataclass(frozen=True)
+class NoiseOfEach(Numbers):
+    """A number above 0 for each candidate, or one for all."""
+
+    axes: tuple[int, ...] = (0, 1)
+    above_zero: bool = True
+
+    def array(self, name: str, value: Any, owner: Any) -> Array:
+        """Return one number for each candidate."""
+        entries, size = super().array(name, value, owner), len(owner.coefficients)
+        if entries.ndim and len(entries) != size:
+            raise ValueError(f"{name} has {len(entries)} entries for {size} candidates")
+        return np.broadcast_to(entries, (size,))
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class LinearCandidates(RegressionCandidates):
     noise: Vector | float = field(
         metadata=parameter(
             "standard deviation of an answer under each candidate, or one for all",
-            Numbers((0, 1), above_zero=True),
+            NoiseOfEach(),
             [1.0, 1.0, 1.0, 1.0],
             known=True,
         )
@@ -63,16 +77,6 @@ class LinearCandidates(RegressionCandidates):
     )
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
     _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients", "noise")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if np.ndim(self.noise) == 0:
-            object.__setattr__(self, "noise", (float(np.asarray(self.noise)),) * len(self.coefficients))
-        if len(self._noise) != len(self.coefficients):
-            raise ParameterError(
-                f"LinearCandidates: noise has {len(self._noise)} entries for {len(self.coefficients)} candidates",
-                parameter="noise",
-            )
 
     @cached_property
     def _noise(self) -> Array:

@@ -6,6 +6,7 @@ python tests/models/save_posterior.py
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 if __name__ == "__main__":
     import arviz
 
-    from candidates_from_pymc import patients, sample_posterior
-
-    sampled = sample_posterior(*patients(np.random.default_rng(20), 20))
+    example = import_module("candidates_from_pymc")
+    sampled = example.sample_posterior(*example.patients(np.random.default_rng(20), 20))
     arviz.InferenceData(posterior=sampled.posterior).to_netcdf(str(Path(__file__).with_name("posterior.nc")))

@@ -165,10 +165,11 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
     yes, many = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
     counts = rng.poisson(np.exp(0.3 * z[:, 0]))
     with_constant = np.column_stack([np.ones(50), z[:50]])
-    for family, target, train in (
+    cases: list[tuple[Any, Any, Any]] = [
         (models.LogisticCandidates, yes, lambda part: LogisticRegression().fit(z[part], yes[part])),
         (models.SoftmaxCandidates, many, lambda part: LogisticRegression(C=0.3).fit(z[part], many[part])),
-    ):
+    ]
+    for family, target, train in cases:
         trained = [train(slice(k, None, 3)) for k in range(3)]
         plain, called = family.from_estimators(trained), models.Candidates.from_estimators(trained)
         ours = plain.statistics((with_constant, target[:50]))[:3]

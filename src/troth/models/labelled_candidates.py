@@ -69,7 +69,7 @@ class LabelledCandidates(RegressionCandidates):
 
     @property
     def _features_of_row(self) -> int:
-        return self._points.shape[1] // self._answer.predictors
+        return int(self._points.shape[1]) // self._answer.predictors
 
     @property
     def support(self) -> Support:

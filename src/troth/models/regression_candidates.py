@@ -70,7 +70,7 @@ class RegressionCandidates(CandidateStates):
 
     @property
     def _features_of_row(self) -> int:
-        return self._points.shape[1]
+        return int(self._points.shape[1])
 
     @property
     def _laws(self) -> Array:
@@ -174,7 +174,7 @@ class RegressionCandidates(CandidateStates):
         return np.zeros(np.shape(summaries)[:-1])
 
     @classmethod
-    def fit(cls, history: History, **given: Any) -> FittedPrior:  # type: ignore[override]
+    def fit(cls, history: History, **given: Any) -> FittedPrior:
         """Fit the probabilities of the candidates to past days; the candidates themselves are given."""
         missing = [name for name in cls.given_parameters if name not in given]
         if missing:

@@ -32,11 +32,7 @@ FRAME: dict[str, Any] = {"who": ["a"] * 9 + ["b"] * 9 + ["c"] * 9, "x": [1, 1, 0
 
 
 LIKE_OTHERS = {"SoftmaxCandidates", "PoissonCandidates"}
-QUICK = [
-    name
-    for name in FAMILIES
-    if SOAK or not (issubclass(FAMILIES[name], VaryingProviders) or name in LIKE_OTHERS)
-]
+QUICK = [name for name in FAMILIES if SOAK or not (issubclass(FAMILIES[name], VaryingProviders) or name in LIKE_OTHERS)]
 
 
 @pytest.mark.parametrize("family", QUICK)

@@ -65,6 +65,13 @@ class Candidates(CandidateStates):
         """The candidates themselves."""
         return {"prior": self.prior, "candidates": self.log_likelihood}
 
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a function is no plain data."""
+        raise MissingCapabilityError(
+            "Candidates has a Python function, which no ledger can hold and nobody else could verify: pay them with "
+            "rule.pay, or take candidates of plain numbers, such as LogisticCandidates"
+        )
+
     @property
     def width(self) -> int:
         """One number per candidate."""

@@ -48,7 +48,7 @@ class Candidates(CandidateStates):
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
     >>> print(model.effective(np.stack([own, peers])))
-    of 3 candidates a report leaves 1.46 to 2.38 effective ones, all together 1.33; near one: ...
+    of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
     """
 
     log_likelihood: Callable[[Any], Any]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from troth.audits import rivals as rivals
     from troth.audits import strategies as strategies
     from troth.campaigns.ledger import LedgerError as LedgerError
+    from troth.campaigns.model_file import load_model as load_model
+    from troth.campaigns.model_file import save_model as save_model
     from troth.campaigns.seed import Secret as Secret
     from troth.campaigns.terms import Campaign as Campaign
     from troth.certificates import Certificate as Certificate
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "troth.audits": "Audit BestResponse Comparison Finding audit best_response compare rivals strategies",
     "troth.campaigns.ledger": "LedgerError",
+    "troth.campaigns.model_file": "load_model save_model",
     "troth.campaigns.seed": "Secret",
     "troth.campaigns.terms": "Campaign",
     "troth.certificates": "Certificate Claim Fit NearDuplicates certify check_fit find_near_duplicates",

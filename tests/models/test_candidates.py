@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from importlib import import_module
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 import troth
 from registry import SOAK, generator
 from troth import models
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.mechanisms.line import rank_share
+from troth.mechanisms.line import on_grid, rank_share
 
 
 def symbols(prior: Any, table: Any) -> models.Candidates:
@@ -27,27 +33,181 @@ def symbols(prior: Any, table: Any) -> models.Candidates:
     )
 
 
+class Enumerated:
+    """Everything that a provider and its peers could answer to their features, and with what probability."""
+
+    def __init__(self, model: Any, own: Any, peers: Any) -> None:
+        answers = [list(map(float, y)) for y in product((0, 1), repeat=len(peers))]
+        mine = [list(map(float, y)) for y in product((0, 1), repeat=len(own))]
+        a, b = (np.stack([model.statistics((z, y)) for y in every]) for z, every in ((own, mine), (peers, answers)))
+        size = len(model.prior)
+        self.joint = np.einsum("s,as,bs->ab", model.prior, np.exp(a[:, :size]), np.exp(b[:, :size]))
+        self.given = self.joint / self.joint.sum(axis=1, keepdims=True)
+        self.peers = self.joint.sum(axis=0)
+        self.score = on_grid(troth.log_pmi(model, a[:, None], b))
+
+    def line_up(self, decoys: int, rivals: int, law: Any) -> Any:
+        """Expected shares ``[truth, report]`` over every real peer and every line of decoys with this law."""
+        pay = np.zeros((len(self.given), len(self.given)))
+        for real, *line in product(range(len(self.peers)), repeat=1 + decoys):
+            above = (self.score[:, line] > self.score[:, [real]]).sum(axis=1)
+            tied = (self.score[:, line] == self.score[:, [real]]).sum(axis=1)
+            pay += self.given[:, real, None] * np.prod(law[line]) * rank_share(above, tied, decoys, rivals)
+        return pay
+
+    def spherical(self, decoys: int, law: Any) -> Any:
+        pay = np.zeros((len(self.given), len(self.given)))
+        for real, *line in product(range(len(self.peers)), repeat=1 + decoys):
+            share = 1 / np.sqrt(1 + np.exp(2 * (self.score[:, line] - self.score[:, [real]])).sum(axis=1))
+            pay += self.given[:, real, None] * np.prod(law[line]) * share
+        return pay
+
+    def synthetic(self, divergence: Any, law: Any) -> Any:
+        return divergence.mismatched(self.score) @ law + self.given @ divergence.matched(self.score).T
+
+    def pays(self, law: Any) -> dict[str, Any]:
+        """Expected pay of every rule that draws, and of those that pay by the size of log PMI."""
+        logistic, le_cam = troth.divergences.Logistic(), troth.divergences.LeCam()
+        return {
+            "LineUp, one decoy": self.line_up(1, 1, law),
+            "LineUp, two decoys": self.line_up(2, 1, law),
+            "LineUp, two rivals": self.line_up(2, 2, law),
+            "LineUp, strict part": self.spherical(2, law),
+            "SyntheticPeers and MultiDay, logistic": self.synthetic(logistic, law),
+            "SyntheticPeers and MultiDay, Le Cam": self.synthetic(le_cam, law),
+            "LogPmiRule and OneTime": self.given @ self.score.T,
+        }
+
+
+def enumerated(size: int, seed: int) -> tuple[Enumerated, Enumerated]:
+    """S logistic regressions, a provider's two rows and its peers' three; then peers with other features."""
+    rng = generator(size, seed)
+    model = models.LogisticCandidates(rng.normal(0, 1.5, (size, 2)), prior=rng.dirichlet(np.full(size, 2.0)))
+    own, peers, others = rng.normal(size=(2, 2)), rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
+    return Enumerated(model, own, peers), Enumerated(model, own, others)
+
+
+def gain(pay: Any) -> float:
+    """What the best lie gains over the truth."""
+    return float((pay - np.diagonal(pay)[:, None]).max())
+
+
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_it_is_exactly_truthful_by_enumeration(size: int) -> None:
-    """Every truth, every report and every line of one or two decoys: no report beats the truth."""
-    for seed in range(20 if SOAK else 3):
-        rng = generator(size, seed)
-        prior, table = rng.dirichlet(np.ones(size)), rng.dirichlet(np.ones(3), size)
-        model = symbols(prior, table)
-        reports = list(product(range(3), repeat=2))
-        t = np.stack([model.statistics(report) for report in reports])
-        chance = np.exp(t)
-        joint = np.einsum("s,as,bs->ab", prior, chance, chance)
-        peers = joint.sum(axis=0)
-        score = np.round(troth.log_pmi(model, t[:, None], t), 9)
-        for decoys in (1, 2):
-            pay = np.zeros((len(reports), len(reports)))
-            for real, *line in product(range(len(reports)), repeat=1 + decoys):
-                above = (score[:, line] > score[:, [real]]).sum(axis=1)
-                tied = (score[:, line] == score[:, [real]]).sum(axis=1)
-                share = rank_share(above, tied, decoys, 1)
-                pay += joint[:, real, None] / peers[:, None] * np.prod(peers[line]) * share
-            assert (np.diagonal(pay)[:, None] >= pay - 1e-12).all()
+    """Every truth, every report, every answer of the peers and every line of decoys: no report beats the truth."""
+    for seed in range(20 if SOAK else 4):
+        every, _ = enumerated(size, seed)
+        for rule, pay in every.pays(every.peers).items():
+            assert gain(pay) <= 1e-12, (rule, seed)
+        clipped = every.given @ np.maximum(every.score, -0.5).T
+        assert gain(clipped) <= np.log1p(np.exp(-0.5))
+
+
+def test_decoys_that_do_not_have_the_features_of_the_peers_make_a_lie_pay() -> None:
+    """The planted mistake: decoys with other features, whose answers have another law. The enumeration sees it."""
+    worst = dict.fromkeys(("LineUp, one decoy", "LineUp, two rivals", "SyntheticPeers and MultiDay, logistic"), 0.0)
+    for seed in range(4):
+        every, others = enumerated(3, seed)
+        pays = every.pays(others.peers)
+        worst = {rule: max(most, gain(pays[rule])) for rule, most in worst.items()}
+    assert all(most > 1e-3 for most in worst.values()), worst
+
+
+def test_draws_without_features_have_the_mean_and_the_covariance_of_fresh_answers() -> None:
+    """Exactly enumerated moments of log-likelihoods under each candidate, against a large sample."""
+    rng = generator(11)
+    softmax = models.SoftmaxCandidates(rng.normal(size=(3, 6)), classes=3)
+    cases = [(models.LogisticCandidates(rng.normal(size=(3, 2))), (0, 1)), (softmax, (0, 1, 2))]
+    for model, labels in cases:
+        z = rng.normal(size=(4, 2))
+        t = np.stack([model.statistics((z, y)) for y in product(map(float, labels), repeat=4)])[:, :3]
+        drawn = model.draw_statistics(rng, np.arange(3.0)[:, None].repeat(20_000, 0), model.plan(z))
+        drawn = drawn.reshape(3, 20_000, -1)[..., :3]
+        for k in range(3):
+            chance = np.exp(t[:, k])
+            mean = chance @ t
+            covariance = (t - mean).T @ ((t - mean) * chance[:, None])
+            spread = np.sqrt(np.diagonal(covariance))
+            assert chance.sum() == pytest.approx(1)
+            assert (np.abs(drawn[k].mean(axis=0) - mean) < 6 * spread / np.sqrt(20_000)).all()
+            assert np.allclose(np.cov(drawn[k].T), covariance, atol=0.06 * np.outer(spread, spread).max())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.LogisticCandidates([[0.5, -1.0], [1.5, 0.0], [-0.5, 1.0]], prior=[0.2, 0.5, 0.3]),
+        models.SoftmaxCandidates([[0, 1, 0, -1, 0, 0], [1, 0, 0, 0, 0, 1.0]], classes=3),
+        models.PoissonCandidates([[0.2, -0.3], [-0.4, 0.5]]),
+        models.LinearCandidates([[0.5, -1.0], [1.5, 0.0]], noise=[0.7, 1.4]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_plain_coefficients_obey_the_laws(model: Any) -> None:
+    check = troth.check_model(model, rng=generator(1), draws=2000)
+    assert set(check.skipped) <= {"fresh statistics look like those of fresh data"}
+    data = model.draw_data(generator(2), np.array([1.0]), 9)
+    reduced = model.from_summary(model.reduction.of_rows(np.column_stack(data)))
+    assert np.allclose(reduced, model.statistics(data), rtol=1e-10, atol=1e-10)
+
+
+def test_linear_candidates_have_the_normal_log_likelihood() -> None:
+    rng = generator(5)
+    model = models.LinearCandidates(rng.normal(size=(4, 3)), noise=[0.5, 1.0, 2.0, 3.0])
+    z, y = model.draw_data(rng, np.array([2.0]), 12)
+    expected = [norm.logpdf(y, z @ np.array(b), s).sum() for b, s in zip(model.coefficients, model.noise, strict=True)]  # type: ignore[arg-type]
+    assert np.allclose(model.statistics((z, y))[:4], expected)
+
+
+def test_trained_linear_estimators_become_plain_coefficients() -> None:
+    rng = generator(6)
+    z = rng.normal(size=(200, 3))
+    yes, many = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
+    counts = rng.poisson(np.exp(0.3 * z[:, 0]))
+    with_constant = np.column_stack([np.ones(50), z[:50]])
+    cases: list[tuple[Any, Any, Any]] = [
+        (models.LogisticCandidates, yes, lambda part: LogisticRegression().fit(z[part], yes[part])),
+        (models.SoftmaxCandidates, many, lambda part: LogisticRegression(C=0.3).fit(z[part], many[part])),
+    ]
+    for family, target, train in cases:
+        trained = [train(slice(k, None, 3)) for k in range(3)]
+        plain, called = family.from_estimators(trained), models.Candidates.from_estimators(trained)
+        ours = plain.statistics((with_constant, target[:50]))[:3]
+        assert np.allclose(ours, called.statistics((z[:50], target[:50])))
+    poisson = models.PoissonCandidates.from_estimators([PoissonRegressor().fit(z, counts)] * 2)
+    assert poisson.coefficients[0] == poisson.coefficients[1]
+    linear = models.LinearCandidates.from_estimators([Ridge(fit_intercept=False).fit(z, z[:, 0])], noise=1.0)
+    assert linear.coefficients[0] == pytest.approx([1, 0, 0], abs=0.02)
+    with pytest.raises(ParameterError, match="does not predict as SoftmaxCandidates does"):
+        models.SoftmaxCandidates.from_estimators([SGDClassifier(loss="log_loss", random_state=1).fit(z, many)])
+    with pytest.raises(ParameterError, match=r"estimator 0 \(DecisionTreeClassifier\) has no coef_"):
+        models.LogisticCandidates.from_estimators([DecisionTreeClassifier().fit(z, yes)])
+
+
+def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
+    """The example, from the draws that `save_posterior.py` sampled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arviz = pytest.importorskip("arviz")
+        draws = arviz.from_netcdf(Path(__file__).with_name("posterior.nc"))
+        sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+        example = import_module("candidates_from_pymc")
+    result = example.run(tmp_path, draws)
+    shares = {payment.provider: payment.share for payment in result.rounds[0].payments}
+    assert shares.pop("hospital 4") < 0.6 < min(shares.values())
+    left = result.effective_candidates
+    assert (left.of, len(left.each)) == (150, 10)
+    assert left.near_one
+    assert not left.coarse
+    whole = draws.posterior["slopes"].values.reshape(-1, 2)
+    called = models.Candidates.from_draws(
+        draws, lambda p, x: float(p["intercept"]) + float(p["slopes"] @ np.ones(2)), most=len(whole)
+    )
+    assert called.statistics([0])[-1] == pytest.approx(
+        float(draws.posterior["intercept"].values[-1, -1]) + whole[-1].sum()
+    )
+    dataset = models.Candidates.from_draws(draws.posterior, lambda p, x: float(p["intercept"]), most=len(whole))
+    assert len(dataset.prior) == len(whole)
 
 
 def test_it_prices_as_a_finite_model_does() -> None:
@@ -69,7 +229,13 @@ def test_effective_candidates_are_counted_and_near_one_is_said() -> None:
     assert not few.near_one
     many = model.effective(np.stack([model.statistics([0] * 60), model.statistics([1])]))
     assert many.near_one
-    assert "near one" in str(many)
+    assert many.coarse
+    assert "near one: a report leaves about one alone" in str(many)
+    assert many.to_dict(["a", "b"])["each"]["a"] == pytest.approx(1)
+    together = model.effective(np.stack([model.statistics([0, 0, 0, 0, 1])] * 30))
+    assert together.near_one
+    assert not together.coarse
+    assert "near one: all together" in str(together)
 
 
 def test_trained_estimators_are_candidates() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from troth import models
 from troth.campaigns.canonical_json import digest
+from troth.campaigns.model_file import check_digest, with_model_file
 from troth.campaigns.money import to_minor, to_price, to_text
 from troth.campaigns.public import check_public, describe_public, take_public
 from troth.core.contract import HasReduction, Model, combine
@@ -129,6 +130,7 @@ class Campaign:
     ) -> Campaign:
         """Check tables of settings; a custom model or rule replaces what they cannot describe."""
         place = "" if path is None else f"{path.name}: "
+        plain = with_model_file(plain, path)
         top = Section("", plain, file="" if path is None else path.name)
         sections = {name: top.table(name) for name in TABLES}
         top.done(TABLES)
@@ -445,6 +447,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     categories = section.texts("categories") or None
     overrides = section.table("providers")
     scales = section.table("scales")
+    announced = section.text("digest")
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
     model: Model
@@ -457,6 +460,11 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         if scales.left and regression.explains_target:
             parameters = {**regression.standard_prior(len(every) - 1), **parameters}
         model = _make_model(section, family, parameters)
+        if announced is not None:
+            try:
+                check_digest(model, announced, "the model")
+            except DataError as error:
+                raise section.fail("digest", str(error)) from None
         for name in list(overrides.left):
             table = overrides.table(name)
             _, changed = _parameters(table, family)
@@ -544,7 +552,8 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.fail(name, "is given twice, here and under prior")
         if name in section.left:
             parameters[name] = section.take(name)
-    section.done(("family", "columns", "target", "intercept", "categories", "scales", "prior", "providers", *known))
+    of_data = ("columns", "target", "intercept", "categories", "scales")
+    section.done(("family", "file", "digest", *of_data, "prior", "providers", *known))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])

@@ -121,10 +121,14 @@ def certify(
 
 
 def _approximate(model: Models) -> list[Claim]:
-    """Say what is not exact about a model's evidence and draws."""
+    """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
     each = [model] if isinstance(model, Model) else list(model)
     texts = dict.fromkeys(str(getattr(one, "approximation", "")) for one in each)
-    return [Claim("exact likelihood", "refuted", text, "the family's own account") for text in texts if text]
+    assumed = dict.fromkeys(str(getattr(one, "assumption", "")) for one in each)
+    return [
+        *(Claim("exact likelihood", "refuted", text, "the family's own account") for text in texts if text),
+        *(Claim("one of the states", "undecided", text, "the family's own account") for text in assumed if text),
+    ]
 
 
 def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None) -> Claim:

@@ -143,6 +143,7 @@ def create(
 
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
+    tables["model"] = terms.plain["model"]  # with the parameters from a file that it names
     if terms.public_source is not None:
         if terms.public_by_day:
             raise DataError(

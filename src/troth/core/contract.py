@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 
 import numpy as np
 
+from troth.core.effective_candidates import EffectiveCandidates  # noqa: TC001
 from troth.core.errors import IncompatibleModelsError, ParameterError
 from troth.core.reductions import Reduction  # noqa: TC001
 from troth.core.support import Array as Array  # noqa: TC001
@@ -141,6 +142,14 @@ class HasFiniteStates(Model, Protocol):
 
     def posterior_probabilities(self, statistics: Array, /) -> Array:
         """p(θ | statistics), shape ``(..., state)``; the prior for statistics of zeros."""
+
+
+@runtime_checkable
+class LeavesCandidates(HasFiniteStates, Protocol):
+    """A model whose θ is one of a few candidates, which may be too few for the data."""
+
+    def effective(self, statistics: Array, /) -> EffectiveCandidates:
+        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""
 
 
 @runtime_checkable

@@ -106,6 +106,10 @@ def exact_range(model: Models, rows: Sequence[int], values: Bounds | None = None
     (-93.935, 3.492)
     """
     low, high = _with_margin(_extremes(model, rows, values))
+    if np.isinf(low):
+        raise UnboundedRangeError(
+            "log PMI has no least value, because features may be as large as they like: choose a clipped range"
+        )
     if not high - low > SAYS_NOTHING:
         raise _no_information()
     return ScoreRange(low, high, source="exact")

@@ -14,8 +14,10 @@ from troth.models.exponential import Exponential, Gamma
 from troth.models.family import Family
 from troth.models.finite import Finite
 from troth.models.geometric import Geometric, NegativeBinomial
+from troth.models.labelled_candidates import LogisticCandidates, PoissonCandidates, SoftmaxCandidates
 from troth.models.labelled_rows import LogisticRegression, PoissonRegression, SoftmaxRegression
 from troth.models.latent_class import LatentClass
+from troth.models.linear_candidates import LinearCandidates
 from troth.models.linear_regression import LinearRegression, LinearRegressionUnknownNoise
 from troth.models.multivariate_normal import MultivariateNormal, MultivariateNormalUnknownCovariance
 from troth.models.normal import Normal, NormalUnknownVariance
@@ -94,6 +96,10 @@ for _family in (
     VaryingLogisticRegression,
     VaryingSoftmaxRegression,
     VaryingPoissonRegression,
+    LogisticCandidates,
+    SoftmaxCandidates,
+    PoissonCandidates,
+    LinearCandidates,
 ):
     register(_family)
 
@@ -127,8 +133,10 @@ __all__ = [
     "Gamma",
     "Geometric",
     "LatentClass",
+    "LinearCandidates",
     "LinearRegression",
     "LinearRegressionUnknownNoise",
+    "LogisticCandidates",
     "LogisticRegression",
     "MultivariateNormal",
     "MultivariateNormalUnknownCovariance",
@@ -136,8 +144,10 @@ __all__ = [
     "Normal",
     "NormalUnknownVariance",
     "Poisson",
+    "PoissonCandidates",
     "PoissonRegression",
     "ProviderNormal",
+    "SoftmaxCandidates",
     "SoftmaxRegression",
     "VaryingBernoulli",
     "VaryingCategorical",

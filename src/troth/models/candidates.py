@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
+from troth.models.candidate_states import CandidateStates, draws_by_name, equal_chances
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.finite_states import FiniteStates
-from troth.models.parameters import parameter, probabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
-    from troth.models.family import Vector
-
-NEAR_ONE = 1.5
-"""Fewer effective candidates than this leave next to nothing to learn."""
 
 
 @dataclass(frozen=True, eq=False)
-class EffectiveCandidates:
-    """How many candidates data leave, 1/Σ p(candidate|data)²: each report alone, and all together.
-
-    Few are good news for who trusts the candidates. But log PMI is then near the log of how few they were, and one
-    wrong candidate that wins says nothing: where a *single report* leaves about one, the candidates are too coarse.
-    """
-
-    each: Array
-    together: float
-    of: int
-
-    @property
-    def near_one(self) -> bool:
-        """Whether some report leaves about one candidate, so that the candidates are too coarse for it."""
-        return bool((self.each < NEAR_ONE).any())
-
-    def __str__(self) -> str:
-        spread = f"{self.each.min():.3g} to {self.each.max():.3g}"
-        text = f"of {self.of} candidates a report leaves {spread} effective ones, all together {self.together:.3g}"
-        if self.near_one:
-            text += "; near one: the candidates are too coarse for this many rows. Take more, or from a later posterior"
-        return text
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates(FiniteStates):
+class Candidates(CandidateStates):
     """θ is one of S candidates: draws from a prior or from last year's posterior, or trained models.
 
     Statistic: the log-likelihood of a dataset under each candidate. Λ(t) = logsumexp(log p + t). It is a finite model:
@@ -77,10 +48,9 @@ class Candidates(FiniteStates):
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
     0.284
     >>> print(model.effective(np.stack([own, peers])))
-    of 3 candidates a report leaves 1.46 to 2.38 effective ones, all together 1.33; near one: ...
+    of 3 candidates a report leaves 1.5 to 2.46 effective ones, all together 1.46; near one: ...
     """
 
-    prior: Vector = field(metadata=parameter("probabilities of the candidates", probabilities))
     log_likelihood: Callable[[Any], Any]
     draw: Callable[[Any, int, Any], Any] | None = None
     pairs: bool = False
@@ -94,6 +64,13 @@ class Candidates(FiniteStates):
     def space(self) -> Mapping[str, object]:
         """The candidates themselves."""
         return {"prior": self.prior, "candidates": self.log_likelihood}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a function is no plain data."""
+        raise MissingCapabilityError(
+            "Candidates has a Python function, which no ledger can hold and nobody else could verify: pay them with "
+            "rule.pay, or take candidates of plain numbers, such as LogisticCandidates"
+        )
 
     @property
     def width(self) -> int:
@@ -109,12 +86,6 @@ class Candidates(FiniteStates):
             raise DataError(f"candidate {int(np.argmax(~(t < np.inf)))} has a log-likelihood of {t.max()}")
         return t
 
-    def effective(self, statistics: Array, /) -> EffectiveCandidates:
-        """Count the candidates that reports ``(provider, candidate)`` leave, each alone and all together."""
-        t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
-        each, together = (1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1) for x in (t, t.sum(axis=0)))
-        return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
-
     def design(self, statistics: Array, /) -> Array:
         """Return whether there is a report: log-likelihoods do not say how many rows they are of."""
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
@@ -125,10 +96,6 @@ class Candidates(FiniteStates):
         if t.any():
             raise MissingCapabilityError("log-likelihoods do not determine numbers of rows: pass rows= beside them")
         return np.zeros(t.shape[:-1])
-
-    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
-        """Draw candidates from the prior, shape ``(*shape, 1)``."""
-        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
         """Draw one dataset of a candidate, for these features or of so many rows."""
@@ -179,7 +146,7 @@ class Candidates(FiniteStates):
             chances = np.exp(estimators[candidate].predict_log_proba(features))
             return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
 
-        return cls(_uniform(prior, len(estimators)), log_likelihood, draw, pairs=True)
+        return cls(equal_chances(prior, len(estimators)), log_likelihood, draw, pairs=True)
 
     @classmethod
     def from_draws(
@@ -215,29 +182,13 @@ class Candidates(FiniteStates):
         >>> model.posterior_probabilities(model.statistics([1] * 9 + [0])).argmax()
         np.int64(17)
         """
-        named = _by_name(draws, group)
-        count = min(len(each) for each in named.values())
-        kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
-        candidates = [{name: values[place] for name, values in named.items()} for place in kept]
+        named = draws_by_name(draws, group, most)
+        count = len(next(iter(named.values())))
+        candidates = [{name: values[place] for name, values in named.items()} for place in range(count)]
         some = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
         return cls(
-            _uniform(None, len(candidates)),
+            equal_chances(None, len(candidates)),
             lambda data: np.array([log_likelihood(each, data) for each in candidates]),
             some,
             pairs,
         )
-
-
-def _uniform(prior: Any, size: int) -> Any:
-    return np.full(size, 1 / size) if prior is None else prior
-
-
-def _by_name(draws: Any, group: str) -> dict[str, Any]:
-    """Return arrays by name, draws first; chains of an InferenceData follow each other."""
-    if isinstance(draws, Mapping) and group not in draws:
-        return {str(name): np.asarray(values) for name, values in draws.items()}
-    dataset = draws[group] if isinstance(draws, Mapping) else getattr(draws, group, None)
-    if dataset is None:
-        raise ParameterError(f"there is no group {group!r} among these draws")
-    arrays = {str(name): np.asarray(dataset[name].values) for name in dataset.data_vars}
-    return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}

@@ -74,6 +74,9 @@ class Family:
     approximation: ClassVar[str] = ""
     """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
 
+    assumption: ClassVar[str] = ""
+    """What is assumed about θ beyond its prior, in words; empty if nothing is."""
+
     def __post_init__(self) -> None:
         for parameter in declared_parameters(type(self)):
             parameter.check(self)

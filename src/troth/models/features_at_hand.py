@@ -41,7 +41,12 @@ class FeaturesAtHand:
     @property
     def approximation(self) -> str:
         """What is not exact: the evidence, if the model expands it."""
-        return _EXPANDED if self.model.approximation else ""
+        return _EXPANDED if getattr(self.model, "expands", False) else ""
+
+    @property
+    def assumption(self) -> str:
+        """What the model assumes about θ beyond its prior."""
+        return str(self.model.assumption)
 
     @property
     def space(self) -> Mapping[str, object]:

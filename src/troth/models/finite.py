@@ -371,7 +371,11 @@ class Finite(FiniteStates):
     @classmethod
     def fit(cls, history: History, *, likelihood: Any = None) -> FittedPrior:  # type: ignore[override]
         """Fit the weights of the states to past days; the table of p(symbol|state) is given."""
-        return fit_state_weights(cls, history, likelihood)
+        if likelihood is None:
+            raise ParameterError(
+                "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
+            )
+        return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 class FiniteStates(Family):
     """A family whose θ is one of m states with prior p(θ).
 
-    Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t).
+    Statistic: the log-likelihood of the data under each state, −∞ allowed. Λ(t) = logsumexp(log p(θ) + t). What a
+    family needs beside it, such as the design of fresh data, follows after the first m numbers.
     """
 
     prior: Vector
+
+    state_word: ClassVar[str] = "state"
+    """What a state is called on the page."""
 
     @cached_property
     def _log_prior(self) -> Array:
@@ -35,14 +39,18 @@ class FiniteStates(Family):
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Logsumexp of log p(θ) + t, exact for −∞."""
-        return log_sum_exp(self._log_prior + statistics)
+        return log_sum_exp(self._log_prior + self._of(statistics))
+
+    def _of(self, statistics: Array) -> Array:
+        """Return the log-likelihoods of a statistic."""
+        return np.asarray(statistics, dtype=np.float64)[..., : len(self.prior)]
 
     def log_pmi(self, own: Array, peers: Array, _: Array | None = None, /) -> Array:
         """Log PMI of log-likelihoods less their greatest on either side: what all states share does not enter.
 
         −∞ where either dataset, or both together, cannot occur.
         """
-        a, b = (_less_greatest(np.asarray(t, dtype=np.float64)) for t in (own, peers))
+        a, b = (_less_greatest(self._of(t)) for t in (own, peers))
         joint, alone, of_peers = (self.log_evidence(t) for t in (a + b, a, b))
         nothing = self.log_evidence(np.zeros(len(self._log_prior)))
         with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
@@ -51,7 +59,7 @@ class FiniteStates(Family):
 
     def log_posterior(self, statistics: Array, /) -> Array:
         """Ln p(θ | statistics), shape ``(..., state)``."""
-        return np.asarray(self._log_prior + statistics - self.log_evidence(statistics)[..., None])
+        return np.asarray(self._log_prior + self._of(statistics) - self.log_evidence(statistics)[..., None])
 
     def posterior_probabilities(self, statistics: Array, /) -> Array:
         """Return p(θ | statistics), shape ``(..., state)``.
@@ -71,7 +79,7 @@ class FiniteStates(Family):
         What doubles cannot tell from 0 becomes the least that they can.
         """
         t = np.asarray(statistics, dtype=np.float64)
-        possible = np.isfinite(t)
+        possible = np.isfinite(self._of(t))
         if not possible.any():
             raise DataError("these data cannot occur in any state, so nothing can be learnt from them")
         prior = np.maximum(self.posterior_probabilities(t)[possible], np.finfo(float).tiny)

@@ -53,6 +53,9 @@ class ExpandedRegression(Regression):
         metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
     )
 
+    expands: ClassVar[bool] = True
+    """Whether the evidence is that of an expansion, however decoys are drawn."""
+
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
         "that normal limit, because statistics do not hold the features"
@@ -89,6 +92,11 @@ class ExpandedRegression(Regression):
     def reduction(self) -> Expansion:
         """The log-likelihood at the public point, its slope and its curvature."""
         return Expansion(self._answer, tuple(self.mean if self.point is None else self.point))
+
+    @property
+    def public_coefficients(self) -> Array:
+        """The public point."""
+        return np.array(self.reduction.point)
 
     @cached_property
     def _prior_precision(self) -> Array:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from troth.data import Report
 
 _DRAWS, _FEWEST = 20_000, 4_000
+_MOST_STATES = 16
 _COARSE, _FLAT = 16, 37.7  # bins, and their χ² that a flat density exceeds once in a thousand times
 
 
@@ -46,9 +47,7 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     else:
         total = campaign.statistics(model, np.zeros(campaign.request.reduction.width))
     if isinstance(model, HasFiniteStates):
-        prior, posterior = (model.posterior_probabilities(t).tolist() for t in (np.zeros_like(total), total))
-        states = [f"state {k + 1}" for k in range(len(posterior))]
-        return [Belief("state of the world", states, prior, posterior, discrete=True)]
+        return [_belief_in_states(model, total)]
     if not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesData)):
         return []
     rng = np.random.default_rng(20201206)
@@ -59,6 +58,18 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     names = model.parameter_names(campaign.columns, campaign.categories) if isinstance(model, NamesParameters) else []
     names = names or [f"parameter {k + 1}" for k in range(prior.shape[-1])]
     return [belief_from_draws(name, prior[:, k], posterior[:, k]) for k, name in enumerate(names[:6])]
+
+
+def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
+    """Return the probabilities of states; of many, those of the most probable."""
+    prior, posterior = (model.posterior_probabilities(t) for t in (np.zeros_like(total), total))
+    word = str(getattr(model, "state_word", "state"))
+    shown = np.sort(np.argsort(-posterior, kind="stable")[:_MOST_STATES])
+    places = [f"{word} {k + 1}" for k in shown]
+    left = posterior.sum() - posterior[shown].sum()
+    summary = "" if len(shown) == len(posterior) else f"the others of {len(posterior)} have {left:.2%} together"
+    name = "state of the world" if word == "state" else f"{word}s"
+    return Belief(name, places, prior[shown].tolist(), posterior[shown].tolist(), discrete=True, summary=summary)
 
 
 def statistics_of_reports(campaign: Campaign, model: Any, reports: list[Report]) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cost, reduced, setting_of
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
+from troth.core.contract import LeavesCandidates, Model
 from troth.core.errors import TrothError
 from troth.data.read import reports_by_day
 from troth.history import History
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from troth.audits import Audit
     from troth.campaigns.terms import Campaign
+    from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.history import ModelComparison
     from troth.results.result import Result
@@ -132,6 +134,15 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
     if not campaign.daily:
         t, rows = t[0], rows[0]
     return CheckedFit(check_fit(model, t, rows=rows, simulations=_SIMULATIONS), checked)
+
+
+def effective_candidates(campaign: Campaign, reports: list[Report]) -> EffectiveCandidates | None:
+    """Count the candidates that each report of a round, and all together, leave; None for a model without any."""
+    models = campaign.models_for([report.provider for report in reports])
+    first = models if isinstance(models, Model) else models[0]
+    if not isinstance(first, LeavesCandidates):
+        return None
+    return first.effective(statistics_of_reports(campaign, models, reports))
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

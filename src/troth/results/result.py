@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
+    from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.mechanisms import Rule
     from troth.results.pictures import Picture
@@ -98,6 +99,18 @@ class Result:
 
         return judge(self)
 
+    @cached_property
+    def effective_candidates(self) -> EffectiveCandidates | None:
+        """How many candidates each report of the last round, and all together, leave; None for other models."""
+        from troth.results.findings import effective_candidates
+
+        reports = self._last_reports
+        return effective_candidates(self.campaign.on(reports[0].day), reports) if reports else None
+
+    @property
+    def _last_reports(self) -> list[Report]:
+        return [report for report in self.reports if self.rounds and report.day == self.rounds[-1].day]
+
     def payment(self, provider: str, day: Day = None) -> Payment:
         """Return a provider's payment of a day."""
         for paid in self.rounds:
@@ -140,7 +153,12 @@ class Result:
                 }
                 for paid in self.rounds
             ],
+            **self._candidates(),
         }
+
+    def _candidates(self) -> dict[str, Any]:
+        left = self.effective_candidates
+        return {} if left is None else {"effective_candidates": left.to_dict([r.provider for r in self._last_reports])}
 
     def _columns(self) -> dict[str, list[Any]]:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]

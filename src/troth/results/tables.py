@@ -35,4 +35,6 @@ def as_text(result: Result) -> str:
     for row in [head, *shown]:
         cells = [c.ljust(w) if i <= names else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         text.append("  " + "  ".join(cells).rstrip())
+    if result.effective_candidates is not None:
+        text.append(f"  {result.effective_candidates}")
     return "\n".join(text)

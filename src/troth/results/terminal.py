@@ -30,3 +30,5 @@ def print_result(result: Result) -> None:
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"… {len(rows) - 59:,} more in the ledger and on the page")
+    if result.effective_candidates is not None:
+        console.print(Text(f"\n{result.effective_candidates}"))

@@ -17,6 +17,10 @@ from troth.core.contract import Array, Generator, Model
 class PredictsAnswers(Model, Protocol):
     """A model that a liar can fit to its own rows, and label rows with."""
 
+    @property
+    def public_coefficients(self) -> Array:
+        """Coefficients that everybody knows."""
+
     def posterior_mean(self, statistics: Array, /) -> Array:
         """Return the posterior mean of the coefficients."""
 
@@ -46,14 +50,14 @@ class LabelWithOwnModel(RowLie):
 
 @dataclass(frozen=True)
 class CopyPublicLabels(RowLie):
-    """Replace every label by what the public point predicts, without looking at the rows."""
+    """Replace every label by what public coefficients predict, without looking at the rows."""
 
     label = "copy public labels"
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Predict from the public point."""
-        return data[0], model.predict(np.array(model.reduction.point), data[0])
+        """Predict from public coefficients."""
+        return data[0], model.predict(model.public_coefficients, data[0])
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,7 @@ def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[d
     model: Any = family.example_model()
     example = family.example
     columns = [*example.columns, *([] if example.target is None else [example.target])]
+    explained = columns if example.target is None else [example.target]
     data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     start = date(2026, 5, 4)
     for day in range(max(1, days)):
@@ -286,13 +287,14 @@ def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[d
             table = np.column_stack([rows[0], rows[1]]) if isinstance(rows, tuple) else np.reshape(rows, (24, -1))
             for row in table:
                 stamp = {"day": (start + timedelta(days=day)).isoformat()} if days else {}
-                data[name].append(
-                    {**stamp, **{c: _entry(x, example.labels, model) for c, x in zip(columns, row, strict=True)}}
-                )
+                cells = zip(columns, row, strict=True)
+                data[name].append({**stamp, **{c: _entry(x, example.labels, model, c in explained) for c, x in cells}})
     return data
 
 
-def _entry(value: float, labels: tuple[str, ...] | None, model: Any) -> Any:
+def _entry(value: float, labels: tuple[str, ...] | None, model: Any, explained: bool) -> Any:
+    if not explained:
+        return round(float(value), 6)
     if labels is not None:
         return labels[int(value)]
     return int(value) if model.support.integer else round(float(value), 6)

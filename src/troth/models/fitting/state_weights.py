@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.errors import DataError, ParameterError
+from troth.core.errors import DataError
 from troth.core.past import statistics_of
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import LEAST_DAYS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.core.past import History
-    from troth.models.finite import Finite
+    from troth.core.support import Array
+    from troth.models.finite_states import FiniteStates
 
 
 def fit_state_weights(
-    family: type[Finite], history: History, likelihood: Any = None, tolerance: float = 1e-10
+    make: Callable[[Array], FiniteStates], states: int, history: History, tolerance: float = 1e-10
 ) -> FittedPrior:
-    """Fit the weights of the states of a known table; the likelihood of a history is concave in them."""
-    if likelihood is None:
-        raise ParameterError("Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted")
-    states = len(likelihood)
+    """Fit the weights of known states, of which ``make`` makes a model.
+
+    The likelihood of a history is concave in them.
+    """
     weights = np.full(states, 1 / states)
-    model = family(weights, likelihood)
+    model = make(weights)
     present = np.asarray(history.present, dtype=bool).any(axis=1)
     if present.sum() < LEAST_DAYS:
         raise DataError(f"{int(present.sum())} days with reports: weights are fitted to at least {LEAST_DAYS}")
-    t = statistics_of(model, np.asarray(history.summaries)[present], history.reduction).sum(axis=-2)
+    t = statistics_of(model, np.asarray(history.summaries)[present], history.reduction).sum(axis=-2)[:, :states]
     peak = t.max(axis=-1, keepdims=True)
     if np.isneginf(peak).any():
         day = int(np.flatnonzero(present)[int(np.argmax(np.isneginf(peak[:, 0])))])
-        raise DataError(f"day {history.days[day]}: no state of the table could have produced these reports")
+        raise DataError(f"day {history.days[day]}: no state could have produced these reports")
     chance = np.exp(t - peak)
     previous = -np.inf
     for _ in range(100_000):
@@ -49,7 +52,7 @@ def fit_state_weights(
     covariance = across.T @ np.linalg.pinv(across @ information @ across.T) @ across
     vanished = tuple(f"prior[{k}]" for k in np.flatnonzero(weights < 1e-9))
     return FittedPrior(
-        family(weights, likelihood),
+        make(weights),
         float((np.log(total) + peak[:, 0]).sum()),
         {"prior": np.sqrt(np.maximum(np.diagonal(covariance), 0.0))},
         int(present.sum()),

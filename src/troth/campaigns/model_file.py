@@ -1,0 +1,109 @@
+"""A model as a file of plain numbers with a digest, for models too large for a campaign file.
+
+The file is the JSON of ``model.to_dict()``. It holds names and numbers alone, so reading it runs no code. Its digest is
+that of the model in its one canonical spelling, in which `save_model` writes it: ``sha256sum`` prints the same.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from troth import models
+from troth.campaigns.canonical_json import canonical, digest
+from troth.campaigns.ledger import write_whole
+from troth.core.errors import DataError, ParameterError
+from troth.core.settings import CampaignError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.models import Family
+
+_LARGEST_FILE = 1 << 26
+
+
+def save_model(model: Family, path: str | Path) -> str:
+    """Write a model as a file that a campaign file can name; return its digest.
+
+    Examples
+    --------
+    >>> import tempfile, troth
+    >>> path = Path(tempfile.mkdtemp()) / "candidates.json"
+    >>> digest = save_model(troth.models.LogisticCandidates([[0, 1], [1, 0]]), path)
+    >>> load_model(path, digest).coefficients
+    ((0.0, 1.0), (1.0, 0.0))
+    """
+    plain = model.to_dict()
+    write_whole(path, canonical(plain))
+    return digest(plain)
+
+
+def load_model(path: str | Path, digest: str | None = None) -> Family:
+    """Read a model that `save_model` wrote; refuse it if it is not the one with the digest."""
+    path = Path(path)
+    model = models.from_dict(_read(path))
+    if digest is not None:
+        check_digest(model, digest, path.name)
+    return model
+
+
+def check_digest(model: Family, expected: str, place: str) -> None:
+    """Refuse a model that is not the one that was announced."""
+    actual = digest(model.to_dict())
+    if actual != expected:
+        raise DataError(f"{place} has the digest {actual}, but {expected} was announced: it was changed, or is another")
+
+
+def with_model_file(plain: Any, path: Path | None) -> Any:
+    """Return the tables of a campaign with the parameters from the file that [model] names, in place of its name."""
+    table = plain.get("model") if isinstance(plain, dict) else None
+    if not isinstance(table, dict) or "file" not in table:
+        return plain
+    place = f"{'' if path is None else f'{path.name}: '}[model]"
+    name, announced = table["file"], table.get("digest")
+    if not isinstance(name, str) or not name.strip():
+        raise _wrong(place, "file", f"must be the name of a file, not {name!r}")
+    if path is None:
+        raise _wrong(
+            place, "file", "there is no folder to read it from; give the parameters, or create it from the file"
+        )
+    file = path.parent / name
+    try:
+        model = load_model(file)
+        if announced is None:
+            raise _wrong(place, "digest", f'is missing; write digest = "{digest(model.to_dict())}"')
+        check_digest(model, str(announced), file.name)
+    except CampaignError:
+        raise
+    except (DataError, ParameterError) as error:
+        raise _wrong(place, "file", str(error)) from None
+    read = model.to_dict()
+    for key, value in read.items():
+        if table.get(key, value) != value:
+            raise _wrong(place, key, f"is given here and in {file.name}; leave it out here")
+    rest = {key: value for key, value in table.items() if key != "file"}
+    return {**plain, "model": {**rest, **read}}
+
+
+def _wrong(place: str, key: str, message: str) -> CampaignError:
+    return CampaignError(f"{place} {key}: {message}", section="model", key=key)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise DataError(f"{path.name}: too large for a model of plain numbers")
+        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except OSError as error:
+        raise DataError(f"{path.name}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path.name}: no JSON of plain numbers: {error}") from None
+    if not isinstance(plain, dict) or not isinstance(plain.get("family"), str):
+        raise DataError(f'{path.name}: no model as troth.save_model writes it ("family" is missing)')
+    return plain
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")

@@ -1,0 +1,190 @@
+"""Features and an answer under several known coefficients: the log-likelihood is expanded at each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.reductions.expansion import Expansion
+from troth.core.reductions.sorted_columns import sorted_columns
+from troth.core.support import Array, Bounds, Support
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.reductions.answers import Answer
+    from troth.core.reductions.reduction import Reduction
+
+_SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
+
+
+@dataclass(frozen=True)
+class Expansions:
+    """Rows (z, y) become n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and the upper half of H = Σ zzᵀW.
+
+    Attributes
+    ----------
+    answer
+        How an answer depends on its linear predictors.
+    points
+        Coefficients, one tuple for each point.
+
+    Examples
+    --------
+    >>> from troth.core.reductions.answers import YesNo
+    >>> Expansions(YesNo(), ((0.0,), (1.0,))).of_rows(np.array([[2.0, 1.0], [1.0, 0.0]])).round(3)
+    array([ 2.   , -1.386,  0.5  ,  1.25 , -1.44 , -0.493,  0.617])
+    """
+
+    answer: Answer
+    points: tuple[tuple[float, ...], ...]
+    support: Support = field(default_factory=Support)
+
+    @cached_property
+    def each(self) -> tuple[Expansion, ...]:
+        """The expansion at each point."""
+        return tuple(Expansion(self.answer, point, self.support) for point in self.points)
+
+    @property
+    def columns(self) -> int:
+        """The features, and the answer."""
+        return self.each[0].columns
+
+    @property
+    def batch_columns(self) -> int:
+        """All of them, for every point."""
+        return self.each[0].batch_columns * len(self.points)
+
+    @property
+    def labels(self) -> int | None:
+        """How many labels an answer has."""
+        return self.answer.labels
+
+    @property
+    def target_support(self) -> Support:
+        """The values of an answer."""
+        return self.answer.support
+
+    @property
+    def width(self) -> int:
+        """N, and what an expansion has beside it for each point."""
+        return 1 + len(self.points) * (self.each[0].width - 1)
+
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+        return np.asarray(summary, dtype=np.float64)[..., 0]
+
+    def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
+        """Return how probable the candidate that explains the rows best makes their answers."""
+        if summary[0] == 0 or self.answer.labels is None:
+            return "", ""
+        best = int(np.argmax(self.by_point(np.asarray(summary, dtype=np.float64))[:, 0]))
+        part = self._parts(summary)[best]
+        return f"probability of its labels under candidate {best + 1}", self.each[best].in_words(part, labels)[1]
+
+    def by_point(self, summary: Array, /) -> Array:
+        """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and the upper half of H."""
+        return np.asarray(summary[..., 1:]).reshape(*summary.shape[:-1], len(self.points), -1)
+
+    def _parts(self, summary: Array) -> list[Array]:
+        """Return the summary of each expansion."""
+        each = self.by_point(np.asarray(summary, dtype=np.float64))
+        return [np.concatenate([summary[..., :1], each[..., k, :]], axis=-1) for k in range(len(self.points))]
+
+    def _joined(self, parts: Sequence[Array]) -> Array:
+        return np.concatenate([parts[0][..., :1], *(part[..., 1:] for part in parts)], axis=-1)
+
+    def magnitudes(self, summary: Array, /) -> Array:
+        """Return those of each expansion."""
+        parts = zip(self.each, self._parts(summary), strict=True)
+        return np.concatenate([each.magnitudes(part) for each, part in parts], axis=-1)
+
+    def of_rows(self, table: Array, /) -> Array:
+        """Add up a table ``(row, column)``."""
+        return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
+
+    def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
+        """Add up a batch by code, sorted once for all points."""
+        ordered = sorted_columns(columns, codes, np.bincount(codes, minlength=size))
+        codes = np.sort(codes, kind="stable")
+        return self._joined([each.add(list(ordered), codes, size) for each in self.each])
+
+    def of_datasets(self, z: Array, y: Array, /) -> Array:
+        """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
+        out = np.empty((*y.shape[:-1], self.width))
+        out[..., 0] = y.shape[-1]
+        parts, turned = self.by_point(out), np.swapaxes(z, -1, -2)  # parts are a view
+        d, size = z.shape[-1], len(self.points[0])
+        H = np.empty((*y.shape[:-1], size, size))
+        rows, columns = np.triu_indices(size)
+        for k, point in enumerate(self.points):
+            eta = np.moveaxis(z @ np.reshape(point, (-1, d)).T, -1, 0)
+            expanded = self.answer.expand(eta.reshape(len(eta), -1), y.ravel())
+            log_likelihood, *slopes = (np.reshape(x, y.shape) for x in (expanded.log_likelihood, *expanded.slopes))
+            parts[..., k, 0] = log_likelihood.sum(axis=-1)
+            gradient = [(turned @ slope[..., None])[..., 0] for slope in slopes]
+            parts[..., k, 1 : 1 + size] = np.concatenate(gradient, axis=-1)
+            pairs = combinations_with_replacement(range(len(slopes)), 2)
+            for (a, b), weight in zip(pairs, expanded.weights, strict=True):
+                block = (turned * np.reshape(weight, y.shape)[..., None, :]) @ z
+                H[..., a * d : (a + 1) * d, b * d : (b + 1) * d] = block
+            parts[..., k, 1 + size :] = H[..., rows, columns]
+        return out
+
+    def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
+        """Refuse a summary that no data can have.
+
+        Each expansion must be possible, and as the log-likelihood is concave, none may lie above the tangent at another
+        point.
+        """
+        for each, part in zip(self.each, self._parts(summary), strict=True):
+            each.check(part, values, constant)
+        likelihood, points = self.by_point(summary), np.array(self.points)
+        t, slope = likelihood[:, 0], likelihood[:, 1 : 1 + points.shape[1]]
+        above = t[None] - (t[:, None] + slope @ points.T - (slope * points).sum(axis=1)[:, None])
+        slack = _SLACK * (1 + np.abs(t).max() + np.abs(slope).max() * np.abs(points).max())
+        if above.max() > slack:
+            of, other = np.unravel_index(int(above.argmax()), above.shape)[::-1]
+            raise DataError(
+                f"the log-likelihood under candidate {of + 1} lies above the tangent at candidate {other + 1}: no data "
+                "have such sums"
+            )
+
+    def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
+        """Return the sums of each expansion."""
+        return {
+            f"{name}_at_{k}": sums
+            for k, each in enumerate(self.each)
+            for name, sums in each.expressions(columns, labels).items()
+        }
+
+    def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
+        """Gather the sums of each expansion."""
+        return self._joined([each.collect(rows, _at(aggregates, k)) for k, each in enumerate(self.each)])
+
+    def convert(self, summary: Array, wanted: Reduction, /) -> Array:
+        """Return the summary, if it was taken at the points that are wanted."""
+        if wanted != self:
+            raise DataError("the history was read for other candidates: read its rows again")
+        return np.asarray(summary, dtype=np.float64)
+
+    def pack(self, summaries: Array, /) -> Array:
+        """Return the summaries: no entry follows from others."""
+        return summaries
+
+    def unpack(self, packed: Array, /) -> Array:
+        """Return the summaries."""
+        return packed
+
+
+def _at(aggregates: Mapping[str, Any], point: int) -> dict[str, Any]:
+    """Return the aggregates of one point, without the point in their names."""
+    ending = f"_at_{point}"
+    return {name.removesuffix(ending): value for name, value in aggregates.items() if name.endswith(ending)}

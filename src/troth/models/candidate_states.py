@@ -1,0 +1,78 @@
+"""What all candidates share: θ is one of finitely many, and data leave an effective number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.contract import Extremes
+from troth.core.effective_candidates import EffectiveCandidates
+from troth.core.errors import ParameterError
+from troth.models.categorical import draw_codes
+from troth.models.finite_states import FiniteStates
+from troth.models.parameters import parameter, probabilities
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Bounds, Generator
+    from troth.core.sensitivity import Peers
+    from troth.models.family import Vector
+
+
+@dataclass(frozen=True)
+class CandidateStates(FiniteStates):
+    """θ is one of S candidates. Λ(t) = logsumexp(log p + t), with t the log-likelihoods of a report."""
+
+    prior: Vector = field(metadata=parameter("probabilities of the candidates", probabilities))
+
+    state_word: ClassVar[str] = "candidate"
+    assumption: ClassVar[str] = (
+        "θ is one of the candidates: what is proved is exact under that. The effective number of candidates that "
+        "reports leave says when they are too few"
+    )
+
+    def effective(self, statistics: Array, /) -> EffectiveCandidates:
+        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""
+        t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
+        each, together = (1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1) for x in (t, t.sum(axis=0)))
+        return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
+
+    def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
+        """Draw candidates from the prior, shape ``(*shape, 1)``."""
+        return draw_codes(rng, np.broadcast_to(np.array(self.prior), (*shape, len(self.prior))), 1)
+
+    def log_pmi_extremes(self, rows: int, peers: Peers, values: Bounds | None = None, /) -> Extremes:  # noqa: ARG002
+        """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
+        self._in_one_space(peers)
+        return Extremes(-np.inf, float(-np.log(min(self.prior))))
+
+
+def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
+    """Return up to ``most`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
+    named = _by_name(draws, group)
+    counts = {len(each) for each in named.values()}
+    if len(counts) != 1 or not min(counts):
+        raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
+    (count,) = counts
+    kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {name: values[kept] for name, values in named.items()}
+
+
+def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
+    if isinstance(draws, Mapping) and not hasattr(draws, "groups"):
+        dataset = draws.get(group, draws)
+    else:
+        dataset = getattr(draws, group, None)
+    if dataset is None:
+        raise ParameterError(f"there is no group {group!r} among these draws")
+    if not hasattr(dataset, "data_vars"):
+        return {str(name): np.asarray(values) for name, values in dataset.items()}
+    arrays = {str(name): np.asarray(dataset[name].values) for name in dataset.data_vars}
+    return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
+
+
+def equal_chances(prior: Any, size: int) -> Any:
+    """Return the prior, or the same probability for each of so many candidates."""
+    return np.full(size, 1 / size) if prior is None else prior

@@ -1,0 +1,297 @@
+"""Features and a label or a count, and θ one of a few known vectors of coefficients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from troth.core.errors import ParameterError
+from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.core.reductions.expansions import Expansions
+from troth.models.example import Example
+from troth.models.parameters import Whole, matrix, parameter
+from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
+from troth.models.trained_coefficients import trained_coefficients
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.core.support import Support
+    from troth.models.family import Matrix
+
+_NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
+
+
+@dataclass(frozen=True)
+class LabelledCandidates(RegressionCandidates):
+    """Answers y whose likelihood depends on z·θ, and θ is one of S candidates θ_k.
+
+    A summary is the number of rows and, for every candidate, the log-likelihood ℓ_k, its slope s_k = Zᵀ(y − μ_k) and
+    its curvature H_k = ZᵀW_kZ. Log-likelihoods are linear in Zᵀy, so ℓ_j = c_j + θ_j·s_0 and s_j = s_0 + d_j, where c
+    and d depend on the features alone. Given candidate k, s_k has mean 0 and covariance H_k: that is how fresh
+    log-likelihoods are drawn without the features, and it is exact in the limit of many rows.
+    """
+
+    approximation: ClassVar[str] = (
+        "decoys are drawn from the normal limit of many rows, with the exact mean and covariance under each candidate, "
+        "because statistics do not hold the features; the log-likelihoods themselves are exact"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        predictors, size = self._answer.predictors, self._points.shape[1]
+        if size % predictors:
+            raise ParameterError(
+                f"{type(self).__name__}: a row of coefficients must have as many entries for each of {predictors} "
+                f"classes, not {size} in all",
+                parameter="coefficients",
+            )
+        if self.reduction.width > LARGEST_TABLE:
+            raise ParameterError(
+                f"{type(self).__name__}: {len(self._points)} candidates with {size} coefficients make reports of "
+                f"{self.reduction.width:,} numbers, more than {LARGEST_TABLE:,}: take fewer candidates or features",
+                parameter="coefficients",
+            )
+
+    @property
+    def _answer(self) -> Answer:
+        raise NotImplementedError
+
+    @property
+    def evidence_cost(self) -> int:
+        """Draws of fresh log-likelihoods copy the curvature under every candidate."""
+        return 1 + self.reduction.width // 40
+
+    @property
+    def _features_of_row(self) -> int:
+        return int(self._points.shape[1]) // self._answer.predictors
+
+    @property
+    def support(self) -> Support:
+        """The values of an answer."""
+        return self._answer.support
+
+    @property
+    def reduction(self) -> Expansions:
+        """The log-likelihood under each candidate, its slope and its curvature."""
+        return Expansions(self._answer, self.coefficients)  # type: ignore[arg-type]
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows, and add up log-likelihoods, slopes and curvatures."""
+        return self.reduction.of_datasets(*self._checked(data))
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Put the log-likelihoods first: ℓ, n, the slopes and the curvatures."""
+        s = np.asarray(summary, dtype=np.float64)
+        each, size = self.reduction.by_point(s), self._points.shape[1]
+        return self._pack(each[..., 0], s[..., :1], each[..., 1 : 1 + size], each[..., 1 + size :])
+
+    def _pack(self, t: Array, rows: Array, slopes: Array, curvatures: Array) -> Array:
+        flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
+        return np.concatenate([t, rows, *flat], axis=-1)
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return c, d, the curvatures and the number of rows, which no answer changes."""
+        t = np.asarray(statistics, dtype=np.float64)
+        candidates, size = self._points.shape
+        slopes = t[..., candidates + 1 : candidates + 1 + candidates * size].reshape(*t.shape[:-1], candidates, size)
+        first = slopes[..., 0, :]
+        constant = t[..., :candidates] - first @ self._points.T
+        apart = (slopes - first[..., None, :]).reshape(*t.shape[:-1], -1)
+        curvatures = t[..., candidates + 1 + candidates * size :]
+        return np.concatenate([constant, apart, curvatures, t[..., candidates : candidates + 1]], axis=-1)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""
+        candidates, size = self._points.shape
+        leading = np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1])
+        chosen = self._chosen(parameters, leading)
+        constant, apart, curvatures, rows = np.split(
+            design, [candidates, candidates * (1 + size), design.shape[-1] - 1], axis=-1
+        )
+        apart = apart.reshape(*design.shape[:-1], candidates, size)
+        roots = self._roots(curvatures.reshape(*design.shape[:-1], candidates, -1))
+        root = _of_chosen(np.broadcast_to(roots, (*leading, *roots.shape[-3:])), chosen)
+        shift = _of_chosen(np.broadcast_to(apart, (*leading, candidates, size)), chosen)
+        first = np.einsum("...ij,...j->...i", root, rng.standard_normal((*leading, size))) - shift
+        t = constant + first @ self._points.T
+        slopes = first[..., None, :] + apart
+        shape = (*leading, curvatures.shape[-1])
+        return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
+
+    def _roots(self, upper: Array) -> Array:
+        """Return F with FFᵀ = H of upper halves ``(..., candidate, number)``, with features of any size."""
+        size = self._points.shape[1]
+        rows, columns = np.triu_indices(size)
+        H = np.empty((*upper.shape[:-1], size, size))
+        H[..., rows, columns] = H[..., columns, rows] = upper
+        scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
+        scale = np.where(scale > 0, scale, 1.0)
+        values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
+        root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
+        return np.asarray(scale[..., None] * root)
+
+    def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
+        return self._answer.draw(rng, self._predictors(self._points[chosen], z))
+
+    def _predictors(self, coefficients: Array, z: Array) -> Array:
+        """Return z·θ, ``(predictor, ..., row)``."""
+        by_class = coefficients.reshape(*coefficients.shape[:-1], -1, self._features_of_row)
+        return np.moveaxis(z @ np.swapaxes(by_class, -1, -2), -1, 0)
+
+    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
+        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
+        z, y = self._checked(data)
+        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
+        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
+
+    def predict(self, coefficients: Array, features: Array, /) -> Array:
+        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
+        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
+        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
+
+    @classmethod
+    def from_estimators(cls, estimators: Sequence[Any], prior: Any = None, **given: Any) -> Self:
+        """Take the coefficients of trained linear estimators, as scikit-learn has them (``coef_``, ``intercept_``).
+
+        If any of them has an intercept, it is the first coefficient, for a feature that is a constant 1: say
+        ``intercept = true`` in the campaign file. What an estimator predicts is compared with what its coefficients
+        predict, so that no other kind of estimator slips through.
+        """
+        table, classes = trained_coefficients(estimators)
+        if classes > 2 and "classes" in {each.name for each in cls.parameters()}:
+            given = {"classes": classes, **given}
+        model = cls(coefficients=table, prior=prior, **given)
+        model._check_trained(estimators)
+        return model
+
+    def _check_trained(self, estimators: Sequence[Any]) -> None:
+        """Refuse an estimator whose predictions are not those of its coefficients."""
+        d = self._features_of_row
+        probe = np.random.default_rng(1).standard_normal((16, d))
+        for k, estimator in enumerate(estimators):
+            intercept = d - int(estimator.n_features_in_)
+            z = np.concatenate([np.ones((16, intercept)), probe[:, intercept:]], axis=1)
+            means = self._answer.means(self._predictors(self._points[k], z))
+            predict = getattr(estimator, "predict_proba", None)
+            theirs = estimator.predict(z[:, intercept:]) if predict is None else predict(z[:, intercept:])
+            ours = means.T if len(means) > 1 else means[0]
+            if np.ndim(theirs) > np.ndim(ours):
+                theirs = theirs[:, 1]
+            if not (np.shape(theirs) == ours.shape and np.allclose(theirs, ours, rtol=1e-6, atol=1e-9)):
+                raise ParameterError(
+                    f"estimator {k} ({type(estimator).__name__}) does not predict as {type(self).__name__} does from "
+                    "its coefficients: use troth.models.Candidates.from_estimators, which needs none"
+                )
+
+
+def _of_chosen(by_candidate: Array, chosen: NDArray[np.intp]) -> Array:
+    """Return the entries of one candidate, ``(..., number…)`` of ``(..., candidate, number…)``."""
+    after = by_candidate.ndim - chosen.ndim - 1
+    place = chosen.reshape(*chosen.shape, *[1] * (after + 1))
+    return np.take_along_axis(by_candidate, place, axis=chosen.ndim).squeeze(chosen.ndim)
+
+
+@dataclass(frozen=True)
+class LogisticCandidates(LabelledCandidates):
+    """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), where θ is one of S known vectors.
+
+    Parameters
+    ----------
+    coefficients
+        A row of d coefficients for each candidate: draws from last year's posterior, or trained classifiers.
+    prior
+        Probabilities of the candidates; all the same if they are not given.
+
+    Examples
+    --------
+    >>> model = LogisticCandidates([[0.0], [2.0]])
+    >>> model.statistics(([[1], [1]], [1, 0]))[:3].round(3)
+    array([-1.386, -2.254,  2.   ])
+    """
+
+    description: ClassVar[str] = "a yes or no explained by numbers, by one of a few known regressions"
+    example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
+
+    @property
+    def _answer(self) -> Answer:
+        return YesNo()
+
+
+@dataclass(frozen=True)
+class SoftmaxCandidates(LabelledCandidates):
+    """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), where θ = (θ_0, θ_1, …) is one of S known vectors.
+
+    Parameters
+    ----------
+    coefficients
+        A row of coefficients for each candidate: d for each class in turn.
+    classes
+        How many labels there are.
+    prior
+        Probabilities of the candidates; all the same if they are not given.
+
+    Examples
+    --------
+    >>> model = SoftmaxCandidates([[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]], classes=3)
+    >>> model.statistics(([[1], [1]], [0, 2]))[:2].round(3)
+    array([-2.197, -2.815])
+    """
+
+    coefficients: Matrix = field(
+        metadata=parameter(
+            "coefficients of each candidate, a row each, class by class",
+            matrix,
+            [[0.0, 0.0, 1.0, 0.5, -1.0, 0.5], [0.0, 0.0, -1.0, 0.5, 1.0, 0.5], [0.0, 0.0, 0.5, -1.0, 0.5, 1.0]],
+        )
+    )
+    classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3, known=True))
+
+    description: ClassVar[str] = "a label of several explained by numbers, by one of a few known regressions"
+    example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
+    given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "classes")
+
+    @property
+    def _answer(self) -> Answer:
+        return Classes(self.classes)
+
+    @property
+    def _laws(self) -> Array:
+        by_class = self._points.reshape(len(self._points), self.classes, -1)
+        return np.asarray((by_class - by_class[:, :1]).reshape(len(self._points), -1))
+
+
+@dataclass(frozen=True)
+class PoissonCandidates(LabelledCandidates):
+    """Counts with mean e^(z·θ), where θ is one of S known vectors.
+
+    Parameters
+    ----------
+    coefficients
+        A row of d coefficients for each candidate.
+    prior
+        Probabilities of the candidates; all the same if they are not given.
+
+    Examples
+    --------
+    >>> model = PoissonCandidates([[0.0], [1.0]])
+    >>> model.statistics(([[1], [1]], [3, 2]))[:2].round(3)
+    array([-2.   , -0.437])
+    """
+
+    description: ClassVar[str] = "a count explained by numbers, by one of a few known regressions"
+    example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")
+
+    @property
+    def _answer(self) -> Answer:
+        return CountAnswers()
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which no summary has."""
+        return "ln x!"

@@ -1,0 +1,217 @@
+"""Candidates that are regressions with known coefficients: plain numbers, which a campaign file can name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from troth.core.errors import DataError, ParameterError
+from troth.core.sensitivity import Sensitivity, refuted_without_data
+from troth.core.support import Support
+from troth.models.candidate_states import CandidateStates, draws_by_name, equal_chances
+from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.fitting.state_weights import fit_state_weights
+from troth.models.parameters import matrix, parameter, probabilities
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.core.past import History
+    from troth.core.reductions import Reduction
+    from troth.core.sensitivity import Peers
+    from troth.models.family import Matrix, Vector
+    from troth.models.fitting.fitted import FittedPrior
+
+LARGEST_TABLE = 1_000_000
+"""The most numbers that a statistic may have."""
+
+
+@dataclass(frozen=True)
+class RegressionCandidates(CandidateStates):
+    """Rows (z, y), and θ is one of S known vectors of coefficients.
+
+    The statistic is the S log-likelihoods, the number of rows, and what fresh answers to the same features need.
+    """
+
+    prior: Vector | None = field(  # type: ignore[assignment]
+        default=None,
+        kw_only=True,
+        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
+    )
+    coefficients: Matrix = field(
+        metadata=parameter(
+            "coefficients of each candidate, a row each", matrix, [[-1.0, 0.5], [0.0, 1.0], [1.0, -0.5], [0.5, 1.5]]
+        )
+    )
+
+    explains_target: ClassVar[bool] = True
+    given_parameters: ClassVar[tuple[str, ...]] = ("coefficients",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.prior is None:
+            object.__setattr__(self, "prior", tuple(equal_chances(None, len(self.coefficients)).tolist()))
+        if len(self.prior) != len(self.coefficients):  # type: ignore[arg-type]
+            raise ParameterError(
+                f"{type(self).__name__}: prior has {len(self.prior)} entries for {len(self.coefficients)} candidates",  # type: ignore[arg-type]
+                parameter="prior",
+            )
+
+    @cached_property
+    def _points(self) -> Array:
+        """Coefficients, ``(candidate, coefficient)``."""
+        return np.array(self.coefficients)
+
+    @property
+    def _features_of_row(self) -> int:
+        return int(self._points.shape[1])
+
+    @property
+    def _laws(self) -> Array:
+        """What tells the likelihoods of candidates apart, a row each."""
+        return self._points
+
+    @property
+    def _nothing(self) -> Any:
+        return (), ()
+
+    @classmethod
+    def standard_prior(cls, coefficients: int, /) -> dict[str, Any]:  # noqa: ARG003
+        """Return nothing: coefficients are given, whatever the scales."""
+        return {}
+
+    def statistics(self, data: Any, /) -> Array:
+        """Return the log-likelihood under each candidate, the number of rows, and what fresh answers need."""
+        return self.from_summary(self.summary(data))
+
+    def _checked(self, data: Any) -> tuple[Array, Array]:
+        try:
+            z, y = data
+        except (TypeError, ValueError):
+            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
+        features = Support().check(z, "feature", columns=self._features_of_row)
+        answers = self.support.check(y, "answer")
+        if features.shape[:-1] != answers.shape:
+            raise DataError(
+                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
+            )
+        return features, answers
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        return np.asarray(statistics, dtype=np.float64)[..., len(self.coefficients)]
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of a report with these features, ``(rows, d)``."""
+        d = self._features_of_row
+        if np.ndim(rows) < 2:
+            raise DataError(f"a regression is planned by its features, of shape (rows, {d}), not by {rows!r}")
+        z = Support().check(rows, "feature", columns=d)
+        return np.asarray(self.design(self.statistics((z, np.zeros(z.shape[:-1])))))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return what was fixed before the answers, with the number of rows last."""
+        raise NotImplementedError
+
+    def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> NDArray[np.intp]:
+        return np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
+        """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""
+        chosen, d = np.asarray(parameters)[..., 0].astype(np.intp), self._features_of_row
+        z = rng.standard_normal((*chosen.shape, int(rows), d)) if np.ndim(rows) == 0 else np.asarray(rows, dtype=float)
+        y = self._draw_answers(rng, chosen, z)
+        return np.broadcast_to(z, (*y.shape, d)), y
+
+    def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
+        raise NotImplementedError
+
+    def draw_with_features(self, rng: Generator, parameters: Array, features: Any, /) -> Array:
+        """Draw statistics of fresh answers to these features, from the likelihood itself."""
+        return self.statistics(self.draw_data(rng, parameters, features))
+
+    def with_features(self, features: Any, /) -> FeaturesAtHand:
+        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood."""
+        return FeaturesAtHand(self, Support().check(features, "feature", columns=self._features_of_row))
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
+        return np.asarray(self.posterior_probabilities(statistics) @ self._points)
+
+    @property
+    def public_coefficients(self) -> Array:
+        """The prior mean of the coefficients: what everybody knows."""
+        return np.asarray(np.array(self.prior) @ self._points)
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
+        return {name: np.array(getattr(self, name))[possible] for name in self._by_candidate}
+
+    _by_candidate: ClassVar[tuple[str, ...]] = ("coefficients",)
+
+    def sensitivity(self, rows: int, peers: Peers, /) -> Sensitivity:  # noqa: ARG002
+        """As many peer rows as there are other candidates suffice, for features in general position.
+
+        Proof. Two candidates with different coefficients give the answer of a row in general position different
+        distributions, so the k-rank of its matrix of likelihoods is at least 2. By the paper's Corollary n rows tell
+        n + 1 states apart. ∎
+        """
+        if refutation := refuted_without_data(peers):
+            return refutation
+        count, distinct = sum(n for _, n in peers), len(np.unique(self._laws, axis=0))
+        if count >= distinct - 1:
+            reason = f"{count} peer rows tell {distinct} candidates apart, for features in general position"
+            return Sensitivity("proved", f"{reason} (the paper's Corollary on k-ranks)")
+        return Sensitivity("undecided", f"{count} peer rows may not tell {distinct} candidates apart")
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
+        """Return zeros: the log-likelihoods are full ones."""
+        return np.zeros(np.shape(summaries)[:-1])
+
+    @classmethod
+    def fit(cls, history: History, **given: Any) -> FittedPrior:
+        """Fit the probabilities of the candidates to past days; the candidates themselves are given."""
+        missing = [name for name in cls.given_parameters if name not in given]
+        if missing:
+            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
+        return fit_state_weights(lambda prior: cls(prior=prior, **given), len(given["coefficients"]), history)
+
+    @classmethod
+    def from_draws(
+        cls, draws: Any, names: Sequence[str], *, group: str = "posterior", most: int = 200, **given: Any
+    ) -> Self:
+        """Take coefficients from draws of a prior or of a posterior: ArviZ's ``InferenceData``, or arrays by name.
+
+        Parameters
+        ----------
+        draws
+            An ``InferenceData`` (PyMC, CmdStanPy and NumPyro make one), or a mapping of names to arrays whose first
+            axis is the draw.
+        names
+            The variables that follow each other in a vector of coefficients, such as ``["intercept", "slopes"]``.
+        group, most
+            Which group is used, and how many draws are kept, evenly spaced.
+        given
+            The family's other parameters, such as ``classes``.
+
+        Examples
+        --------
+        >>> from troth.models import LogisticCandidates
+        >>> draws = {"intercept": np.zeros(3), "slopes": np.array([[1.0, 2.0], [0.0, 1.0], [3.0, 4.0]])}
+        >>> LogisticCandidates.from_draws(draws, ["intercept", "slopes"]).coefficients[0]
+        (0.0, 1.0, 2.0)
+        """
+        return cls(coefficients=_side_by_side(draws_by_name(draws, group, most), names), **given)
+
+
+def _side_by_side(named: Mapping[str, Any], names: Sequence[str]) -> Array:
+    """Return draws of several variables as one vector each, ``(draw, coefficient)``."""
+    for name in names:
+        if name not in named:
+            raise ParameterError(f"there are no draws of {name!r}; there are {', '.join(sorted(named))}")
+    return np.concatenate([np.reshape(named[name], (len(named[name]), -1)) for name in names], axis=1)

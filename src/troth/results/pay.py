@@ -169,7 +169,7 @@ def pay_campaign(
         secret_file = secret_path(campaign.path)
         secret = load_secret(secret_file)
     if campaign.task is not None:
-        reading: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon}
+        reading: dict[str, Any] = {"secret": secret, "secret_file": secret_file, "beacon": beacon, "approve": approve}
         return pay_task_campaign(campaign, beside(campaign, campaign.source), ledger=ledger, **reading)
     skip = [Path(ledger).resolve()] if ledger is not None else []
     reports = read_campaign(campaign, watch, skip=skip)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from functools import cached_property
+from hashlib import sha256
+from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +31,11 @@ from troth.data.public import PUBLIC
 from troth.data.tasks import TaskReports, read_tasks
 from troth.results.explanation import printable
 from troth.results.result import Result, harmless
+from troth.results.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.campaigns.seed import Secret
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
@@ -38,6 +43,16 @@ if TYPE_CHECKING:
     from troth.data import Day
 
 _SAMPLE = 5
+
+
+class OwnShare(NamedTuple):
+    """What a provider answered on a task, its share, how many peers there were, and the rule's reason in words."""
+
+    task: str
+    answer: str
+    share: float
+    peers: int
+    reason: str
 
 
 class TaskResult(Result):
@@ -81,6 +96,12 @@ class TaskResult(Result):
         table = by_name.aggregate([("share", "stddev"), ("share", "count")])
         rows = zip(*(table.column(k).to_pylist() for k in ("provider", "share_stddev", "share_count")), strict=True)
         return {name: spread / np.sqrt(max(1, count - 1)) for name, spread, count in rows}
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Who is paid less than for saying nothing; how well laws fit is not checked on tasks."""
+        below = {p.provider: p.empty_share - p.share for p in self.payments if p.share < p.empty_share}
+        return Verdict(None, "how well the laws fit the tasks is not checked", len(self.payments), below)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -136,30 +157,41 @@ class TaskResult(Result):
             alone = f"{payment.terms['without_peers']:,.0f} tasks"
             lines.append(f"  without a peer       {alone}: nobody else worked on them, the base share")
         lines.append("  some of these tasks:")
-        for task, answer, share, peers in self.sample(provider, sample):
-            others = "1 peer" if peers == 1 else f"{peers} peers"
-            lines.append(f"    {printable(task)}: {answer}, {others}, share {share:.1%}: {_why(share, payment, peers)}")
+        for each in self.sample(provider, sample):
+            others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
+            lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
 
-    def sample(self, provider: str, size: int = _SAMPLE) -> list[tuple[str, str, float, int]]:
-        """Return some of a provider's own tasks, from the best to the worst: task, answer, share, number of peers."""
+    def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
+        """Return some of a provider's own tasks: the best third, the worst third, and others by lot, the best first.
+
+        The lot is a hash of the round's root, so it is always the same tasks.
+        """
+        mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
+        shares, tasks = mine.column("share").to_numpy(), mine.column("task").to_pylist()
+        lot = [sha256(f"{root}\n{task}".encode()).digest() for task in tasks]
+        order = sorted(range(len(tasks)), key=lambda place: (-shares[place], lot[place]))
+        third = -(-size // 3)
+        chosen = {*order[:third], *order[max(0, len(order) - third) :]}
+        others = sorted(set(order) - chosen, key=lambda place: lot[place])
+        chosen |= {*others[: max(0, size - len(chosen))]}
+        some = mine.take([place for place in order if place in chosen])
+        base, rule = self.payment(provider).empty_share, self.campaign.rule
+        columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
+        return [
+            OwnShare(task, self._answer(row), share, peers, rule.task_reason(share, base, peers))
+            for task, share, peers, row in zip(*columns, _sums(some), strict=True)
+        ]
+
+    def shares_without_peers(self, provider: str) -> float:
+        """Return the sum of a provider's shares of tasks on which nobody else worked."""
+        mine = self._own(provider)
+        return fsum(mine.column("share").to_numpy()[mine.column("peers").to_numpy() == 0])
+
+    def _own(self, provider: str) -> Any:
         import pyarrow.compute as pc
 
-        mine = self.shares.filter(pc.equal(self.shares.column("provider"), provider))
-        order = np.argsort(-mine.column("share").to_numpy(), kind="stable")
-        chosen = order[np.unique(np.linspace(0, len(order) - 1, min(size, len(order))).astype(int))]
-        some = mine.take(chosen)
-        sums = _sums(some)
-        return [
-            (str(task), self._answer(row), float(share), int(peers))
-            for task, row, share, peers in zip(
-                some.column("task").to_pylist(),
-                sums,
-                some.column("share").to_pylist(),
-                some.column("peers").to_pylist(),
-                strict=True,
-            )
-        ]
+        return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
 
     def _answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
@@ -170,27 +202,18 @@ class TaskResult(Result):
         words = getattr(reduction, "in_words", None)
         return "" if words is None else str(words(sums, None)[1])
 
-    def write_page(self, path: str | Path, **options: Any) -> Path:
-        """Write the page: workers by pay per task, who agrees with whom, and the worst tasks."""
+    def to_html(self, **options: Any) -> str:
+        """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
         from troth.results.task_page import render
 
         options.pop("watch", None)
         options.pop("history", None)
-        return write_whole(path, render(self, **options).encode())
+        return render(self, **options)
 
 
 def _sums(table: Any) -> Array:
     names = [name for name in table.column_names if name.startswith("sum_")]
     return np.stack([table.column(name).to_numpy() for name in names], axis=1)
-
-
-def _why(share: float, payment: Payment, peers: int) -> str:
-    if not peers:
-        return "nobody else worked on it"
-    if abs(share - payment.empty_share) < 0.01:
-        return "your answer and your peers' say nothing about each other"
-    agrees = "fits" if share > payment.empty_share else "does not fit"
-    return f"your answer {agrees} what your peers said"
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
@@ -211,8 +234,12 @@ def pay_task_campaign(
     secret: Secret | None = None,
     secret_file: Path | None = None,
     beacon: str | None = None,
+    approve: Callable[[Result], bool] | None = None,
 ) -> TaskResult:
-    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares."""
+    """Read reports on tasks, settle all of them together, and write the ledger and the file of shares.
+
+    ``approve`` sees the result before anything is written; unless it returns True, nothing is.
+    """
     reports = read_tasks(data, task_request(campaign))
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
@@ -231,6 +258,8 @@ def pay_task_campaign(
         book, name = Ledger(), file_beside(path).name
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
         result = TaskResult(campaign, book, settled.file, (None,))
+        if approve is not None and not approve(result):
+            return result
         if secret_file is not None:
             record_use(secret_file, used_seeds(book))
         result.write_ledger(path)

@@ -72,8 +72,8 @@ def check_worst_case(campaign: Campaign) -> None:
     if most > campaign.budget:
         raise CampaignError(
             f"[campaign] budget: {len(campaign.providers):,} providers with {campaign.most_tasks:,} tasks each may "
-            f"earn {campaign.show(ceil(most))}, more than the budget of {campaign.show(campaign.budget)}: raise it, or lower "
-            "[limits] tasks",
+            f"earn {campaign.show(ceil(most))}, more than the budget of {campaign.show(campaign.budget)}: raise it, "
+            "or lower [limits] tasks",
             section="campaign",
             key="budget",
         )

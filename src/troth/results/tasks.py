@@ -211,6 +211,11 @@ class TaskResult(Result):
         return render(self, **options)
 
 
+def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
+    """Return what a ledger paid; one of tasks comes with the file of shares."""
+    return TaskResult(campaign, ledger, file or b"") if has_tasks(ledger) else Result(campaign, ledger)
+
+
 def _sums(table: Any) -> Array:
     names = [name for name in table.column_names if name.startswith("sum_")]
     return np.stack([table.column(name).to_numpy() for name in names], axis=1)

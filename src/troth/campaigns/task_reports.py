@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.tasks import pay_tasks, settle_tasks
+from troth.campaigns.tasks import arrange, pay_tasks, settle_tasks
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.request import Report
+from troth.data.tasks import TaskReports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
+    from troth.mechanisms.tasks import Tasks
 
 FILE_NAME = "ledger.tasks.parquet"
 """The file of shares, beside the ledger."""
@@ -62,6 +64,18 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     own = empty if content is None else OwnTasks.from_bytes(content)
     seed = "sha256:" + "0" * 64 if campaign.draws else None
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), None, seed)
+
+
+def planned_tasks(campaign: Campaign, providers: Sequence[str], each: int = 3) -> Tasks:
+    """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
+    model: Any = campaign.model
+    names, each = sorted(providers), min(each, len(providers))
+    task, place = np.divmod(np.arange(len(names) * each), each)
+    first = np.zeros((len(task), model.reduction.width))
+    first[:, 0] = 1.0
+    order = np.lexsort(((task + place) % len(names), task))
+    provider = ((task + place) % len(names))[order]
+    return arrange(campaign, TaskReports(tuple(map(str, range(len(names)))), tuple(names), task, provider, first), None)
 
 
 def check_worst_case(campaign: Campaign) -> None:

@@ -233,7 +233,7 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
     got = [mine[each["task"]]["share"] for each in sample]
     assert (got[:7], got[-7:]) == (shares[:7], shares[-7:])
     for each in sample:
-        assert each["answer"] == repr(said["Ann"][each["task"]])
+        assert each["answer"] == said["Ann"][each["task"]]
         assert each["share"] == round(mine[each["task"]]["share"], 2)
         assert ("nobody else worked on it" in each["reason"]) == (mine[each["task"]]["peers"] == 0)
 

@@ -144,6 +144,8 @@ def create(
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
     if terms.public_source is not None:
+        if terms.task is not None:
+            raise DataError("[data] public: a service takes no public guesses of tasks; pay these with troth pay")
         if terms.public_by_day:
             raise DataError(
                 f"[data] public: has the column {terms.day!r}, and a service takes public data that are the same on "
@@ -378,6 +380,9 @@ def why(
         )
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
+    if picked and chosen["task"] is not None and "provider" in chosen:
+        paid["tasks"] = _client(server).show_tasks(chosen["id"], paid["round"])
+        lines += _task_lines(paid["tasks"])
     _show({**paid, "payments": picked}, as_json, lines)
 
 
@@ -393,6 +398,8 @@ def export(
 
     client, chosen = _find_campaign(server, campaign)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
+    if chosen["task"] is not None:
+        downloads["ledger.tasks.parquet"] = client.shares_file
     if "provider" not in chosen:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
     directory.mkdir(parents=True, exist_ok=True)
@@ -449,6 +456,12 @@ def add_to(app: typer.Typer) -> list[str]:
         app.command()(command)
     app.add_typer(rounds, name="round")
     return [*(command.__name__ for command in commands), "round"]
+
+
+def _task_lines(pay: dict[str, Any]) -> list[str]:
+    """Return a worker's sample of its own tasks."""
+    rows = [[each["task"], each["answer"], f"{each['share']:.0%}", each["reason"]] for each in pay["sample"]]
+    return [pay["meaning"], *(f"  {line}" for line in _table(["task", "answer", "share", "why"], rows))]
 
 
 def _client(server: str | None) -> Client:
@@ -545,7 +558,8 @@ def _verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     if verdict is None:
         return []
     lines = [f"model {verdict['model']}: {verdict['meaning']}"]
-    for what, gains in (("nothing", verdict["below_empty_report"]), ("less", verdict["better_with_less"])):
+    less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
+    for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
         listed = ", ".join(f"{_printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
         lines.append(f"better off with {what}: {listed or 'nobody'}")
     return lines

@@ -101,6 +101,9 @@ class RuleDescription:
     score_meaning: str = ""
     """How a score is made, in sentences."""
 
+    task_meaning: str = "A share is higher the better your answer goes with those of your peers."
+    """What a share of one of many tasks is, to whoever earned it."""
+
     def __post_init__(self) -> None:
         for name, option in self.options().items():
             if problem := option.problem(getattr(self, name)):

@@ -198,7 +198,7 @@ class TaskResult(Result):
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if reduction.labels is not None:
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
-            return ", ".join(repr(names[code]) for code in np.flatnonzero(sums))
+            return ", ".join(names[code] for code in np.flatnonzero(sums))
         words = getattr(reduction, "in_words", None)
         return "" if words is None else str(words(sums, None)[1])
 

@@ -345,8 +345,9 @@ class TaskShare(Shown):
     """One of your own tasks: what you answered, its share of the price, and why."""
 
     task: str = Field(examples=["item 17"])
-    answer: str = Field(examples=["'cat'"])
+    answer: str = Field(examples=["cat"])
     share: float = Field(description="Rounded to a hundredth.")
+    earned: str = Field(description="This share of the price.", examples=["0.0245"])
     reason: str
 
 
@@ -363,6 +364,7 @@ class TaskPay(Shown):
     base_share: float = Field(description="The share of an answer that says nothing.")
     without_peers: int = Field(description="Tasks on which nobody else worked.")
     paid_without_peers: Money = Field(description="The part of the payment that these earned.")
+    meaning: str = Field(description="What a share is, by the rule.")
     sample: list[TaskShare] = Field(description="The best, the worst and some others, the best first.")
 
 

@@ -51,8 +51,15 @@ def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> respo
         base_share=round(payment.empty_share, 4),
         without_peers=int(payment.terms["without_peers"]),
         paid_without_peers=Amount(alone, terms.decimals),
+        meaning=terms.rule.task_meaning,
         sample=[
-            responses.TaskShare(task=own.task, answer=own.answer, share=round(own.share, 2), reason=own.reason)
+            responses.TaskShare(
+                task=own.task,
+                answer=own.answer,
+                share=round(own.share, 2),
+                earned=f"{float(price) * round(own.share, 2) / 10**terms.decimals:.{terms.decimals + 2}f}",
+                reason=own.reason,
+            )
             for own in result.sample(provider, SAMPLE)
         ],
     )

@@ -355,7 +355,8 @@ def payments(campaign: TheCampaign, number: TheRound = None, server: Server = No
     for each in paid["payments"]:
         score = "–" if each["score"] is None else f"{float(each['score']):.4f}"
         rows.append([each["provider"], f"{each['rows']:,}", score, f"{each['share']:.2%}", each["payment"]])
-    heads = ["provider", "rows", "score", "share of cap", f"payment {chosen['currency']}".strip()]
+    what = "rows" if chosen["task"] is None else "tasks"
+    heads = ["provider", what, "score", "share of cap", f"payment {chosen['currency']}".strip()]
     _show(paid, as_json, [f"round {paid['round']}{_day(paid)}", *_table(heads, rows, right=1)])
 
 
@@ -373,10 +374,11 @@ def why(
     picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
     if provider is not None and not picked:
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
+    what = "row" if chosen["task"] is None else "task"
     lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
     for each in picked:
         lines.append(
-            f"{each['provider']}: {_counted(each['rows'])}, paid {each['payment']} {chosen['currency']}".rstrip()
+            f"{each['provider']}: {_counted(each['rows'], what)}, paid {each['payment']} {chosen['currency']}".rstrip()
         )
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
@@ -587,7 +589,8 @@ def _day(shown: dict[str, Any]) -> str:
 
 
 def _as_read(submission: dict[str, Any]) -> list[str]:
-    lines = [f"{submission['file']}: {_counted(submission['rows'])}, SHA-256 {submission['sha256']}, the same as here"]
+    rows = _counted(submission["rows"], "row" if submission["tasks"] is None else "task")
+    lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -627,10 +630,10 @@ def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right:
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
-def _counted(rows: int) -> str:
+def _counted(rows: int, what: str = "row") -> str:
     from troth.results.formats import counted
 
-    return counted(rows, "row")
+    return counted(rows, what)
 
 
 def _printable(text: str) -> str:

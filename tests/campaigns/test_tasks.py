@@ -22,8 +22,6 @@ from troth.cli.commands import app
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
-from troth.service.campaigns import checked_terms
-from troth.service.errors import InvalidError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -245,7 +243,12 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
     ("tables", "message"),
     [
         ({"campaign": {"name": "x", "price": "0.05"}, "data": {"provider": "w"}}, "is for reports on tasks"),
+        ({"limits": {"tasks": 7}}, r"\[limits\] tasks: is for reports on tasks"),
         ({"data": {"task": "item"}}, "name the column of those who worked"),
+        (
+            {"data": {"task": "item", "provider": "w"}, "public": {"rows": 1, "summary": [1, 0]}},
+            "a line for each task",
+        ),
         ({"data": {"task": "item", "provider": "w", "day": "d"}}, "beside task"),
         ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
         ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot settle tasks"),
@@ -332,14 +335,21 @@ def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:
         troth.verify(drawn.ledger)
 
 
-def test_the_service_says_that_it_settles_no_tasks() -> None:
-    plain = {
-        "campaign": {"name": "x", "price": "0.05"},
-        "model": {"family": "Finite", "columns": ["label"], **MODEL.to_dict()},
-        "data": {"task": "item"},
-    }
-    with pytest.raises(InvalidError, match="settles no tasks"):
-        checked_terms(plain)
+def test_a_label_that_is_none_names_the_row(tmp_path: Path) -> None:
+    frame = {"item": ["a", "a", "b"], "worker": ["x", "y", "x"], "label": [0, 7, 1]}
+    with pytest.raises(DataError, match=r"column 'label': 1 value .* \(first: row 2 of the data: 7"):
+        paid(frame)
+    (tmp_path / "l.csv").write_text("item,worker,stars\na,x,1.5\na,y,2.5\n" + "b,x,3\n" * 200_000 + "b,y,many\n")
+    options: dict[str, Any] = {"provider": "worker", "task": "item", "price": "1", "columns": "stars"}
+    with pytest.raises(DataError, match="row 200,003 of the data: 'many'"):
+        troth.pay(tmp_path / "l.csv", troth.models.Normal(0.0, 1.0, noise=0.5), **options)
+
+
+def test_a_worker_may_have_a_most_number_of_tasks(tmp_path: Path) -> None:
+    frame = {"item": ["a", "a", "b"], "worker": ["x", "y", "x"], "label": [0, 0, 1]}
+    assert len(paid(frame, terms={"limits": {"tasks": 2}}).payments) == 2
+    with pytest.raises(DataError, match=r"provider 'x': 2 tasks, but \[limits\] tasks allows 1"):
+        paid(frame, terms={"limits": {"tasks": 1}})
 
 
 def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:

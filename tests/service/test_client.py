@@ -266,6 +266,46 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     assert "Ash" not in (tmp_path / "elm" / "campaign.toml").read_text()
 
 
+def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
+    terms = CAMPAIGN.replace("clinics", "pets").replace('"1000.00"', '"4.00"\nprice = "0.10"')
+    terms = terms.replace('"Bernoulli"', '"Finite"').replace(
+        '["improved"]', '["label"]\nlikelihood = [[0.8, 0.2], [0.2, 0.8]]'
+    )
+    terms = (
+        terms.replace("{ alpha = 1, beta = 1 }", "[0.5, 0.5]")
+        + '[data]\ntask = "item"\nprovider = "worker"\n[limits]\ntasks = 20\n'
+    )
+    (tmp_path / "campaign.toml").write_text(terms)
+    campaign = analyst.run("create", tmp_path / "campaign.toml").strip()
+    people, files = {name: Person(tmp_path / name) for name in ("Ivy", "Kit")}, {}
+    for place, (name, person) in enumerate(people.items()):
+        link = analyst.run("invite", campaign, name, "--identity", "contract 9").strip()
+        person.run("join", link, "--password-stdin", say=PASSWORD)
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text("item,label\n" + "".join(f"p{i},{(i * i + i // 7 * place) % 2}\n" for i in range(20)))
+    analyst.run("round", "open", campaign)
+    assert "they have no tasks" in people["Ivy"].run("submit", campaign, files["Ivy"], "--statistics", "--yes", code=1)
+    (tmp_path / "twice.csv").write_text("item,label\np1,0\np1,0\n")
+    assert "rows 1, 2); keep one row" in people["Ivy"].run("submit", campaign, tmp_path / "twice.csv", "--yes", code=1)
+    for name, person in people.items():
+        sent = person.json("submit", campaign, files[name], "--yes", "--receipt", tmp_path / f"{name}.json")
+        assert sent["rows"] == 20
+    assert "not checked" in analyst.run("round", "close", campaign)
+    assert "no round is published yet" in people["Kit"].run("why", campaign, code=1)
+    analyst.run("round", "publish", campaign)
+    why = people["Kit"].run("why", campaign)
+    assert "sum of shares × price, rounded down once" in why
+    assert len(re.findall(r"^  p\d+ +[01] +\d+% +your answer", why, re.MULTILINE)) == 20
+    assert "Kit: 20 tasks, paid" in why
+    assert "Ivy" not in why
+    (tmp_path / "paid.json").write_text(people["Kit"].run("payments", campaign, "--json"))
+    checked = people["Kit"].run("verify-receipt", tmp_path / "Kit.json", "--payments", tmp_path / "paid.json")
+    assert "one of the 2" in checked
+    written = analyst.json("export", campaign, tmp_path / "out")
+    assert "ledger.tasks.parquet" in written
+    assert ": valid. " in analyst.run("verify", tmp_path / "out" / "ledger.jsonl")
+
+
 def _token(service: Running, person: Person) -> str:
     kept = json.loads((person.home / "troth" / "credentials.json").read_text())
     return str(kept["servers"][service.url]["token"])

@@ -74,7 +74,7 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
         "rows": report.rows,
         "summary": [float(value) for value in report.summary],
     }
-    own = {key: value for key in ("data_digest", "nonce") if (value := getattr(report, key)) is not None}
+    own = {key: value for key in ("data_digest", "nonce", "tasks") if (value := getattr(report, key)) is not None}
     if report.dropped:
         own["dropped"] = report.dropped
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
@@ -86,10 +86,10 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce)
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, report.tasks)
 
 
-def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None) -> str:
+def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, tasks: str | None = None) -> str:
     """Return the leaf of what a report says.
 
     Sums count to eight digits of the largest, because engines that add the same rows differ in their last digits, and
@@ -103,7 +103,8 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None) ->
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
     scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
     sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
-    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce}))
+    of_tasks = {} if tasks is None else {"tasks": tasks}
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **of_tasks}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:
@@ -129,8 +130,8 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
-    dropped = entry.get("dropped", 0)
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce, dropped)
+    rest = entry.get("dropped", 0), entry.get("tasks")
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce, *rest)
 
 
 def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:

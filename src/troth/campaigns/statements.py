@@ -73,7 +73,8 @@ def joint_nonce(service_nonce: str, own_nonce: str) -> str:
 def receipt_leaf(receipt: Mapping[str, Any]) -> str:
     """Return the leaf that a receipt promises in its round's tree."""
     nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
-    return leaf_of(receipt["day"], receipt["rows"], [float(value) for value in receipt["summary"]], nonce)
+    summary = [float(value) for value in receipt["summary"]]
+    return leaf_of(receipt["day"], receipt["rows"], summary, nonce, receipt.get("tasks"))
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
-from troth.campaigns.ledger_entries import payment_entry, reader_of
+from troth.campaigns.ledger_entries import payment_entry, reader_of, recorded_reports, report_entry, report_root
 from troth.campaigns.money import portion
 from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, versions
 from troth.campaigns.seed import follows, generator
@@ -34,18 +34,22 @@ from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks
 from troth.core.contract import HasReduction, combine
 from troth.core.errors import DataError, ReportError
+from troth.data.own_tasks import split_tasks
 from troth.data.public import PUBLIC
 from troth.data.request import Request
 from troth.data.tasks import TaskReports, read_tasks
 from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.audits import Audit
     from troth.audits.task_fit import TaskFit
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
     from troth.certificates import Certificate
     from troth.core.contract import Array
+    from troth.data.request import Report
 
 
 class Settled(NamedTuple):
@@ -195,16 +199,23 @@ def pay_tasks(
     secret: Secret | None = None,
     beacon: str | None = None,
     file_name: str = "tasks.parquet",
+    receipts: Sequence[Report] = (),
 ) -> Settled:
-    """Settle all tasks and write the ledger; the returned file belongs beside it."""
+    """Settle all tasks and write the ledger; the returned file belongs beside it.
+
+    ``receipts`` are everybody's reports as they were confirmed, each with its nonce and the digest of what it says on
+    each task: the ledger has them then, and the seed is made of the root over them.
+    """
     campaign.check_tasks_providers(reports.providers)
+    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     _refuse_past_tasks(campaign, reports)
     if ledger.entries:
         raise DataError("the ledger has payments in it already; settle further tasks with a ledger of their own")
     begin(campaign, ledger)
     check_beacon(campaign, beacon)
     stamp = {"last": True, "versions": versions(), "time": now()}
-    return _write(campaign, ledger, reports, public, link_of(campaign, secret, 1), beacon, stamp, file_name)
+    link = link_of(campaign, secret, 1)
+    return _write(campaign, ledger, reports, public, link, beacon, stamp, file_name, receipts)
 
 
 def _write(
@@ -216,8 +227,15 @@ def _write(
     beacon: str | None,
     stamp: dict[str, Any],
     file_name: str,
+    receipts: Sequence[Report],
 ) -> Settled:
-    seal = reader_of(ledger).seal(link, [reports_digest(reports, public)], beacon)
+    root = reports_digest(reports, public)
+    if receipts:
+        _check_receipts(reports, receipts)
+        root = report_root(receipts)
+    for receipt in receipts:
+        ledger.append(report_entry(receipt))
+    seal = reader_of(ledger).seal(link, [root], beacon)
     shares = settle_tasks(campaign, reports, public, seal["seed"])
     payments = payments_of(campaign, reports, shares)
     file = write_file(reports, public, shares)
@@ -234,6 +252,18 @@ def _write(
     return Settled(reports, public, shares, file)
 
 
+def _check_receipts(reports: TaskReports, receipts: Sequence[Report]) -> None:
+    """Raise unless what is settled is what everybody confirmed."""
+    said = {name: (len(own.names), own.digest) for name, own in split_tasks(reports)}
+    confirmed = {receipt.provider: (receipt.rows, receipt.tasks) for receipt in receipts}
+    for name in sorted(said.keys() | confirmed.keys()):
+        if said.get(name) != confirmed.get(name):
+            raise DataError(f"provider {name!r}: the reports on tasks are not those that were confirmed")
+    nonces = [receipt.nonce for receipt in receipts if receipt.nonce is not None]
+    if len(set(nonces)) < len(nonces):
+        raise DataError("two reports have the same nonce, so that one proof would serve both")
+
+
 def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "ledger") -> Settled:
     """Recompute every share and every payment of a ledger of tasks from its file, or raise at what differs."""
     entry, head = _only(ledger, "tasks", place), _only(ledger, "round", place)
@@ -241,6 +271,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
     reports, public, written = read_file(file, campaign)
     campaign.check_tasks_providers(reports.providers)
+    campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
     check_beacon(campaign, beacon)
     if (link is not None) != campaign.draws:
@@ -249,7 +280,11 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the seed is not made of what was committed to")
     fresh = Ledger([ledger.entries[0]])
     stamp = {key: head.get(key) for key in ("last", "versions", "time")}
-    settled = _write(campaign, fresh, reports, public, link, beacon, stamp, entry["file"])
+    try:
+        receipts = recorded_reports(ledger)
+        settled = _write(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
+    except (DataError, LookupError, TypeError, ValueError) as error:
+        raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
     same = head.get("versions") == versions()
     differ = np.abs(settled.shares.share - written) > (0.0 if same else SAME)
     if differ.any():

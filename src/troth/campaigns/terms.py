@@ -67,8 +67,9 @@ class Campaign:
         Public centre and scale of the columns of a regression that is standardised.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
-    task, price
-        The column of tasks, where each is a round and all are settled together, and the most for one report on one.
+    task, price, most_tasks
+        The column of tasks, where each is a round and all are settled together, the most for one report on one, and on
+        how many one provider may report.
     public_source, known
         Where the public data are, and their summaries by day (None is every day) where these have been read already.
 
@@ -113,6 +114,7 @@ class Campaign:
     beacon: str | None = None
     task: str | None = None
     price: Fraction | None = None
+    most_tasks: int | None = None
     path: Path | None = None
     missing: str = "refuse"
     scales: tuple[tuple[float, float] | None, ...] = ()
@@ -327,11 +329,22 @@ class Campaign:
         if stranger is not None:
             raise CampaignError(f"[groups] names {stranger!r}, who worked on no task; check the spelling")
 
+    def check_task_counts(self, names: Sequence[str], counts: Sequence[int]) -> None:
+        """Refuse providers that report on more tasks than they may."""
+        for name, count in zip(names, counts, strict=True):
+            if self.most_tasks is not None and count > self.most_tasks:
+                raise DataError(f"provider {name!r}: {count:,} tasks, but [limits] tasks allows {self.most_tasks:,}")
+
     def _check_tasks(self, sections: Mapping[str, Section]) -> None:
         """Refuse what does not go with tasks that are settled together."""
         data, money = sections["data"], sections["campaign"]
         if self.task is None:
-            raise money.fail("price", "is for reports on tasks; name the column that holds them as [data] task")
+            given = money.fail if self.price is not None else sections["limits"].fail
+            key = "tasks" if self.price is None else "price"
+            raise given(key, "is for reports on tasks; name the column that holds them as [data] task")
+        if self.known is not None:
+            message = "is for data about one thing; name a table with a line for each task as [data] public"
+            raise sections["public"].fail("summary", message)
         if self.day is not None:
             raise data.fail("day", "is given beside task; keep one of them: a column of days may be that of tasks")
         if self.provider is None:
@@ -348,7 +361,7 @@ class Campaign:
             check_public(self.known or {}, self.model, self.columns)
         except DataError as error:
             raise sections["public"].fail("summary", str(error)) from None
-        if self.task is not None or self.price is not None:
+        if self.task is not None or self.price is not None or self.most_tasks is not None:
             self._check_tasks(sections)
         if self.waits and self.day is None:
             raise sections["data"].fail("day", f"{self.rule.name} compares days; name the column that holds them")
@@ -434,8 +447,9 @@ def _limits(section: Section) -> dict[str, Any]:
         except (TypeError, ValueError):
             raise section.fail("values", f"must be a pair [low, high] of numbers, not {values!r}") from None
         values = (float(low), float(high))
-    section.done(("rows", "values"))
-    return {"rows": rows, "values": values}
+    tasks = section.whole("tasks", least=1, most=10**9)
+    section.done(("rows", "values", "tasks"))
+    return {"rows": rows, "values": values, "most_tasks": tasks}
 
 
 def _model(section: Section, own: Model | None) -> dict[str, Any]:

@@ -145,6 +145,8 @@ def create(
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
     tables["model"] = terms.plain["model"]  # with the parameters from a file that it names
     if terms.public_source is not None:
+        if terms.task is not None:
+            raise DataError("[data] public: a service takes no public guesses of tasks; pay these with troth pay")
         if terms.public_by_day:
             raise DataError(
                 f"[data] public: has the column {terms.day!r}, and a service takes public data that are the same on "
@@ -354,7 +356,8 @@ def payments(campaign: TheCampaign, number: TheRound = None, server: Server = No
     for each in paid["payments"]:
         score = "–" if each["score"] is None else f"{float(each['score']):.4f}"
         rows.append([each["provider"], f"{each['rows']:,}", score, f"{each['share']:.2%}", each["payment"]])
-    heads = ["provider", "rows", "score", "share of cap", f"payment {chosen['currency']}".strip()]
+    what = "rows" if chosen["task"] is None else "tasks"
+    heads = ["provider", what, "score", "share of cap", f"payment {chosen['currency']}".strip()]
     _show(paid, as_json, [f"round {paid['round']}{_day(paid)}", *_table(heads, rows, right=1)])
 
 
@@ -372,13 +375,17 @@ def why(
     picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
     if provider is not None and not picked:
         raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
+    what = "row" if chosen["task"] is None else "task"
     lines = [f"round {paid['round']}{_day(paid)}"] if picked else ["nothing was paid to you in this round"]
     for each in picked:
         lines.append(
-            f"{each['provider']}: {_counted(each['rows'])}, paid {each['payment']} {chosen['currency']}".rstrip()
+            f"{each['provider']}: {_counted(each['rows'], what)}, paid {each['payment']} {chosen['currency']}".rstrip()
         )
         steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
         lines += [f"  {line}" for line in _table(None, steps)]
+    if picked and chosen["task"] is not None and "provider" in chosen:
+        paid["tasks"] = _client(server).show_tasks(chosen["id"], paid["round"])
+        lines += _task_lines(paid["tasks"])
     _show({**paid, "payments": picked}, as_json, lines)
 
 
@@ -394,6 +401,8 @@ def export(
 
     client, chosen = _find_campaign(server, campaign)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
+    if chosen["task"] is not None:
+        downloads["ledger.tasks.parquet"] = client.shares_file
     if "provider" not in chosen:
         downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
     directory.mkdir(parents=True, exist_ok=True)
@@ -450,6 +459,12 @@ def add_to(app: typer.Typer) -> list[str]:
         app.command()(command)
     app.add_typer(rounds, name="round")
     return [*(command.__name__ for command in commands), "round"]
+
+
+def _task_lines(pay: dict[str, Any]) -> list[str]:
+    """Return a worker's sample of its own tasks."""
+    rows = [[each["task"], each["answer"], f"{each['share']:.0%}", each["reason"]] for each in pay["sample"]]
+    return [pay["meaning"], *(f"  {line}" for line in _table(["task", "answer", "share", "why"], rows))]
 
 
 def _client(server: str | None) -> Client:
@@ -546,7 +561,8 @@ def _verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     if verdict is None:
         return []
     lines = [f"model {verdict['model']}: {verdict['meaning']}"]
-    for what, gains in (("nothing", verdict["below_empty_report"]), ("less", verdict["better_with_less"])):
+    less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
+    for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
         listed = ", ".join(f"{_printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
         lines.append(f"better off with {what}: {listed or 'nobody'}")
     return lines
@@ -574,7 +590,8 @@ def _day(shown: dict[str, Any]) -> str:
 
 
 def _as_read(submission: dict[str, Any]) -> list[str]:
-    lines = [f"{submission['file']}: {_counted(submission['rows'])}, SHA-256 {submission['sha256']}, the same as here"]
+    rows = _counted(submission["rows"], "row" if submission["tasks"] is None else "task")
+    lines = [f"{submission['file']}: {rows}, SHA-256 {submission['sha256']}, the same as here"]
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
@@ -614,10 +631,10 @@ def _table(heads: Sequence[str] | None, rows: Sequence[Sequence[str]], *, right:
     return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
 
 
-def _counted(rows: int) -> str:
+def _counted(rows: int, what: str = "row") -> str:
     from troth.results.formats import counted
 
-    return counted(rows, "row")
+    return counted(rows, what)
 
 
 def _printable(text: str) -> str:

@@ -34,6 +34,8 @@ def prepare(
         raise DataError(f"{file}: there is no such file")
     if not statistics:
         return Package(file, file.name, _digest(file))
+    if campaign["task"] is not None:
+        raise DataError("--statistics: they have no tasks; send the rows")
     from troth.campaigns.statistics_file import make_statistics
     from troth.campaigns.terms import Campaign
     from troth.data.files import stem
@@ -64,7 +66,8 @@ def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: s
     if receipt is None:
         return None
     check_signature(receipt, RECEIPT)
-    same = all(receipt[name] == submission[name] for name in ("campaign", "round", "provider", "sha256", "summary"))
+    names = ("campaign", "round", "provider", "sha256", "summary", "tasks")
+    same = all(receipt.get(name) == submission[name] for name in names)
     if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
         raise DataError("the receipt is not of what was sent; note what you sent, and ask the analyst")
     return receipt

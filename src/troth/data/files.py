@@ -48,7 +48,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
-class _TextAmongNumbersError(Exception):
+class TextAmongNumbersError(Exception):
     """A later part of a text file has something that is no number."""
 
 
@@ -81,7 +81,7 @@ class Fragment:
         place = file_name(self.path)
         try:
             return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
-        except _TextAmongNumbersError as error:
+        except TextAmongNumbersError as error:
             # read once more without converting anything, so that the values that are no numbers can be named
             adder = Adder(request, place, self.provider, text=True)
             part = adder.add_all(self.batches(request, text=True), self.first_row, look)
@@ -112,7 +112,7 @@ class Fragment:
                 raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             is_text = isinstance(error, pa.ArrowInvalid) and "conversion error" in str(error)
             if is_text and self.format == "csv" and not text:
-                raise _TextAmongNumbersError(str(error)) from None
+                raise TextAmongNumbersError(str(error)) from None
             raise self.unreadable(error) from None
 
     def column_names(self) -> list[str]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
-from troth.data.files import find_files, format_of, plan
+from troth.data.files import TextAmongNumbersError, find_files, format_of, plan
 from troth.data.frames import as_arrow
 from troth.data.kernel import as_numbers, encode
 from troth.data.read import canonical_name, is_paths, is_pushed_down, refuse_alike
@@ -93,7 +93,10 @@ def requested_table(data: Any, request: Request) -> Any:
     """Return the requested columns of any table as an Arrow table."""
     if is_paths(data):
         fragments, _ = plan(data, request)
-        batches = [batch for fragment in fragments for batch in fragment.batches(request)]
+        try:
+            batches = [batch for fragment in fragments for batch in fragment.batches(request)]
+        except TextAmongNumbersError:  # so that whoever reads the values can say which are no numbers
+            batches = [batch for fragment in fragments for batch in fragment.batches(request, text=True)]
         return pa.Table.from_batches(batches).select(list(request.named))
     if is_pushed_down(data):
         from troth.data.pushdown import as_ibis

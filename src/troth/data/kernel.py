@@ -121,8 +121,9 @@ class Adder:
                 whose = names[key // len(days)], days[key % len(days)]
                 self.dropped[whose] = self.dropped.get(whose, 0) + count
 
-    def read(self, batch: Any) -> list[NDArray[Any]]:
+    def read(self, batch: Any, first_row: int = 0) -> list[NDArray[Any]]:
         """Return the columns that the model reads; what is wrong with them is among the problems."""
+        self._row_numbers = np.arange(first_row, first_row + batch.num_rows)
         self._owners = None, np.zeros(batch.num_rows, dtype=np.intp)
         return self._read(batch)
 

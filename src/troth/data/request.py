@@ -168,7 +168,8 @@ class Report:
 
     ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
     statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
-    counts the rows that were left out because they have no value.
+    counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
+    tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each.
     """
 
     provider: str
@@ -179,6 +180,7 @@ class Report:
     data_digest: str | None = None
     nonce: str | None = None
     dropped: int = 0
+    tasks: str | None = None
 
     @property
     def key(self) -> Key:

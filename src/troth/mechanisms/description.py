@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from troth.core.settings import Section
     from troth.mechanisms.options import Option
 
+_ABOUT = 0.005  # shares that differ by less are shown as the same
 NO_LIE_GAINS = "under the model no report has a higher expected payment than the truth"
 
 
@@ -100,6 +101,9 @@ class RuleDescription:
     score_meaning: str = ""
     """How a score is made, in sentences."""
 
+    task_meaning: str = "A share is higher the better your answer goes with those of your peers."
+    """What a share of one of many tasks is, to whoever earned it."""
+
     def __post_init__(self) -> None:
         for name, option in self.options().items():
             if problem := option.problem(getattr(self, name)):
@@ -156,6 +160,14 @@ class RuleDescription:
         calculation = " + ".join(f"{figures.terms[key]:.4f}" for key in self.summed_terms) if known else ""
         calculation, value = calculation.replace("-", "−"), f"{figures.score:.4f}".replace("-", "−")
         return Step("The score", self.score_formula, terms, "score", value, calculation, self.score_meaning)
+
+    def task_reason(self, share: float, base: float, peers: int, /) -> str:
+        """Say in words why a report on one of many tasks has its share, and not what peers reported."""
+        if not peers:
+            return "nobody else worked on it, so it has the base share"
+        if abs(share - base) < _ABOUT:
+            return "your answer says nothing about your peers' answers"
+        return f"your answer {'fits' if share > base else 'does not fit'} your peers' answers"
 
     def claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Return what is proved about the rule itself in a campaign, what is refuted, and what is not known."""

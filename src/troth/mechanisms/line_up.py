@@ -270,6 +270,16 @@ class LineUp(Rule):
             return super().evaluate_tasks(tasks, rng)
         return share_by_enumeration(tasks, labels, self.rivals, self.strict)
 
+    @property
+    def task_meaning(self) -> str:  # type: ignore[override]
+        """How often the real peers win the line."""
+        others = "another one" if self.rivals == 1 else f"{self.rivals} others"
+        strict = " A part of it is a score under which every wrong answer costs something." if self.strict else ""
+        return (
+            "Your answer ranks all that your peers could have answered. A share is how often their real answers come "
+            f"before {others}, picked at random.{strict}"
+        )
+
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
         return np.full(this_round.own.shape[:-1], self.base_share)

@@ -38,6 +38,8 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
 
     ``data`` says in words what the provider and its peers reported, see `data_in_words`.
     """
+    if campaign.task is not None:
+        return _task_steps(campaign, payment)
     p, rule = payment, campaign.rule
     rows: list[tuple[str, str, str]] = []
     log_pmi = []
@@ -74,6 +76,22 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if p.note:
         rows.append(("note", p.note, ""))
     return rows
+
+
+def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, str]]:
+    """Return the steps from shares of many tasks to money."""
+    alone = int(payment.terms["without_peers"])
+    always = ", whatever peers answer" if campaign.rule.constant_empty_share else ""
+    rows = [("tasks", f"{payment.rows:,}", "each is a round of whoever worked on it")]
+    if alone:
+        rows.append(("without a peer", counted(alone, "task"), "nobody else worked on them: the base share"))
+    return [
+        *rows,
+        ("sum of shares", f"{payment.terms['shares']:,.2f}", "one for each task, from 0 to 1"),
+        ("at most", campaign.show(payment.cap), "for a share of 1 on every task"),
+        ("payment", campaign.show(payment.payment), "sum of shares × price, rounded down once"),
+        ("base share", f"{payment.empty_share:.2%}", f"of the price, for an answer that says nothing{always}"),
+    ]
 
 
 def data_in_words(result: Result, day: Day, provider: str) -> str:

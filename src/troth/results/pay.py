@@ -22,7 +22,7 @@ from troth.data.files import find_files
 from troth.data.gather import gather_reports
 from troth.data.request import Request
 from troth.results.result import Result
-from troth.results.tasks import open_tasks, pay_task_campaign, verify_tasks
+from troth.results.tasks import TaskResult, open_tasks, pay_task_campaign, verify_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -192,6 +192,7 @@ def verify(
     head: str | None = None,
     model: Model | None = None,
     rule: Rule | None = None,
+    file: bytes | None = None,
     watch: Watch | None = None,
 ) -> Result:
     """Check every byte of a ledger and recompute every payment in it.
@@ -202,6 +203,8 @@ def verify(
         The hash of the last line, as noted earlier: then a ledger that was cut off and closed anew is found too.
     model, rule
         The custom model and rule that it was paid with, if there were any.
+    file
+        The file of shares of a ledger of tasks that is not read from a path, beside which it lies.
 
     Raises
     ------
@@ -216,9 +219,11 @@ def verify(
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
         raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
     if has_tasks(book):
-        if isinstance(ledger, Ledger):
-            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or verify the result")
-        return verify_tasks(ledger, book)
+        if not isinstance(ledger, Ledger):
+            return verify_tasks(ledger, book)
+        if file is None:
+            raise LedgerError("a ledger of tasks has a file of shares beside it: give its path, or file=")
+        return TaskResult(campaign_of(book, place), book, file).verify()
     if "family" not in terms["model"] and model is None:
         raise MissingCapabilityError(f"{place}: it was paid with a custom model; pass model=")
     return Result(check_ledger(book, place, model=model, rule=rule, watch=_task(watch, "verifying")), book)

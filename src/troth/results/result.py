@@ -223,11 +223,15 @@ class Result:
         """Write the ledger, in one piece; only its owner can read a new one, because it has everybody's statistics."""
         return write_whole(path, self.ledger.to_bytes(), private=True)
 
-    def write_page(self, path: str | Path, **options: Any) -> Path:
-        """Write the page: one HTML file that needs no network; options are those of `troth.results.page.render`."""
+    def to_html(self, **options: Any) -> str:
+        """Return the page, which needs no network; options are those of `troth.results.page.render`."""
         from troth.results.page import render
 
-        return write_whole(path, render(self, **options).encode())
+        return render(self, **options)
+
+    def write_page(self, path: str | Path, **options: Any) -> Path:
+        """Write the page; options are those of `to_html`."""
+        return write_whole(path, self.to_html(**options).encode())
 
     def to_csv(self) -> str:
         """Return payments as CSV, with names that a spreadsheet would take for formulas made harmless."""

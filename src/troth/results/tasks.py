@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from functools import cached_property
+from hashlib import sha256
+from math import fsum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +46,16 @@ if TYPE_CHECKING:
     from troth.results.verdict import Verdict
 
 _SAMPLE = 5
+
+
+class OwnShare(NamedTuple):
+    """What a provider answered on a task, its share, how many peers there were, and the rule's reason in words."""
+
+    task: str
+    answer: str
+    share: float
+    peers: int
+    reason: str
 
 
 class TaskResult(Result):
@@ -163,61 +175,68 @@ class TaskResult(Result):
             alone = f"{payment.terms['without_peers']:,.0f} tasks"
             lines.append(f"  without a peer       {alone}: nobody else worked on them, the base share")
         lines.append("  some of these tasks:")
-        for task, answer, share, peers in self.sample(provider, sample):
-            others = "1 peer" if peers == 1 else f"{peers} peers"
-            lines.append(f"    {printable(task)}: {answer}, {others}, share {share:.1%}: {_why(share, payment, peers)}")
+        for each in self.sample(provider, sample):
+            others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
+            lines.append(f"    {printable(each.task)}: {each.answer}, {others}, share {each.share:.1%}: {each.reason}")
         return "\n".join(lines)
 
-    def sample(self, provider: str, size: int = _SAMPLE) -> list[tuple[str, str, float, int]]:
-        """Return some of a provider's own tasks, from the best to the worst: task, answer, share, number of peers."""
+    def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
+        """Return some of a provider's own tasks: the best third, the worst third, and others by lot, the best first.
+
+        The lot is a hash of the round's root, so it is always the same tasks.
+        """
+        mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
+        shares, tasks = mine.column("share").to_numpy(), mine.column("task").to_pylist()
+        lot = [sha256(f"{root}\n{task}".encode()).digest() for task in tasks]
+        order = sorted(range(len(tasks)), key=lambda place: (-shares[place], lot[place]))
+        third = -(-size // 3)
+        chosen = {*order[:third], *order[max(0, len(order) - third) :]}
+        others = sorted(set(order) - chosen, key=lambda place: lot[place])
+        chosen |= {*others[: max(0, size - len(chosen))]}
+        some = mine.take([place for place in order if place in chosen])
+        base, rule = self.payment(provider).empty_share, self.campaign.rule
+        columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
+        return [
+            OwnShare(task, self._answer(row), share, peers, rule.task_reason(share, base, peers))
+            for task, share, peers, row in zip(*columns, _sums(some), strict=True)
+        ]
+
+    def shares_without_peers(self, provider: str) -> float:
+        """Return the sum of a provider's shares of tasks on which nobody else worked."""
+        mine = self._own(provider)
+        return fsum(mine.column("share").to_numpy()[mine.column("peers").to_numpy() == 0])
+
+    def _own(self, provider: str) -> Any:
         import pyarrow.compute as pc
 
-        mine = self.shares.filter(pc.equal(self.shares.column("provider"), provider))
-        order = np.argsort(-mine.column("share").to_numpy(), kind="stable")
-        chosen = order[np.unique(np.linspace(0, len(order) - 1, min(size, len(order))).astype(int))]
-        some = mine.take(chosen)
-        sums = _sums(some)
-        return [
-            (str(task), self._answer(row), float(share), int(peers))
-            for task, row, share, peers in zip(
-                some.column("task").to_pylist(),
-                sums,
-                some.column("share").to_pylist(),
-                some.column("peers").to_pylist(),
-                strict=True,
-            )
-        ]
+        return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
 
     def _answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if reduction.labels is not None:
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
-            return ", ".join(repr(names[code]) for code in np.flatnonzero(sums))
+            return ", ".join(names[code] for code in np.flatnonzero(sums))
         words = getattr(reduction, "in_words", None)
         return "" if words is None else str(words(sums, None)[1])
 
-    def write_page(self, path: str | Path, **options: Any) -> Path:
-        """Write the page: workers by pay per task, who agrees with whom, and the worst tasks."""
+    def to_html(self, **options: Any) -> str:
+        """Return the page: workers by pay per task, who agrees with whom, and the worst tasks."""
         from troth.results.task_page import render
 
         options.pop("watch", None)
         options.pop("history", None)
-        return write_whole(path, render(self, **options).encode())
+        return render(self, **options)
+
+
+def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
+    """Return what a ledger paid; one of tasks comes with the file of shares."""
+    return TaskResult(campaign, ledger, file or b"") if has_tasks(ledger) else Result(campaign, ledger)
 
 
 def _sums(table: Any) -> Array:
     names = [name for name in table.column_names if name.startswith("sum_")]
     return np.stack([table.column(name).to_numpy() for name in names], axis=1)
-
-
-def _why(share: float, payment: Payment, peers: int) -> str:
-    if not peers:
-        return "nobody else worked on it"
-    if abs(share - payment.empty_share) < 0.01:
-        return "your answer and your peers' say nothing about each other"
-    agrees = "fits" if share > payment.empty_share else "does not fit"
-    return f"your answer {agrees} what your peers said"
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:

@@ -108,8 +108,9 @@ class Verdict:
         lines = [
             f"model                      {self.word}{p}: {self.meaning}",
             f"better off with nothing    {self._listed(self.below_empty)}",
-            f"better off with less       {self._listed(self.better_with_less)}",
         ]
+        if self.gain_of_less:
+            lines.append(f"better off with less       {self._listed(self.better_with_less)}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
         if self.gain_of_less:

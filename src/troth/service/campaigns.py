@@ -16,6 +16,7 @@ from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.public import describe_public
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
+from troth.campaigns.task_reports import check_worst_case, rehearse_tasks
 from troth.campaigns.terms import TABLES, Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
+_MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
 
 
 def create_campaign(
@@ -291,9 +293,14 @@ def _tried(text: str) -> Campaign:
     """Return terms with which reports can be paid."""
     campaign = _checked(json.loads(text))
     try:
-        campaign.check_providers(list(campaign.providers))
         _refuse_long_computation(campaign)
-        rehearse(campaign, campaign.providers)
+        if campaign.task is None:
+            campaign.check_providers(list(campaign.providers))
+            rehearse(campaign, campaign.providers)
+        else:
+            campaign.check_tasks_providers(list(campaign.providers))
+            check_worst_case(campaign)
+            rehearse_tasks(campaign, campaign.providers)
     except TrothError as error:
         raise InvalidError.of(error) from None
     return campaign
@@ -325,6 +332,8 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "public" in terms.get("data", {}):
         message = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
+        if "task" in terms["data"]:
+            message = "the service takes no public guesses of tasks; pay them with `troth pay`"
         raise InvalidError(f"[data] public: {message}", section="data", key="public")
     if "commitment" in terms.get("mechanism", {}):
         raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")
@@ -346,12 +355,23 @@ def _checked(plain: dict[str, Any]) -> Campaign:
         raise InvalidError.of(error) from None
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
-    if campaign.task is not None:
-        message = "the service settles no tasks: pay them with `troth pay`, and send each worker its `troth explain`"
-        raise InvalidError(f"[data] task: {message}", section="data", key="task")
     if not isinstance(campaign.model, HasReduction):
         raise InvalidError("[model]: this family does not declare its sums over rows")
+    if campaign.task is not None:
+        _check_tasks(campaign)
     return campaign
+
+
+def _check_tasks(campaign: Campaign) -> None:
+    """Refuse tasks whose cost nobody could foresee: workers send their own files."""
+    if not campaign.budget:
+        message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
+        raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")
+    most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
+    if campaign.most_tasks is None or campaign.most_tasks > most:
+        wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"
+        message = f"{wrong}; say on how many tasks one worker may report, {most:,} at most"
+        raise InvalidError(f"[limits] tasks: {message}", section="limits", key="tasks")
 
 
 @lru_cache(maxsize=64)

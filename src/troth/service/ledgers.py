@@ -8,12 +8,14 @@ from sqlalchemy import func, insert, select
 
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.verify import campaign_of
-from troth.results.result import Result
+from troth.results.tasks import result_of
 from troth.service.errors import ConflictError
-from troth.service.schema import ledger_lines
+from troth.service.schema import ledger_files, ledger_lines
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+    from troth.results.result import Result
 
 
 def height(tx: Connection, campaign: str) -> int:
@@ -27,8 +29,17 @@ def load_ledger(tx: Connection, campaign: str) -> Ledger:
     return Ledger.from_lines([bytes(line) for line in tx.scalars(query)])
 
 
-def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int) -> None:
-    """Add the lines of a ledger after the first ``known``, if the database still has exactly those."""
+def load_file(tx: Connection, campaign: str) -> bytes | None:
+    """Return the file of shares that belongs to a ledger of tasks."""
+    content = tx.scalar(select(ledger_files.c.content).where(ledger_files.c.campaign == campaign))
+    return None if content is None else bytes(content)
+
+
+def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int, file: bytes | None = None) -> None:
+    """Add the lines of a ledger after the first ``known``, if the database still has exactly those.
+
+    ``file`` is the file of shares, of tasks.
+    """
     if height(tx, campaign) != known:
         raise ConflictError("the ledger has grown meanwhile")
     new = [
@@ -37,6 +48,8 @@ def add_lines(tx: Connection, campaign: str, ledger: Ledger, known: int) -> None
     ]
     if new:
         tx.execute(insert(ledger_lines), new)
+    if file is not None:
+        tx.execute(insert(ledger_files).values(campaign=campaign, content=file))
 
 
 def load_result(tx: Connection, campaign: str) -> Result | None:
@@ -49,7 +62,7 @@ def load_result(tx: Connection, campaign: str) -> Result | None:
     result = _recent.get(key)
     if result is None:
         ledger = load_ledger(tx, campaign)
-        result = _recent[key] = Result(campaign_of(ledger), ledger)
+        result = _recent[key] = result_of(campaign_of(ledger), ledger, load_file(tx, campaign))
         while len(_recent) > _MOST_RECENT:
             _recent.pop(next(iter(_recent)), None)
     return result

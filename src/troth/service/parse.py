@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from troth.core.errors import DataError, TrothError
 from troth.data.files import NOT_UNICODE, Fragment
 from troth.data.kernel import as_numbers, holds_numbers
+from troth.data.own_tasks import read_own_tasks
 from troth.data.request import shown
 from troth.data.single_provider import read_own
 
@@ -40,6 +41,7 @@ def parse(
     cells: int,
     expanded: int,
     rows: int | None,
+    tasks: int | None = None,
 ) -> Any:
     """Read a file and return plain data for the server: sums and previews, or what is wrong.
 
@@ -52,10 +54,13 @@ def parse(
     expanded
         The most bytes that the file may hold once it is decompressed.
     rows
-        The most rows that the campaign allows.
+        The most rows that the campaign allows, or for each task where there are tasks.
+    tasks
+        The most tasks that the campaign allows, where days of the request are tasks.
     """
     os.chdir(folder)
-    view, declared, size = View(request, cells, rows), None, 0
+    most, limit = (rows, "rows") if tasks is None else (tasks * (rows or 1), "tasks")
+    view, declared, size = View(request, cells, most, limit), None, 0
     try:
         if kind in ("parquet", "arrow"):
             _refuse_text(Fragment(name, kind).schema(), request)
@@ -66,7 +71,13 @@ def parse(
             _refuse_wide(name)
         if kind in ("csv", "jsonl"):
             size = _expanded_size(name, expanded)
-        (report,) = read_own(name, request, provider, day, format=kind, look=view)
+        found: dict[str, Any] = {}
+        if tasks is None:
+            (report,) = read_own(name, request, provider, day, format=kind, look=view)
+            found["summary"] = [float(value) for value in report.summary]
+        else:
+            own = read_own_tasks(name, request, provider, rows=rows or 1, format=kind, look=view)
+            found = {"tasks": own.names, "sums": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
@@ -75,15 +86,14 @@ def parse(
         if _of_memory(error):
             raise MemoryError from None
         return {"status": 422, "error": _message(error, kind)[:_MESSAGE_LENGTH]}
-    summary = [float(value) for value in report.summary]
-    return {"summary": summary, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
+    return {**found, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
 
 
 class View:
     """Counts the values of batches, keeps the first rows, and sums up each column."""
 
-    def __init__(self, request: Request, cells: int, rows: int | None) -> None:
-        self.request, self.cells, self.most_rows = request, cells, rows
+    def __init__(self, request: Request, cells: int, rows: int | None, limit: str = "rows") -> None:
+        self.request, self.cells, self.most_rows, self.limit = request, cells, rows, limit
         self.rows = self.bytes = 0
         self.preview: list[list[str]] = []
         numbers = (name for name in request.columns if name is not None and not request.has_labels(name))
@@ -92,7 +102,7 @@ class View:
     def expect(self, rows: int) -> None:
         """Refuse more rows than may be read."""
         if self.most_rows is not None and rows > self.most_rows:
-            raise TooLargeError(f"more than the {self.most_rows:,} rows that [limits] rows allows")
+            raise TooLargeError(f"more than the {self.most_rows:,} rows that [limits] {self.limit} allows")
         columns = max(1, len(self.request.named))
         if rows * columns > self.cells:
             raise TooLargeError(f"more than {self.cells:,} values (rows times the {columns} columns that are read)")

@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
+from troth.campaigns.task_reports import planned_tasks
 from troth.campaigns.terms import Campaign
+from troth.certificates.tasks import certify_tasks
 from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.results.beliefs import Belief, beliefs_of
@@ -83,16 +86,24 @@ def _learned(plain: dict[str, Any], reports: list[Report]) -> list[dict[str, Any
 
 def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     """Return what is proved, refuted and not known, for a smaller campaign."""
+    small = _smaller(setting)
+    if campaign.task is None:
+        certificate = certify_campaign(campaign, small)
+    else:
+        certificate = certify_tasks(planned_tasks(campaign, small.names), campaign.rule)
     return [
         {"name": claim.name, "verdict": claim.verdict, "text": claim.text, "basis": claim.basis}
-        for claim in certify_campaign(campaign, _smaller(setting)).claims
+        for claim in certificate.claims
     ]
 
 
 def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     """Return what truth and lies would earn, simulated for a smaller campaign."""
     small = _smaller(setting)
-    audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
+    if campaign.task is None:
+        audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
+    else:
+        audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, simulations=4 * SIMULATIONS)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

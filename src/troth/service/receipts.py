@@ -35,6 +35,7 @@ def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, A
         "received": report.created,
         "confirmed": report.confirmed,
         "commitment": commitment,
+        **({} if report.tasks is None else {"tasks": report.tasks}),
     }
 
 

@@ -141,6 +141,9 @@ class Promise(Shown):
     columns: list[str]
     categories: list[str] | None
     most_rows: int | None
+    task: str | None = Field(description="The column of tasks, where all tasks are settled together.")
+    price: str | None = Field(description="The most for one report on one task.", examples=["0.05"])
+    most_tasks: int | None = Field(description="On how many tasks one provider may report.")
     values: list[float] | None
     public: PublicData | None
     commitment: Commitment | None
@@ -275,6 +278,12 @@ class Receipt(Shown):
     signature: str = Field(pattern="^[0-9a-f]{128}$")
 
 
+class TaskReceipt(Receipt):
+    """A receipt of reports on tasks: rows counts tasks, and the summary is of all of them."""
+
+    tasks: Commitment = Field(description="The digest of what was reported on each task.")
+
+
 class Submission(Shown):
     """What was sent, as it was understood: the receipt, once it is confirmed."""
 
@@ -290,13 +299,14 @@ class Submission(Shown):
     problem: str | None = Field(default=None, description="Why the file was refused.")
     sha256: Hash
     data_digest: Commitment | None = Field(description="The digest of the rows, also where only statistics were sent.")
-    rows: int | None = Field(description="Null until the file is read.")
+    rows: int | None = Field(description="Null until the file is read. Where there are tasks, their number.")
     summary: list[float] | None = Field(description="Null until the file is read.")
+    tasks: Commitment | None = Field(description="The digest of what was reported on each task, where there are tasks.")
     received: Time
     confirmed: Time | None
     commitment: Commitment | None
     nonce: Hash | None = Field(description="The service's part of the nonce.")
-    receipt: Receipt | None = Field(description="Once it is confirmed.")
+    receipt: Receipt | TaskReceipt | None = Field(description="Once it is confirmed.")
     preview: list[list[str]]
     columns: list[ColumnSummary]
 
@@ -329,6 +339,33 @@ class Payment(Shown):
     deposit: Money
     note: str
     steps: list[Step]
+
+
+class TaskShare(Shown):
+    """One of your own tasks: what you answered, its share of the price, and why."""
+
+    task: str = Field(examples=["item 17"])
+    answer: str = Field(examples=["cat"])
+    share: float = Field(description="Rounded to a hundredth.")
+    earned: str = Field(description="This share of the price.", examples=["0.0245"])
+    reason: str
+
+
+class TaskPay(Shown):
+    """What reports on tasks earned, and why on some of them: always the same ones."""
+
+    campaign: Id
+    round: int
+    provider: str
+    tasks: int
+    price: str | None = Field(description="The most for one report; null if reports share the budget evenly.")
+    payment: Money
+    pay_per_task: str = Field(examples=["0.013750"])
+    base_share: float = Field(description="The share of an answer that says nothing.")
+    without_peers: int = Field(description="Tasks on which nobody else worked.")
+    paid_without_peers: Money = Field(description="The part of the payment that these earned.")
+    meaning: str = Field(description="What a share is, by the rule.")
+    sample: list[TaskShare] = Field(description="The best, the worst and some others, the best first.")
 
 
 class Inclusion(Shown):

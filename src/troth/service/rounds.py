@@ -15,11 +15,12 @@ import numpy as np
 from sqlalchemy import delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from troth.campaigns.task_reports import TaskReport
 from troth.data.request import Day, Report, day_order, parse_day
 from troth.service import campaigns, receipts
 from troth.service.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError, TooManyError
 from troth.service.keys import keys_of
-from troth.service.schema import members, new_id, queued, reports, rounds, uploads
+from troth.service.schema import members, new_id, queued, reports, rounds, upload_tasks, uploads
 from troth.service.store import after, now, queue
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from troth.service.uploads import Upload
 
 _LAST_NUMBER = 10**9
-MOST_UPLOADS = 50
+MOST_UPLOADS, MOST_TASK_BYTES = 50, 32 << 20
 GRACE_MINUTES = 10.0
 """How long an upload that came in time and was read after the round closed can be confirmed."""
 
@@ -142,6 +143,9 @@ def refuse_many(tx: Connection, round_id: str, member: str) -> None:
     sent = select(func.count()).select_from(uploads).where(uploads.c.round == round_id, uploads.c.member == member)
     if (tx.scalar(sent) or 0) >= MOST_UPLOADS:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
+    size = select(func.sum(func.length(upload_tasks.c.content))).join(uploads, uploads.c.id == upload_tasks.c.upload)
+    if (tx.scalar(size.where(uploads.c.round == round_id, uploads.c.member == member)) or 0) >= MOST_TASK_BYTES:
+        raise TooManyError("your files on this round's tasks have taken all the space they may; confirm one of them")
 
 
 def new_nonce() -> str:
@@ -163,8 +167,11 @@ def store_upload(
         "summary": json.dumps([float(value) for value in report.summary]),
         "shown": json.dumps(shown),
         "nonce": nonce,
+        "tasks": report.tasks,
     }
     tx.execute(insert(uploads).values(id=key, round=round_id, member=member, created=received, **values))
+    if isinstance(report, TaskReport):
+        tx.execute(insert(upload_tasks).values(upload=key, content=report.content))
 
 
 def confirm(
@@ -311,7 +318,22 @@ def report_of(provider: str, day: str | None, upload: Row[Any]) -> Report:
     """Return an upload as a report."""
     summary = np.array(json.loads(upload.summary))
     nonce = receipts.nonce_of(upload)
-    return Report(provider, read_day(day), upload.rows, summary, upload.name, upload.data_digest, nonce)
+    fields = upload.rows, summary, upload.name, upload.data_digest, nonce
+    return Report(provider, read_day(day), *fields, tasks=upload.tasks)
+
+
+def received_reports(tx: Connection, confirmed: Sequence[Row[Any]]) -> list[Report]:
+    """Return confirmed reports with what they say on each task, where there are tasks."""
+    keys = [row.id for row in confirmed if row.tasks is not None]
+    query = select(upload_tasks.c.upload, upload_tasks.c.content).where(upload_tasks.c.upload.in_(keys))
+    contents = {key: bytes(content) for key, content in tx.execute(query)} if keys else {}
+    received = []
+    for row in confirmed:
+        report = report_of(row.provider, row.day, row)
+        if row.tasks is not None:
+            report = TaskReport(**vars(report), content=contents.get(row.id, b""))
+        received.append(report)
+    return received
 
 
 def reporters(tx: Connection, round_id: str) -> dict[str, Any]:

@@ -148,7 +148,12 @@ uploads = _table(
     _of("member", "members"),
     *("name", "sha256", "data_digest?"),
     Column("rows", BigInteger, nullable=False),
-    *("summary", "shown", "created", "nonce?"),
+    *("summary", "shown", "created", "nonce?", "tasks?"),
+)
+upload_tasks = _table(
+    "upload_tasks",
+    Column("upload", Text, ForeignKey("uploads.id"), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 queued = _table(
     "queued",
@@ -182,6 +187,11 @@ ledger_lines = _table(
     Column("campaign", Text, ForeignKey("campaigns.id"), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("line", LargeBinary, nullable=False),
+)
+ledger_files = _table(
+    "ledger_files",
+    Column("campaign", Text, ForeignKey("campaigns.id"), primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 payouts = _table(
     "payouts",

@@ -24,11 +24,19 @@ from sqlalchemy import delete, select, update
 from troth.campaigns.rounds import refuse_lonely
 from troth.core.errors import TrothError
 from troth.results.result import Result
+from troth.results.tasks import result_of
 from troth.service import heads, ledgers, upload_queue
 from troth.service.campaigns import owned, secret_of, terms_of
 from troth.service.errors import ConflictError, InvalidError
 from troth.service.receipts import check_receipts
-from troth.service.rounds import confirmed_rows, find_round, list_rounds, read_day, report_of, withdraw_revoked
+from troth.service.rounds import (
+    confirmed_rows,
+    find_round,
+    list_rounds,
+    read_day,
+    received_reports,
+    withdraw_revoked,
+)
 from troth.service.sandbox import UnavailableError
 from troth.service.schema import campaigns, reports, rounds
 from troth.service.settling import BOUNDS, UnboundedError, find_suspect, judge, pay_rounds, plain_text
@@ -112,10 +120,10 @@ def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool
             raise ConflictError("the round is paid already")
         before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
-    received = [report_of(each.provider, each.day, each) for each in confirmed]
+        received = received_reports(tx, confirmed)
     refuse_lonely(received)
     ledger = compute_dry_run(terms, received, final=final or terms.days == number)
-    return DryRun(terms, Result(terms, ledger), judge(terms, ledger) if ledger.of("round") else None)
+    return DryRun(terms, result_of(terms, ledger), judge(terms, ledger) if ledger.of("round") else None)
 
 
 def finish(store: Store, user: User, campaign: str) -> None:
@@ -196,13 +204,14 @@ def _settled(store: Store, campaign: str) -> bool:
         if not waiting or upload_queue.pending(tx, [row.id for row in waiting]):
             return True  # nothing to pay, or reports that came in time are still to be read or confirmed
         confirmed = confirmed_rows(tx, campaign, [row.id for row in waiting])
+        received = received_reports(tx, confirmed)
         ledger = ledgers.load_ledger(tx, campaign)
     terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
-    received = [report_of(row.provider, row.day, row) for row in confirmed]
     reported_days = {report.day for report in received}
     empty = [row for row in waiting if read_day(row.day) not in reported_days]
     paid_days: list[Any] = []
+    file: bytes | None = None
     beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)
     verdict: dict[str, Any] | None = None
     options: dict[str, Any] = {"final": final, "beacon": beacon}
@@ -218,7 +227,7 @@ def _settled(store: Store, campaign: str) -> bool:
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")
         if received:
-            paid_days = pay_rounds(terms, received, ledger, **options)
+            paid_days, file = pay_rounds(terms, received, ledger, **options)
             verdict = judge(terms, ledger) if paid_days else None
             anyway = any(row.anyway for row in waiting)
             if verdict is not None and verdict["model"] == "does not fit" and not anyway:
@@ -255,7 +264,7 @@ def _settled(store: Store, campaign: str) -> bool:
                 except TrothError as error:
                     problem = str(error)
             if problem is None:
-                ledgers.add_lines(tx, campaign, ledger, known_lines)
+                ledgers.add_lines(tx, campaign, ledger, known_lines, file)
             elif ledgers.height(tx, campaign) != known_lines:
                 return False
             for row in waiting:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
+from troth.campaigns.task_reports import TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.results.formats import counted
-from troth.results.result import Result
+from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
 from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
@@ -48,8 +50,15 @@ class UnboundedError(TrothError):
         super().__init__(f"the payments cannot be computed: {why}; {whose}{rows}")
 
 
-def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> list[Day]:
-    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child.
+class Paid(NamedTuple):
+    """The days that were paid, and the file of shares, where tasks were."""
+
+    days: list[Day]
+    file: bytes | None
+
+
+def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **options: Any) -> Paid:
+    """Do what `troth.campaigns.rounds.pay_rounds` does, in a child; tasks are settled together.
 
     Raises
     ------
@@ -65,7 +74,8 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
         raise DataError(answer["problem"])
     for entry in answer["entries"]:
         ledger.append(entry)
-    return list(answer["days"])
+    file = answer.get("file")
+    return Paid(list(answer["days"]), None if file is None else b64decode(file))
 
 
 def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any]:
@@ -79,7 +89,7 @@ def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any]:
 
 def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any]:
     try:
-        return _plain(Result(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict)
+        return _plain(result_of(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict)
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
         return _plain(Verdict(None, "the check cannot be computed for these reports"))
 
@@ -99,8 +109,12 @@ def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> Le
 
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:
     try:
-        ledger = Ledger.from_lines(lines)
-        days = rounds.pay_rounds(Campaign.from_dict(plain), reports, ledger, **options)
+        ledger, campaign = Ledger.from_lines(lines), Campaign.from_dict(plain)
+        if campaign.task is not None:
+            given = {name: options[name] for name in ("secret", "beacon") if name in options}
+            file = pay_task_reports(campaign, cast("list[TaskReport]", reports), ledger, **given)
+            return {"entries": ledger.entries[len(lines) :], "days": [None], "file": b64encode(file).decode()}
+        days = rounds.pay_rounds(campaign, reports, ledger, **options)
     except TrothError as error:
         return {"problem": str(error)}
     return {"entries": ledger.entries[len(lines) :], "days": days}
@@ -173,8 +187,9 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
     try:
         SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
+        what = "row" if campaign.task is None else "task"
         raise DataError(
-            f"a round with this report of {counted(report.rows, 'row')} could not be paid: {error}; send fewer rows"
+            f"a round with this report of {counted(report.rows, what)} could not be paid: {error}; send fewer {what}s"
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too
@@ -188,7 +203,11 @@ def _rehearse(plain: dict[str, Any], report: Report) -> None:
     try:
         campaign = Campaign.from_dict(plain)
         others = [name for name in campaign.providers if name != report.provider]
-        rehearse(campaign, [report.provider, *(others or ["somebody else"])[:2]], report)
+        some = [report.provider, *(others or ["somebody else"])[:2]]
+        if isinstance(report, TaskReport):
+            rehearse_tasks(campaign, some, report.content)
+        else:
+            rehearse(campaign, some, report)
     except (TrothError, ArithmeticError):
         return  # what is wrong is said where it counts: when the report is checked, or its round is paid
 

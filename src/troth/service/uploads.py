@@ -15,8 +15,11 @@ import numpy as np
 
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
+from troth.campaigns.task_reports import TaskReport, check_own_tasks
+from troth.campaigns.tasks import task_request
 from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
+from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.public import PUBLIC
 from troth.data.read import canonical_name
 from troth.data.request import Day, Report
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 SHOWN_LABELS = 12
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
+_TASK_ANSWER, _MOST_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
 _SIGNATURES = {
     b"PK\x03\x04": "a ZIP archive or a workbook",
     b"PAR1": "a Parquet file",
@@ -162,6 +166,8 @@ def read_upload(
     digest = digest_of(path)
     provider, expanded = canonical_name(provider), size
     try:
+        if campaign.task is not None and kind == "statistics":
+            raise DataError("statistics have no tasks; send a file with a row for each task")
         if kind == "statistics":
             report = _read_statistics(campaign, path, shown, provider, day)
             preview = _shown_statistics(report)
@@ -172,8 +178,9 @@ def read_upload(
             decoded = answer.get("bytes")
             expanded = min(decoded, 1 << 62) if type(decoded) is int and decoded > 0 else size
             report = replace(report, data_digest=f"sha256:{digest}")
-        check_limits(campaign, [report])
-        check_possible(campaign, report)
+        if campaign.task is None:
+            check_limits(campaign, [report])
+            check_possible(campaign, report)
         if not trial and not was_tried(campaign, report):
             raise UntriedError("payments with this report were not tried out")
         check_bounded(campaign, report)
@@ -194,6 +201,8 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
 
 def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> Report:  # noqa: B008
     """Read a file of rows that everybody knows; columns of providers and days are not read, limits do not bind."""
+    if campaign.task is not None:
+        raise UploadError(422, "the service takes no public guesses of tasks; pay them with troth pay")
     unlimited = replace(campaign, provider=None, day=None, rows=None, values=None)
     return read_upload(unlimited, path, name, PUBLIC, None, limits).report
 
@@ -218,14 +227,16 @@ def _read_rows(
 ) -> dict[str, Any]:
     """Have the child read rows, under the name that the provider gave: it says how they are compressed."""
     width = campaign.request.reduction.width
-    bounds = Bounds(limits.memory, limits.seconds, (1 << 20) + 32 * width + 4096 * len(campaign.columns))
+    request = campaign.request if campaign.task is None else task_request(campaign)
+    answer_bytes = (1 << 20) + 32 * width + 4096 * len(campaign.columns)
+    bounds = Bounds(limits.memory, limits.seconds, answer_bytes if campaign.task is None else _TASK_ANSWER)
     with tempfile.TemporaryDirectory(prefix="troth-upload-") as folder:
         os.symlink(path.resolve(), os.path.join(folder, shown))  # noqa: PTH118, PTH211 (the name was made harmless)
         bounds = replace(bounds, files=(folder, str(path.resolve())))
         status = 422
         try:
-            most = limits.cells, limits.expanded, campaign.rows
-            answer = SANDBOX.run(parse, campaign.request, folder, shown, kind, provider, day, *most, bounds=bounds)
+            most = limits.cells, limits.expanded, campaign.rows, campaign.most_tasks
+            answer = SANDBOX.run(parse, request, folder, shown, kind, provider, day, *most, bounds=bounds)
         except OutOfMemoryError:
             problem = f"needs more than {limits.memory / (1 << 30):.3g} GB of memory to read; send fewer rows"
         except OutOfTimeError:
@@ -248,8 +259,12 @@ def _checked(
 ) -> tuple[Report, tuple[tuple[str, ...], ...], tuple[ColumnSummary, ...]]:
     """Check everything that a child answers: what it read may have taken it over."""
     reduction = campaign.request.reduction
+    own: OwnTasks | None = None
     try:
-        summary = np.array([_number(value) for value in answer["summary"]], dtype=np.float64)
+        if campaign.task is not None:
+            own = _own_tasks(campaign, answer)
+        sums = answer["summary"] if own is None else own.summaries.sum(axis=0).tolist()
+        summary = np.array([_number(value) for value in sums], dtype=np.float64)
         if len(summary) != reduction.width:
             raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
@@ -257,7 +272,28 @@ def _checked(
         report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown}: cannot be read") from None
-    return report, preview, columns
+    return report if own is None else _task_report(campaign, report, own), preview, columns
+
+
+def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
+    """Return reports on tasks whose names and sums have the right form."""
+    names, reduction = answer["tasks"], campaign.request.reduction
+    sums = np.array([[_number(value) for value in row] for row in answer["sums"]], dtype=np.float64)
+    if not all(type(name) is str and name == canonical_name(name) and name.isprintable() for name in names):
+        raise ValueError(names)
+    if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
+        raise ValueError(names)
+    if sums.shape != (len(names), reduction.width) or not (reduction.rows(sums) <= (campaign.rows or 1)).all():
+        raise ValueError(sums.shape)
+    return OwnTasks(tuple(names), sums)
+
+
+def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskReport:
+    check_own_tasks(campaign, report.provider, own)
+    content = own.to_bytes()
+    if len(content) > _MOST_CONTENT:
+        raise DataError(f"the names of tasks take {len(content):,} bytes, and may take {_MOST_CONTENT:,}; shorten them")
+    return TaskReport(**vars(report) | {"rows": len(own.names), "tasks": own.digest}, content=content)
 
 
 def _summary(entry: dict[str, Any]) -> ColumnSummary:

@@ -127,7 +127,7 @@ def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
     known = terms.public.get(None)
     return responses.Promise(
-        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment"),
+        **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment", "task", "most_tasks"),
         budget=Amount(terms.budget, terms.decimals),
         budget_per="day" if terms.per_day else "campaign",
         rule=terms.rule.name,
@@ -135,6 +135,7 @@ def promise(terms: Campaign) -> responses.Promise:
         columns=[column for column in terms.columns if column is not None],
         categories=None if terms.categories is None else list(terms.categories),
         most_rows=terms.rows,
+        price=None if terms.price is None else str(terms.plain["campaign"]["price"]),
         values=None if terms.values is None else list(terms.values),
         public=None if known is None else _public(known),
     )
@@ -258,7 +259,7 @@ def submission_view(tx: Connection, user: User, campaign: str, number: int, subm
 
 def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
     """Return a submission that was received, and is not read yet or was refused."""
-    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "confirmed", "receipt"))
+    unknown: dict[str, Any] = dict.fromkeys(("data_digest", "rows", "summary", "tasks", "confirmed", "receipt"))
     return responses.Submission(
         **_attributes(waiting, "id", "sha256", "received", "problem", "nonce"),
         **unknown,
@@ -279,7 +280,7 @@ def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], up
     fields = SimpleNamespace(**upload._mapping, provider=member.name, number=row.number, day=row.day)
     receipt = signed_receipt(keys, row.campaign, terms.commitment, fields)
     return responses.Submission(
-        **_attributes(upload, "id", "sha256", "data_digest", "rows", "confirmed", "nonce"),
+        **_attributes(upload, "id", "sha256", "data_digest", "rows", "tasks", "confirmed", "nonce"),
         campaign=row.campaign,
         round=row.number,
         day=report.day,
@@ -288,9 +289,13 @@ def _submission(keys: Keys, terms: Campaign, member: Row[Any], row: Row[Any], up
         summary=report.summary.tolist(),
         received=upload.created,
         commitment=terms.commitment,
-        receipt=None if receipt is None else responses.Receipt(**receipt),
+        receipt=None if receipt is None else _receipt(receipt),
         **json.loads(upload.shown),
     )
+
+
+def _receipt(signed: dict[str, Any]) -> responses.Receipt:
+    return (responses.TaskReceipt if "tasks" in signed else responses.Receipt)(**signed)
 
 
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
@@ -427,14 +432,14 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
     try:
         with store.read() as tx:
             shared_result(tx, user, campaign)
-            ledger = ledgers.load_ledger(tx, campaign)
+            ledger, file = ledgers.load_ledger(tx, campaign), ledgers.load_file(tx, campaign)
             rows = rounds.list_rounds(tx, campaign)
             row = campaigns.owned(tx, user, campaign)
             confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
         noted = [each.head for each in rows if each.head is not None]
-        result = verify(ledger, head=noted[-1] if noted else None)
+        result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)
     except RefusedError:
         raise

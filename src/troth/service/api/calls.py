@@ -168,4 +168,5 @@ def _keyed(request: Request, user: User, key: str | None, body: BaseModel | Path
 def _download(raw: bytes, content: Content) -> Response:
     """Return bytes as a file to save."""
     headers = {"Content-Disposition": f'attachment; filename="{content.file_name}"'}
-    return Response(raw, media_type=f"{content.media_type}; charset=utf-8", headers=headers)
+    charset = "" if content.media_type.endswith("parquet") else "; charset=utf-8"
+    return Response(raw, media_type=content.media_type + charset, headers=headers)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from troth.results.page import render
-from troth.service import payouts, views
+from troth.results.tasks import TaskResult
+from troth.service import payouts, task_pay, views
 from troth.service.api.calls import reads, writes
+from troth.service.errors import ConflictError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 list_payments = reads(views.payments_view)
 show_payment = reads(views.payment_of)
+show_tasks = reads(task_pay.own_tasks)
 show_head = reads(views.head_view)
 list_payouts = reads(payouts.list_payouts)
 show_payouts = reads(payouts.batch_view)
@@ -42,6 +44,14 @@ def ledger_file(tx: Connection, user: User, campaign: str) -> bytes:
 
 
 @reads
+def shares_file(tx: Connection, user: User, campaign: str) -> bytes:
+    result = views.shared_result(tx, user, campaign)
+    if not isinstance(result, TaskResult):
+        raise ConflictError("this campaign has no tasks")
+    return result.file
+
+
+@reads
 def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
     return views.shared_result(tx, user, campaign).to_csv().encode()
 
@@ -49,7 +59,7 @@ def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
 def report_file(call: Call, campaign: str) -> bytes:
     with call.store.read() as tx:
         result = views.shared_result(tx, call.user, campaign)
-    return render(result).encode()
+    return result.to_html().encode()
 
 
 def verify_ledger(call: Call, campaign: str) -> Verified:

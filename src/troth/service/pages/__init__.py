@@ -66,6 +66,7 @@ PAGES: tuple[Page, ...] = (
     Page("GET", f"{_CAMPAIGN}/ledger", _ANALYST, ledger.ledger_page),
     Page("POST", f"{_CAMPAIGN}/ledger/verify", _ANALYST, ledger.verify, "work"),
     Page("GET", f"{_CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
+    Page("GET", f"{_CAMPAIGN}/ledger.tasks.parquet", _BOTH, ENDPOINTS["shares_file"]),
     Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
     Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.report_page, "work"),
     Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work"),

@@ -14,7 +14,8 @@ from troth.mechanisms import Figures
 from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_line, draw_score
-from troth.service import campaigns, ledgers, views
+from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
+from troth.service import campaigns, ledgers, task_pay, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
 from troth.service.errors import NotFoundError
@@ -47,12 +48,19 @@ def for_provider(request: Request, campaign: Identifier, number: Number, user: S
 
 def _explained(request: Request, tx: Connection, user: User, row: Row[Any], payments: Payments) -> Response:
     payment, terms = payments.payments[0], campaigns.terms_of(row)
-    figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
-    result = ledgers.load_result(tx, row.id)
     context: dict[str, Any] = {
         "view": views.campaign_view(tx, user, row.id),
         "round": views.round_view(tx, user, row.id, payments.round),
         "payment": payment,
+        "assumed": ASSUMED if terms.task is None else ASSUMED_OF_TASKS,
+    }
+    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head", "root")}
+    if terms.task is not None:
+        pay = task_pay.task_pay(tx, row.id, payments.round, payment.provider)
+        return page(request, user, "task_payment.html", pay=pay, **context)
+    figures = Figures(**{field.name: getattr(payment, field.name) for field in fields(Figures)})
+    result = ledgers.load_result(tx, row.id)
+    context |= {
         "odds": None if figures.log_pmi is None else odds_in_words(figures.log_pmi),
         "steps": terms.rule.steps(figures),
         "rule": terms.rule,
@@ -61,9 +69,7 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "drawn_line": draw_line,
         "data": data_in_words(result, payments.day, payment.provider) if result and user.role == "analyst" else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
-        "assumed": ASSUMED,
     }
-    context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head", "root")}
     return page(request, user, "explanation.html", **context)
 
 

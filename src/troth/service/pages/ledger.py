@@ -8,7 +8,6 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from troth.results.page import render
 from troth.service import ledgers, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
@@ -63,6 +62,8 @@ def _in_words(result: Result, entry: dict[str, Any]) -> str:
         return f"{entry['provider']}: {entry['rows']:,} rows{day}"
     if entry["entry"] == "round":
         return f"round {entry['number']}{day}, {entry['time']}"
+    if entry["entry"] == "tasks":
+        return f"{entry['tasks']:,} tasks, {entry['reports']:,} reports on them"
     return result.campaign.name if entry["entry"] == "campaign" else ""
 
 
@@ -79,4 +80,4 @@ def report_page(request: Request, campaign: Identifier, user: SignedIn) -> Respo
     """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
     with store_of(request).read() as tx:
         result = views.shared_result(tx, user, campaign)
-    return HTMLResponse(render(result), headers={"content-security-policy": _REPORT_POLICY})
+    return HTMLResponse(result.to_html(), headers={"content-security-policy": _REPORT_POLICY})

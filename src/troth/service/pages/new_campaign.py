@@ -112,7 +112,10 @@ def preview(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respo
         return _form(request, user, typed, error, template)
     budget = campaign.budget * (campaign.days or 1) if campaign.per_day else campaign.budget
     shown |= {"spend": campaign.show(budget), "each_day": campaign.per_day and campaign.days is None}
-    shown |= {"cap": campaign.show(campaign.round_budget // providers)}
+    cap = campaign.round_budget // providers
+    if campaign.price is not None:
+        cap = int(campaign.price * (campaign.most_tasks or 0))
+    shown |= {"cap": campaign.show(cap), "tasks": campaign.task is not None}
     return _form(request, user, typed, None, template, shown)
 
 

@@ -52,7 +52,8 @@ def _round(request: Request, user: User, campaign: str, number: int, error: Trot
         payments = next(each for each in result.rounds if each.day == paid.day).payments
         total = sum(payment.payment for payment in payments)
         context["picture"] = draw_round(terms, payments)
-        context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
+        if terms.task is None:
+            context["beliefs"] = _beliefs(campaign, shown.head or "", paid.day, result)
         context["total"], context["left"] = terms.show(total), terms.show(terms.round_budget - total)
     response = page(request, user, "part_reports.html" if is_part(request) else "round.html", error=error, **context)
     if is_part(request) and shown.state != "open":

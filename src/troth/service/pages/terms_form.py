@@ -37,6 +37,9 @@ def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, s
         "decimals": "2",
         "budget_per": "campaign",
         "days": "",
+        "task": "",
+        "price": "",
+        "tasks": "",
     }
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
     typed |= {**_columns_of(family), "intercept": ""}
@@ -88,9 +91,11 @@ def terms_of(typed: dict[str, str]) -> dict[str, Any]:
             campaign["budget_per"] = "day"
         if typed["days"]:
             campaign["days"] = _whole("campaign", "days", typed["days"])
-    limits: dict[str, Any] = {}
-    if typed["rows"]:
-        limits["rows"] = _whole("limits", "rows", typed["rows"])
+    if typed["task"]:
+        terms["data"] = {**terms.get("data", {}), "task": typed["task"]}
+    if typed["price"]:
+        campaign["price"] = typed["price"]
+    limits: dict[str, Any] = {key: _whole("limits", key, typed[key]) for key in ("rows", "tasks") if typed[key]}
     if typed["values_low"] or typed["values_high"]:
         limits["values"] = [_number("limits", "values", typed[name] or "-") for name in ("values_low", "values_high")]
     if limits:
@@ -125,7 +130,8 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
 def _rule(typed: dict[str, str]) -> dict[str, Any]:
     table: dict[str, Any] = {"rule": typed["rule"]}
     for name, option in options_of(typed["rule"]).items():
-        if typed[name] or option.kind == "flag":
+        untouched = typed["task"] and typed[name] == option.text  # tasks have other defaults
+        if (typed[name] or option.kind == "flag") and not untouched:
             try:
                 table[option.key] = option.parse(typed[name])
             except ValueError as error:

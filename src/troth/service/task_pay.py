@@ -1,0 +1,65 @@
+"""What reports on tasks earned, for whoever sent them: sums, and the reasons on a sample of its own tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from troth.campaigns.money import portion
+from troth.campaigns.tasks import price_of
+from troth.results.tasks import TaskResult
+from troth.service import ledgers, responses, views
+from troth.service.errors import ConflictError, NotFoundError
+from troth.service.responses import Amount
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from troth.service.accounts import User
+
+SAMPLE = 20
+"""How many of its own tasks a provider sees the shares of."""
+
+
+def own_tasks(tx: Connection, user: User, campaign: str, number: int) -> responses.TaskPay:
+    """Return what a provider's reports on tasks earned, and why on some of them, once the round is published."""
+    shown = views.payments_view(tx, user, campaign, number)
+    if not shown.payments:
+        raise NotFoundError("nothing was paid to you in this round")
+    return task_pay(tx, campaign, number, shown.payments[0].provider)
+
+
+def task_pay(tx: Connection, campaign: str, number: int, provider: str) -> responses.TaskPay:
+    """Return what a provider's reports on tasks earned: nothing of it but shares depends on others' reports.
+
+    Shares are rounded to a hundredth, and the number of peers is not shown unless there were none.
+    """
+    result = ledgers.load_result(tx, campaign)
+    if not isinstance(result, TaskResult):
+        raise ConflictError("this campaign has no tasks")
+    terms, payment = result.campaign, result.payment(provider)
+    price = price_of(terms, result.ledger.of("tasks")[0]["reports"])
+    alone = portion(result.shares_without_peers(provider), price)
+    each = payment.payment / payment.rows / 10**terms.decimals
+    return responses.TaskPay(
+        campaign=campaign,
+        round=number,
+        provider=provider,
+        tasks=payment.rows,
+        price=views.promise(terms).price,
+        payment=Amount(payment.payment, terms.decimals),
+        pay_per_task=f"{each:.{terms.decimals + 4}f}",
+        base_share=round(payment.empty_share, 4),
+        without_peers=int(payment.terms["without_peers"]),
+        paid_without_peers=Amount(alone, terms.decimals),
+        meaning=terms.rule.task_meaning,
+        sample=[
+            responses.TaskShare(
+                task=own.task,
+                answer=own.answer,
+                share=round(own.share, 2),
+                earned=f"{float(price) * round(own.share, 2) / 10**terms.decimals:.{terms.decimals + 2}f}",
+                reason=own.reason,
+            )
+            for own in result.sample(provider, SAMPLE)
+        ],
+    )

@@ -1,0 +1,388 @@
+"""Tasks in the service: each worker sends a file of its own, all are settled together, and each sees its own reasons."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from math import fsum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import update
+
+import troth
+from campaigns.shop import run
+from service.databases import Databases, opened
+from service.world import World, make_world
+from troth.campaigns.statements import RECEIPT, check_paid_round, check_signature
+from troth.campaigns.task_reports import FILE_NAME
+from troth.campaigns.tasks import payments_of, read_file, settle_tasks, task_request
+from troth.campaigns.toml import to_toml
+from troth.data.own_tasks import OwnTasks, join_tasks
+from troth.data.tasks import read_tasks
+from troth.service import campaigns, rounds, settlement
+from troth.service.access import COOKIE
+from troth.service.accounts import start_session
+from troth.service.errors import InvalidError
+from troth.service.ledgers import load_file, load_ledger
+from troth.service.schema import upload_tasks
+from troth.service.store import Store
+from troth.service.uploads import UploadError, read_upload
+
+TERMS: dict[str, Any] = {
+    "campaign": {"name": "pets", "budget": "20.00", "price": "0.05", "currency": "EUR"},
+    "model": {
+        "family": "Finite",
+        "columns": ["label"],
+        "categories": ["cat", "dog"],
+        "prior": [0.5, 0.5],
+        "likelihood": [[0.8, 0.2], [0.2, 0.8]],
+    },
+    "data": {"task": "item", "provider": "worker"},
+    "limits": {"tasks": 80},
+}
+DRAWN = TERMS | {"mechanism": {"rule": "LineUp", "decoys": 19}}
+WORKERS = ("Ann", "Bo", "Cy", "Di")
+Labels = dict[str, dict[str, str]]
+
+
+def crowd(tasks: int = 40, each: int = 3, seed: int = 5) -> Labels:
+    """Return labels by worker and item; the last item is Ann's alone."""
+    rng = np.random.default_rng(seed)
+    said: Labels = {name: {} for name in WORKERS}
+    for item in range(tasks):
+        truth = int(rng.integers(2))
+        for name in rng.permutation(WORKERS)[:each]:
+            said[str(name)][f"i{item:03d}"] = ("cat", "dog")[truth if rng.random() < 0.8 else 1 - truth]
+    return said | {"Ann": said["Ann"] | {"alone": "dog"}}
+
+
+def as_csv(labels: Mapping[str, str], worker: str | None = None) -> str:
+    head, end = ("item,label", "") if worker is None else ("item,label,worker", f",{worker}")
+    return "\n".join([head, *(f"{item},{label}{end}" for item, label in labels.items())]) + "\n"
+
+
+def own_of(labels: Mapping[str, str]) -> OwnTasks:
+    """Return labels as the service stores them."""
+    names = tuple(sorted(labels))
+    return OwnTasks(names, np.eye(2)[[int(labels[name] == "dog") for name in names]])
+
+
+def read(world: World, folder: Path, name: str, content: str | bytes, file: str = "labels.csv") -> Any:
+    path = folder / f"{name}-{file}"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with world.store.read() as tx:
+        terms = campaigns.terms_of(campaigns.find_campaign(tx, world.campaign))
+    return read_upload(terms, path, file, name, None)
+
+
+def report(world: World, folder: Path, name: str, content: str | bytes, file: str = "labels.csv") -> str:
+    """Send a file of labels and confirm it."""
+    upload = read(world, folder, name, content, file)
+    with world.store.write() as tx:
+        made = rounds.add_upload(tx, world.providers[name], world.campaign, 1, upload)
+        rounds.confirm(tx, world.providers[name], world.campaign, 1, made, nonce=f"words of {name}")
+    return made
+
+
+def paid_world(store: Store, folder: Path, terms: Mapping[str, Any] = TERMS, said: Labels | None = None) -> World:
+    world = make_world(store, WORKERS, terms)
+    for name, labels in (said or crowd()).items():
+        report(world, folder, name, as_csv(labels))
+    world.close()
+    assert world.round().problem is None
+    return world
+
+
+def publish(world: World) -> None:
+    with world.store.write() as tx:
+        rounds.publish(tx, world.analyst, world.campaign, 1)
+
+
+@pytest.mark.parametrize("terms", [TERMS, DRAWN], ids=["all answers", "drawn decoys"])
+def test_a_round_of_tasks_pays_what_troth_pay_pays(
+    database: str, tmp_path: Path, terms: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = crowd()
+    with opened(database) as store:
+        world = paid_world(store, tmp_path, terms, said)
+        client, ana = world.client(), world.headers("Ana")
+        folder = tmp_path / "export"
+        folder.mkdir()
+        for name, path in (("ledger.jsonl", "ledger"), (FILE_NAME, FILE_NAME), ("campaign.toml", "campaign.toml")):
+            answer = client.get(f"{world.base}/{path}", headers=ana)
+            assert answer.status_code == 200
+            (folder / name).write_bytes(answer.content)
+        verified = client.post(f"{world.base}/verify", headers=ana).json()
+    exported: Any = troth.verify(folder / "ledger.jsonl")
+    assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
+    table = {
+        "item": [item for labels in said.values() for item in labels],
+        "worker": [name for name, labels in said.items() for _ in labels],
+        "label": [label for labels in said.values() for label in labels.values()],
+    }
+    assert verified["valid"], verified
+    assert verified["paid"] == exported.campaign.text(exported.paid)
+    reports = read_tasks(table, task_request(exported.campaign))
+    shares = settle_tasks(exported.campaign, reports, None, exported.rounds[0].seed)
+    assert list(exported.payments) == payments_of(exported.campaign, reports, shares)
+    assert len(exported.payments) == 4
+    assert 0 < exported.paid <= 5 * len(table["item"])
+    if terms is TERMS:
+        pa_csv = "\n".join(["item,worker,label", *map(",".join, zip(*table.values(), strict=True))])
+        (folder / "labels.csv").write_text(pa_csv)
+        plain = {**terms, "data": {**terms["data"], "source": "labels.csv", "providers": list(WORKERS)}}
+        (folder / "again.toml").write_text(to_toml(plain))
+        again: Any = troth.pay(folder / "again.toml")
+        assert again.payments == exported.payments
+        assert again.shares.equals(exported.shares)
+
+
+def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_path: Path) -> None:
+    with opened(database) as store:
+        world = make_world(store, WORKERS, DRAWN)
+        said, made = crowd(), {}
+        for name, labels in said.items():
+            made[name] = report(world, tmp_path, name, as_csv(labels))
+        client = world.client()
+        where = f"{world.base}/rounds/1"
+        receipts = {
+            name: client.get(f"{where}/submissions/{made[name]}", headers=world.headers(name)).json()["receipt"]
+            for name in WORKERS
+        }
+        world.close()
+        publish(world)
+        for name, receipt in receipts.items():
+            check_signature(receipt, RECEIPT)
+            assert receipt["tasks"] == own_of(said[name]).digest
+            assert receipt["rows"] == len(said[name])
+            paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
+            assert len(check_paid_round(receipt, paid)) == 3
+            other = next(each for each in WORKERS if each != name)
+            with pytest.raises(troth.TrothError, match="not among those"):
+                check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
+
+
+def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp_path: Path) -> None:
+    said = crowd()
+    with opened(database) as store:
+        world = make_world(store, WORKERS, TERMS)
+        made = {name: report(world, tmp_path, name, as_csv(labels)) for name, labels in said.items()}
+        forged = own_of({item: {"cat": "dog", "dog": "cat"}[label] for item, label in said["Bo"].items()})
+        with store.write() as tx:
+            tx.execute(
+                update(upload_tasks).where(upload_tasks.c.upload == made["Bo"]).values(content=forged.to_bytes())
+            )
+        world.close()
+        assert world.round().state == "closed"
+        assert "'Bo': the reports on tasks are not those that were confirmed" in world.round().problem
+
+
+def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_path: Path) -> None:
+    with opened(database) as store:
+        world = make_world(store, WORKERS, TERMS)
+        for name, labels in crowd().items():
+            report(world, tmp_path, name, as_csv(labels))
+        would = settlement.dry_run(store, world.analyst, world.campaign, 1)
+        assert would.verdict is not None
+        assert would.verdict["model"] == "not checked"
+        world.close()
+        client, ana = world.client(), world.headers("Ana")
+        paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
+        assert {each["provider"]: each["payment"] for each in paid} == {
+            each.provider: would.terms.text(each.payment) for each in would.result.rounds[0].payments
+        }
+        batch = client.post(f"{world.base}/payouts", headers=ana).json()
+        assert {each["provider"]: each["amount"] for each in batch["payments"]} == {
+            each["provider"]: each["payment"] for each in paid
+        }
+        bonuses = client.get(f"{world.base}/payments.csv", headers=ana).text
+        assert bonuses.splitlines()[0] == "provider,tasks,shares,pay_per_task,payment,reason"
+        assert "Workers by pay per task" in client.get(f"{world.base}/report", headers=ana).text
+
+
+def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(database: str, tmp_path: Path) -> None:
+    said = crowd()
+    with opened(database) as store:
+        world = paid_world(store, tmp_path, TERMS, said)
+        client, where = world.client(), f"{world.base}/rounds/1/tasks"
+        assert client.get(where, headers=world.headers("Ann")).status_code == 409
+        publish(world)
+        with store.read() as tx:
+            ledger, file = load_ledger(tx, world.campaign), load_file(tx, world.campaign)
+        shown = client.get(where, headers=world.headers("Ann")).json()
+        assert shown == client.get(where, headers=world.headers("Ann")).json()
+        assert client.get(where, headers=world.headers("Ana")).status_code == 403
+    assert file is not None
+    table = pq.read_table(pa.BufferReader(file)).to_pylist()
+    mine = {row["task"]: row for row in table if row["provider"] == "Ann"}
+    payment = next(each for each in ledger.of("payment") if each["provider"] == "Ann")
+    assert (shown["tasks"], shown["payment"]) == (len(said["Ann"]), payment["payment"])
+    assert float(shown["pay_per_task"]) == pytest.approx(float(payment["payment"]) / len(mine), abs=1e-6)
+    lonely = [row["share"] for row in mine.values() if row["peers"] == 0]
+    assert (shown["without_peers"], shown["base_share"]) == (len(lonely), 0.2)
+    assert float(shown["paid_without_peers"]) == int(5 * fsum(lonely)) / 100
+    sample = shown["sample"]
+    assert len(sample) == 20
+    shares = sorted((row["share"] for row in mine.values()), reverse=True)
+    got = [mine[each["task"]]["share"] for each in sample]
+    assert (got[:7], got[-7:]) == (shares[:7], shares[-7:])
+    for each in sample:
+        assert each["answer"] == said["Ann"][each["task"]]
+        assert each["share"] == round(mine[each["task"]]["share"], 2)
+        assert ("nobody else worked on it" in each["reason"]) == (mine[each["task"]]["peers"] == 0)
+
+
+def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
+    databases: Databases, kind: str, tmp_path: Path
+) -> None:
+    """Other names, other items that it did not work on, other labels there: everything looks the same."""
+    seen: list[dict[str, str]] = []
+    said = crowd()
+    for names in [WORKERS, ("Ann", "Yo", "Ulf", "Zed")]:
+        url = databases.new(kind)
+        with opened(url) as store:
+            world = make_world(store, names, TERMS)
+            for name, labels in zip(names, said.values(), strict=True):
+                flip = {"cat": "dog", "dog": "cat"} if names != WORKERS else {"cat": "cat", "dog": "dog"}
+                changed = {item: label if item in said["Ann"] else flip[label] for item, label in labels.items()}
+                report(world, tmp_path, name, as_csv(changed))
+            looks: dict[str, str] = {}
+            text = ""
+            for phase in ("open", "paid", "published"):
+                if phase == "paid":
+                    world.close()
+                if phase == "published":
+                    publish(world)
+                for what, path in {"tasks": "tasks", "payments": "payments", "why": "/payment", "round": ""}.items():
+                    raw, looks[f"{phase}: {what}"] = look(world, path)
+                    text += raw
+            seen.append(looks)
+            assert not [name for name in names[1:] if re.search(rf"\b{name}\b", text)]
+            foreign = {item for labels in said.values() for item in labels} - said["Ann"].keys()
+            assert foreign
+            assert not [item for item in foreign if item in text]
+            assert "not published yet" in looks["open: tasks"]
+            assert "not published yet" in looks["paid: tasks"]
+        databases.give_back(url)
+    for what, one in seen[0].items():
+        assert one == seen[1][what], what
+
+
+OWN = re.compile(
+    r"sha256:[0-9a-f]{64}|\b[0-9a-f]{16,64}\b|\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?( UTC|Z)?|(?<![\w-])[\w-]{43,}(?![\w-])"
+)
+
+
+def look(world: World, path: str) -> tuple[str, str]:
+    """Return what Ann gets to see, and the same without times, what is random, and the sample, which is drawn by lot."""
+    client = world.client()
+    if path and not path.startswith("/"):
+        answer = client.get(f"{world.base}/rounds/1/{path}", headers=world.headers("Ann"))
+        plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof")}
+        shown = json.dumps(plain)
+    else:
+        with world.store.write() as tx:
+            client.cookies.set(COOKIE, start_session(tx, world.providers["Ann"].account))
+        answer = client.get(f"/campaigns/{world.campaign}/rounds/1{path}", follow_redirects=False)
+        shown = re.sub(r'<tbody id="sample">.*?</tbody>', "", answer.text, flags=re.DOTALL)
+    return answer.text, f"{answer.status_code} {OWN.sub('<own>', shown)}"
+
+
+REFUSED = [
+    ("item,label\na,cat\nb,dog\n a,dog\n", "task 'a' is there 2 times (column 'item', rows 1, 3); keep one row"),
+    (
+        "item,label\na,cat\nb,bird\n",
+        "'label': 1 value not among the categories 'cat', 'dog' (first: row 2 of labels.csv",
+    ),
+    ("item,label\na,\n", "'label': 1 value not among the categories"),
+    ("item,label\n,cat\n", "row 1: column 'item': the name of the task is missing; add it"),
+    ("item,label,label\na,cat,dog\n", "there are 2 columns named 'label'; keep one"),
+    ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
+    ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
+    ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send your own rows alone"),
+    (f"item,label\n{'x' * 201},cat\n", "is 201 signs long; use at most 200 signs"),
+    ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
+    ("item,label\n", "has no rows"),
+]
+
+
+def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
+    databases: Databases, tmp_path: Path
+) -> None:
+    url = databases.new("sqlite")
+    with opened(url) as store:
+        world = make_world(store, WORKERS, TERMS)
+        for content, message in REFUSED:
+            with pytest.raises(UploadError, match=re.escape(message)):
+                read(world, tmp_path, "Ann", content)
+        with pytest.raises(UploadError, match="statistics have no tasks"):
+            read(world, tmp_path, "Ann", json.dumps({"kind": "troth summary"}), "labels.json")
+        numbers = pa.table({"item": [3, 1, 2], "label": pa.array(["cat", "dog", "cat"]).dictionary_encode()})
+        pq.write_table(numbers, tmp_path / "n.parquet")
+        upload = read(world, tmp_path, "Ann", (tmp_path / "n.parquet").read_bytes(), "n.parquet")
+        assert OwnTasks.from_bytes(upload.report.content).names == ("1", "2", "3")
+        assert (upload.report.rows, upload.report.summary.tolist()) == (3, [2.0, 1.0])
+    databases.give_back(url)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
+        ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
+        ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
+        ("data", {**TERMS["data"], "public": "g.csv"}, "the service takes no public guesses of tasks"),
+    ],
+)
+def test_terms_whose_cost_nobody_could_foresee_are_refused(part: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidError, match=re.escape(message)):
+        campaigns.checked_terms({**TERMS, part: change})
+
+
+def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: Databases) -> None:
+    url = databases.new("sqlite")
+    terms = {**TERMS, "campaign": {**TERMS["campaign"], "budget": "15.99"}}
+    with opened(url) as store:
+        world = make_world(store, WORKERS, terms, opened=False)
+        with pytest.raises(InvalidError, match=re.escape("4 providers with 80 tasks each may earn 16.00 EUR, more")):
+            world.open()
+    databases.give_back(url)
+
+
+def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases, tmp_path: Path) -> None:
+    """Days settled together: each is a task, the budget is shared evenly among reports."""
+    terms = {
+        "campaign": {"name": "days", "budget": "100.00"},
+        "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
+        "data": {"task": "date"},
+        "limits": {"tasks": 10, "rows": 3},
+    }
+    rng, url = np.random.default_rng(1), databases.new("sqlite")
+    said = {name: rng.integers(2, size=(6, 3)) for name in WORKERS}
+    with opened(url) as store:
+        world = make_world(store, WORKERS, terms)
+        for name, values in said.items():
+            rows = [f"d{day},{x}" for day, several in enumerate(values.tolist()) for x in several]
+            with pytest.raises(UploadError, match="has 4 rows .* allows 3 for each task"):
+                read(world, tmp_path, name, "\n".join(["date,improved", *rows, "d0,1"]))
+            report(world, tmp_path, name, "\n".join(["date,improved", *rows]))
+        world.close()
+        with store.read() as tx:
+            ledger, file = load_ledger(tx, world.campaign), load_file(tx, world.campaign)
+    result: Any = troth.verify(ledger, file=file)
+    assert [payment.rows for payment in result.payments] == [6] * 4
+    assert 0 < result.paid <= 100_00
+    reports, _, _ = read_file(result.file, result.campaign)
+    own = {
+        name: OwnTasks(tuple(f"d{d}" for d in range(6)), np.stack([3 - v.sum(1), v.sum(1)], 1))
+        for name, v in said.items()
+    }
+    assert np.array_equal(reports.summaries, join_tasks(own).summaries)
+    databases.give_back(url)

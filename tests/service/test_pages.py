@@ -228,8 +228,8 @@ def test_a_page_renders_for_its_roles_and_nobody_else(world: SimpleNamespace, pa
             check_page(seen.text)
         elif path == "/sign-in" and role is not None:
             assert seen.status_code == 303
-        elif path.endswith("ledger.jsonl") and role == "provider":
-            assert seen.status_code == 409
+        elif path.endswith("tasks.parquet") or (path.endswith("ledger.jsonl") and role == "provider"):
+            assert seen.status_code == 409  # it has no tasks, and is not shared
         else:
             assert seen.status_code == 200, seen.text
             if not path.endswith(FILES):

@@ -30,6 +30,8 @@ from troth.service.access import COOKIE
 from troth.service.accounts import start_session
 from troth.service.errors import InvalidError
 from troth.service.ledgers import load_file, load_ledger
+from troth.service.pages import terms_form
+from troth.service.preview import foresee
 from troth.service.schema import upload_tasks
 from troth.service.store import Store
 from troth.service.uploads import UploadError, read_upload
@@ -344,6 +346,21 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
 def test_terms_whose_cost_nobody_could_foresee_are_refused(part: str, change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidError, match=re.escape(message)):
         campaigns.checked_terms({**TERMS, part: change})
+
+
+def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
+    typed = {"name": "pets", "budget": "20.00", "columns": "label", "task": "item", "price": "0.05", "tasks": "80"}
+    terms = campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed}))
+    assert (terms.task, terms.most_tasks, terms.rule.needs_seed) == ("item", 80, False)
+    drawn = terms_form.terms_of({**terms_form.blank("Finite"), **typed, "option_decoys": "50"})
+    assert campaigns.checked_terms(drawn).rule.needs_seed
+    with pytest.raises(InvalidError) as refused:
+        campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed, "tasks": ""}))
+    assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
+    shown = foresee(dict(terms.plain), 5, 50)
+    assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
+    assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "GAINS"} == set()
+    assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}
 
 
 def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: Databases) -> None:

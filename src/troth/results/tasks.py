@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from functools import cached_property
-from hashlib import sha256
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,17 +182,17 @@ class TaskResult(Result):
     def sample(self, provider: str, size: int = _SAMPLE) -> list[OwnShare]:
         """Return some of a provider's own tasks: the best third, the worst third, and others by lot, the best first.
 
-        The lot is a hash of the round's root, so it is always the same tasks.
+        The lot is drawn with the round's root, so it is always the same tasks.
         """
         mine, root = self._own(provider), str(self.ledger.of("round")[0]["root"])
-        shares, tasks = mine.column("share").to_numpy(), mine.column("task").to_pylist()
-        lot = [sha256(f"{root}\n{task}".encode()).digest() for task in tasks]
-        order = sorted(range(len(tasks)), key=lambda place: (-shares[place], lot[place]))
+        lot = np.random.default_rng(int(root, 16)).permutation(len(mine))
+        order = np.lexsort((lot, -mine.column("share").to_numpy()))
         third = -(-size // 3)
-        chosen = {*order[:third], *order[max(0, len(order) - third) :]}
-        others = sorted(set(order) - chosen, key=lambda place: lot[place])
-        chosen |= {*others[: max(0, size - len(chosen))]}
-        some = mine.take([place for place in order if place in chosen])
+        ends = np.unique(np.concatenate([np.arange(third), len(order) - 1 - np.arange(third)]))
+        chosen = ends[(ends >= 0) & (ends < len(order))]
+        others = np.setdiff1d(np.arange(len(order)), chosen)
+        others = others[np.argsort(lot[order[others]])][: max(0, size - len(chosen))]
+        some = mine.take(order[np.sort(np.concatenate([chosen, others]))])
         base, rule = self.payment(provider).empty_share, self.campaign.rule
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [

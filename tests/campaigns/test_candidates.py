@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from troth.audits import strategies
 from troth.audits.strategies import lies_for_model
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.statistics_file import make_statistics, parse_statistics
+from troth.campaigns.toml import to_toml
 from troth.campaigns.verify import check_ledger
 from troth.core.errors import DataError, MissingCapabilityError, UnboundedRangeError
 from troth.core.settings import CampaignError
@@ -94,6 +96,7 @@ def test_somebody_else_verifies_the_ledger_without_the_file(campaign: Path) -> N
     assert check_ledger(ledger).model == candidates()
     terms = json.loads(json.dumps(result.campaign.terms))
     assert troth.Campaign.from_dict(terms).digest == result.campaign.digest  # as a service has them
+    assert troth.Campaign.from_dict(tomllib.loads(to_toml(terms))).digest == result.campaign.digest
     terms["model"]["coefficients"][0][0] += 1e-9
     with pytest.raises(CampaignError, match=r"\[model\] digest: the model has the digest sha256:.* was announced"):
         troth.Campaign.from_dict(terms)

@@ -14,6 +14,7 @@ import ibis
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student_t
 
 import troth
 from campaigns.shop import run
@@ -269,3 +270,35 @@ def test_past_days_teach_the_probabilities_of_candidates(
     learnt: Any = troth.Campaign.load(tmp_path / "fitted.toml").model
     assert learnt.coefficients == model.coefficients
     assert learnt.prior[0] > learnt.prior[2]
+
+
+def test_any_likelihood_is_paid_by_the_log_likelihoods_that_providers_compute(tmp_path: Path) -> None:
+    """Heavy-tailed answers, which no regression here has: providers send a column for each candidate."""
+    rng = generator(9)
+    slopes = rng.normal(0, 0.7, (5, 2))
+
+    def log_likelihoods(candidate: int, rows: int, shuffled: bool = False) -> Any:
+        z = rng.normal(size=(rows, 2))
+        y = z @ slopes[candidate] + rng.standard_t(3, size=rows)
+        return student_t.logpdf((rng.permutation(y) if shuffled else y)[:, None] - z @ slopes.T, 3)
+
+    model = models.ReportedCandidates.from_simulation([log_likelihoods(k, 2000) for k in range(5)])
+    names = [f"c{k}" for k in range(5)]
+    parts = [
+        pd.DataFrame(log_likelihoods(2, 80, who == HOSPITALS[-1]), columns=names).assign(hospital=who)
+        for who in HOSPITALS
+    ]
+    frame = pd.concat(parts)
+    paid = troth.pay(frame, model, provider="hospital", budget="800.00", seed=1, ledger=tmp_path / "ledger.jsonl")
+    shares = [payment.share for payment in paid.verify().rounds[0].payments]
+    assert shares[-1] < 0.45 < np.mean(shares[:-1])
+    assert paid.effective_candidates is not None
+    digest = troth.save_model(model, tmp_path / "candidates.json")
+    assert troth.load_model(tmp_path / "candidates.json", digest) == model
+    assert "distribution of the simulation" in troth.certify(model, [80] * 4)["exact likelihood"].text
+    for rows in (1, 40):
+        drawn = model.draw_statistics(rng, np.full((20_000, 1), 3.0), model.plan(rows))
+        assert np.allclose(drawn[:, :5].mean(axis=0) / rows, model.means[3], atol=0.05)
+    assert model.statistics(model.draw_data(rng, np.zeros((4, 3, 1)), 7)).shape == (4, 3, 6)
+    with pytest.raises(troth.ParameterError, match="covariances of 2 candidates must be 2 by 3"):
+        models.ReportedCandidates([[-1.0, -2.0], [-2.0, -1.0]], [[1.0], [1.0]])

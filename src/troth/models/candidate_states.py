@@ -76,7 +76,7 @@ def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
 def summed_log_likelihoods(data: Any, most: int) -> Array:
     """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
     named = draws_by_name(data, "log_likelihood", most)
-    return np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0)
+    return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0))
 
 
 def equal_chances(prior: Any, size: int) -> Any:

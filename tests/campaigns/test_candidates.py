@@ -219,12 +219,12 @@ def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
         strategies.CopyPublicLabels(),
         strategies.FabricateFromPrior(),
     ]
-    rule, rounds = troth.LineUp(decoys=19), 20_000 if SOAK else 1500
+    rule, rounds = troth.LineUp(decoys=19), 20_000 if SOAK else 800
     audit = troth.audit(model, rule, None if SOAK else few, rows=rows, simulations=rounds, rng=generator(3))
     assert not audit.gaining()
     for lie in ("fabricate from the prior", "copy public labels"):
         earned = next(finding.earned for finding in audit.findings if finding.lie == lie)
-        assert earned == pytest.approx(0.2, abs=0.04)
+        assert earned == pytest.approx(0.2, abs=0.05)
 
 
 def test_the_certificate_says_what_is_exact_and_what_is_assumed() -> None:
@@ -263,7 +263,7 @@ def test_past_days_teach_the_probabilities_of_candidates(
     errors = np.asarray(fitted.errors["prior"])
     assert (np.abs(np.array(fitted.model.prior) - model.prior) < 5 * errors + 1e-9).all()
     path = written(tmp_path, model)
-    frame_of(model, 20, days=30).to_csv(tmp_path / "past.csv", index=False)
+    frame_of(model, 12, days=14).to_csv(tmp_path / "past.csv", index=False)
     assert run(monkeypatch, "backtest", path, tmp_path / "past.csv", "--day", "day") == 0
     assert "fitted LogisticCandidates" in capsys.readouterr().out
     assert run(monkeypatch, "fit", path, tmp_path / "past.csv", "--day", "day", "--family", "LogisticCandidates") == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import tomllib
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import ibis
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student_t
 
 import troth
 from campaigns.shop import run
@@ -22,6 +24,7 @@ from troth.audits import strategies
 from troth.audits.strategies import lies_for_model
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.statistics_file import make_statistics, parse_statistics
+from troth.campaigns.toml import to_toml
 from troth.campaigns.verify import check_ledger
 from troth.core.errors import DataError, MissingCapabilityError, UnboundedRangeError
 from troth.core.settings import CampaignError
@@ -94,6 +97,7 @@ def test_somebody_else_verifies_the_ledger_without_the_file(campaign: Path) -> N
     assert check_ledger(ledger).model == candidates()
     terms = json.loads(json.dumps(result.campaign.terms))
     assert troth.Campaign.from_dict(terms).digest == result.campaign.digest  # as a service has them
+    assert troth.Campaign.from_dict(tomllib.loads(to_toml(terms))).digest == result.campaign.digest
     terms["model"]["coefficients"][0][0] += 1e-9
     with pytest.raises(CampaignError, match=r"\[model\] digest: the model has the digest sha256:.* was announced"):
         troth.Campaign.from_dict(terms)
@@ -215,12 +219,12 @@ def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
         strategies.CopyPublicLabels(),
         strategies.FabricateFromPrior(),
     ]
-    rule, rounds = troth.LineUp(decoys=19), 20_000 if SOAK else 1500
+    rule, rounds = troth.LineUp(decoys=19), 20_000 if SOAK else 800
     audit = troth.audit(model, rule, None if SOAK else few, rows=rows, simulations=rounds, rng=generator(3))
     assert not audit.gaining()
     for lie in ("fabricate from the prior", "copy public labels"):
         earned = next(finding.earned for finding in audit.findings if finding.lie == lie)
-        assert earned == pytest.approx(0.2, abs=0.04)
+        assert earned == pytest.approx(0.2, abs=0.05)
 
 
 def test_the_certificate_says_what_is_exact_and_what_is_assumed() -> None:
@@ -259,10 +263,42 @@ def test_past_days_teach_the_probabilities_of_candidates(
     errors = np.asarray(fitted.errors["prior"])
     assert (np.abs(np.array(fitted.model.prior) - model.prior) < 5 * errors + 1e-9).all()
     path = written(tmp_path, model)
-    frame_of(model, 20, days=30).to_csv(tmp_path / "past.csv", index=False)
+    frame_of(model, 12, days=14).to_csv(tmp_path / "past.csv", index=False)
     assert run(monkeypatch, "backtest", path, tmp_path / "past.csv", "--day", "day") == 0
     assert "fitted LogisticCandidates" in capsys.readouterr().out
     assert run(monkeypatch, "fit", path, tmp_path / "past.csv", "--day", "day", "--family", "LogisticCandidates") == 0
     learnt: Any = troth.Campaign.load(tmp_path / "fitted.toml").model
     assert learnt.coefficients == model.coefficients
     assert learnt.prior[0] > learnt.prior[2]
+
+
+def test_any_likelihood_is_paid_by_the_log_likelihoods_that_providers_compute(tmp_path: Path) -> None:
+    """Heavy-tailed answers, which no regression here has: providers send a column for each candidate."""
+    rng = generator(9)
+    slopes = rng.normal(0, 0.7, (5, 2))
+
+    def log_likelihoods(candidate: int, rows: int, shuffled: bool = False) -> Any:
+        z = rng.normal(size=(rows, 2))
+        y = z @ slopes[candidate] + rng.standard_t(3, size=rows)
+        return student_t.logpdf((rng.permutation(y) if shuffled else y)[:, None] - z @ slopes.T, 3)
+
+    model = models.ReportedCandidates.from_simulation([log_likelihoods(k, 2000) for k in range(5)])
+    names = [f"c{k}" for k in range(5)]
+    parts = [
+        pd.DataFrame(log_likelihoods(2, 80, who == HOSPITALS[-1]), columns=names).assign(hospital=who)
+        for who in HOSPITALS
+    ]
+    frame = pd.concat(parts)
+    paid = troth.pay(frame, model, provider="hospital", budget="800.00", seed=1, ledger=tmp_path / "ledger.jsonl")
+    shares = [payment.share for payment in paid.verify().rounds[0].payments]
+    assert shares[-1] < 0.45 < np.mean(shares[:-1])
+    assert paid.effective_candidates is not None
+    digest = troth.save_model(model, tmp_path / "candidates.json")
+    assert troth.load_model(tmp_path / "candidates.json", digest) == model
+    assert "distribution of the simulation" in troth.certify(model, [80] * 4)["exact likelihood"].text
+    for rows in (1, 40):
+        drawn = model.draw_statistics(rng, np.full((20_000, 1), 3.0), model.plan(rows))
+        assert np.allclose(drawn[:, :5].mean(axis=0) / rows, model.means[3], atol=0.05)
+    assert model.statistics(model.draw_data(rng, np.zeros((4, 3, 1)), 7)).shape == (4, 3, 6)
+    with pytest.raises(troth.ParameterError, match="covariances of 2 candidates must be 2 by 3"):
+        models.ReportedCandidates([[-1.0, -2.0], [-2.0, -1.0]], [[1.0], [1.0]])

@@ -189,6 +189,7 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         arviz = pytest.importorskip("arviz")
+        xarray = import_module("xarray")
         draws = arviz.from_netcdf(Path(__file__).with_name("posterior.nc"))
         sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
         example = import_module("candidates_from_pymc")
@@ -206,6 +207,12 @@ def test_a_saved_posterior_of_pymc_is_paid_end_to_end(tmp_path: Path) -> None:
     assert called.statistics([0])[-1] == pytest.approx(
         float(draws.posterior["intercept"].values[-1, -1]) + whole[-1].sum()
     )
+    tree = xarray.DataTree.from_dict({"posterior": draws.posterior})  # an InferenceData of ArviZ 1
+    assert models.LogisticCandidates.from_draws(tree, ["slopes"], most=9).coefficients[8] == tuple(whole[-1])
+    rows = np.random.default_rng(1).normal(size=(2, 250, 7))
+    with_rows = xarray.DataTree.from_dict({"log_likelihood": xarray.Dataset({"y": (("chain", "draw", "row"), rows)})})
+    reported = models.Candidates.from_draws(draws).statistics(with_rows)
+    assert np.allclose(reported, rows.sum(axis=2).ravel())
     dataset = models.Candidates.from_draws(draws.posterior, lambda p, x: float(p["intercept"]), most=len(whole))
     assert len(dataset.prior) == len(whole)
 

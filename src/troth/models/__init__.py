@@ -24,6 +24,7 @@ from troth.models.normal import Normal, NormalUnknownVariance
 from troth.models.parameters import declared_parameters
 from troth.models.poisson import Poisson
 from troth.models.provider_normal import ProviderNormal
+from troth.models.reported_candidates import ReportedCandidates
 from troth.models.varying_labelled_rows import (
     VaryingLogisticRegression,
     VaryingPoissonRegression,
@@ -100,6 +101,7 @@ for _family in (
     SoftmaxCandidates,
     PoissonCandidates,
     LinearCandidates,
+    ReportedCandidates,
 ):
     register(_family)
 
@@ -147,6 +149,7 @@ __all__ = [
     "PoissonCandidates",
     "PoissonRegression",
     "ProviderNormal",
+    "ReportedCandidates",
     "SoftmaxCandidates",
     "SoftmaxRegression",
     "VaryingBernoulli",

@@ -73,6 +73,12 @@ def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
     return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
 
 
+def summed_log_likelihoods(data: Any, most: int) -> Array:
+    """Return the log-likelihood of a dataset under each draw, from the group of that name of its InferenceData."""
+    named = draws_by_name(data, "log_likelihood", most)
+    return np.asarray(np.sum([values.reshape(len(values), -1).sum(axis=1) for values in named.values()], axis=0))
+
+
 def equal_chances(prior: Any, size: int) -> Any:
     """Return the prior, or the same probability for each of so many candidates."""
     return np.full(size, 1 / size) if prior is None else prior

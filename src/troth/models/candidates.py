@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.models.candidate_states import CandidateStates, draws_by_name, equal_chances
+from troth.models.candidate_states import (
+    CandidateStates,
+    draws_by_name,
+    equal_chances,
+    summed_log_likelihoods,
+)
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
 
@@ -152,7 +157,7 @@ class Candidates(CandidateStates):
     def from_draws(
         cls,
         draws: Any,
-        log_likelihood: Callable[[Mapping[str, Any], Any], float],
+        log_likelihood: Callable[[Mapping[str, Any], Any], float] | None = None,
         draw: Callable[[Any, Mapping[str, Any], Any], Any] | None = None,
         *,
         group: str = "posterior",
@@ -167,7 +172,9 @@ class Candidates(CandidateStates):
             An ``InferenceData`` (PyMC, CmdStanPy and NumPyro make one), of which ``group`` is used, or a mapping of
             names to arrays whose first axis is the draw.
         log_likelihood
-            ``log_likelihood(parameters, data)``, with the parameters of one draw by name.
+            ``log_likelihood(parameters, data)``, with the parameters of one draw by name. Without it, data are an
+            ``InferenceData`` of the same draws with a group ``log_likelihood``, which PyMC's
+            ``compute_log_likelihood`` and NumPyro's converter add: a provider can compute it itself.
         draw
             ``draw(rng, parameters, features)``, for rules that draw decoys.
         most
@@ -186,9 +193,10 @@ class Candidates(CandidateStates):
         count = len(next(iter(named.values())))
         candidates = [{name: values[place] for name, values in named.items()} for place in range(count)]
         some = None if draw is None else lambda rng, k, features: draw(rng, candidates[k], features)
-        return cls(
-            equal_chances(None, len(candidates)),
-            lambda data: np.array([log_likelihood(each, data) for each in candidates]),
-            some,
-            pairs,
-        )
+
+        def of_data(data: Any) -> Array:
+            if log_likelihood is None:
+                return summed_log_likelihoods(data, most)
+            return np.array([log_likelihood(each, data) for each in candidates])
+
+        return cls(equal_chances(None, len(candidates)), of_data, some, pairs)

@@ -34,7 +34,7 @@ class NoiseOfEach(Numbers):
     def array(self, name: str, value: Any, owner: Any) -> Array:
         """Return one number for each candidate."""
         entries, size = super().array(name, value, owner), len(owner.coefficients)
-        if entries.ndim and len(entries) != size:
+        if entries.ndim and len(entries) not in (1, size):
             raise ValueError(f"{name} has {len(entries)} entries for {size} candidates")
         return np.broadcast_to(entries, (size,))
 

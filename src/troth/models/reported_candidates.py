@@ -1,0 +1,185 @@
+"""Candidates of any kind in a campaign: providers report log-likelihoods, and a simulation says how these scatter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from troth.core.errors import ParameterError
+from troth.core.reductions import Moments
+from troth.core.support import Support
+from troth.models.candidate_states import CandidateStates, equal_chances
+from troth.models.example import Example
+from troth.models.family import moments
+from troth.models.fitting.state_weights import fit_state_weights
+from troth.models.parameters import matrix, parameter, probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, Generator
+    from troth.core.past import History
+    from troth.core.reductions import Reduction
+    from troth.models.family import Matrix, Vector
+    from troth.models.fitting.fitted import FittedPrior
+
+
+@dataclass(frozen=True)
+class ReportedCandidates(CandidateStates):
+    """Rows are log-likelihoods under S published candidates, of any kind, which providers compute themselves.
+
+    Given candidate k a row has mean m_k and covariance V_k, which come from rows that were simulated from every
+    candidate. So the log-likelihoods of n fresh rows are N(n·m_k, n·V_k) in the limit of many rows.
+
+    Parameters
+    ----------
+    means
+        m_k, a row for each candidate k, with a number for each candidate.
+    covariances
+        The upper half of V_k, by rows, a row for each candidate k.
+    prior
+        Probabilities of the candidates; all the same if they are not given.
+
+    Examples
+    --------
+    >>> rates, rng = np.array([0.2, 0.5, 0.8]), np.random.default_rng(1)
+    >>> rows = rng.random((3, 1000, 1)) < rates[:, None, None]  # simulated from each candidate
+    >>> model = ReportedCandidates.from_simulation(np.where(rows, np.log(rates), np.log1p(-rates)))
+    >>> model.statistics([[-1.6, -0.7, -0.2], [-0.2, -0.7, -1.6]]).round(1)
+    array([-1.8, -1.4, -1.8,  2. ])
+    """
+
+    prior: Vector | None = field(  # type: ignore[assignment]
+        default=None,
+        kw_only=True,
+        metadata=parameter("probabilities of the candidates; all the same if empty", probabilities),
+    )
+    means: Matrix = field(
+        metadata=parameter(
+            "mean log-likelihoods of a row under each candidate, if the row's candidate is the true one",
+            matrix,
+            [[-0.5, -0.69, -1.33], [-0.92, -0.69, -0.92], [-1.33, -0.69, -0.5]],
+        )
+    )
+    covariances: Matrix = field(
+        metadata=parameter(
+            "upper half of the covariance of these log-likelihoods, a row for each true candidate",
+            matrix,
+            [
+                [0.31, 0.0, -0.31, 0.01, 0.0, 0.31],
+                [0.48, 0.0, -0.48, 0.01, 0.0, 0.48],
+                [0.31, 0.0, -0.31, 0.01, 0.0, 0.31],
+            ],
+        )
+    )
+
+    description: ClassVar[str] = "log-likelihoods under a few candidates of any kind, which providers compute"
+    example: ClassVar[Example] = Example("which of three rates is right", ("low", "middle", "high"), "clinic")
+    row_axes: ClassVar[int] = 1
+    given_parameters: ClassVar[tuple[str, ...]] = ("means", "covariances")
+    approximation: ClassVar[str] = (
+        "decoys are drawn from the normal limit of many rows, with the mean and the covariance of simulated rows: the "
+        "features of the peers must have the distribution of the simulation; log-likelihoods are what providers compute"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        size = len(self.means)
+        if self.prior is None:
+            object.__setattr__(self, "prior", tuple(equal_chances(None, size).tolist()))
+        half = size * (size + 1) // 2
+        for name, width in (("means", size), ("covariances", half)):
+            shape = np.shape(getattr(self, name))
+            if shape != (size, width):
+                message = f"ReportedCandidates: {name} of {size} candidates must be {size} by {width}, not {shape}"
+                raise ParameterError(message, parameter=name)
+        if len(self.prior) != size:  # type: ignore[arg-type]
+            raise ParameterError(f"ReportedCandidates: prior must have {size} entries", parameter="prior")
+
+    @classmethod
+    def from_simulation(cls, log_likelihoods: Any, prior: Any = None) -> Self:
+        """Take log-likelihoods of simulated rows, ``(true candidate, row, candidate)``, features and all.
+
+        Simulate as many rows as a round has, at least, from every candidate, with features as providers will have.
+        """
+        rows = np.asarray(log_likelihoods, dtype=np.float64)
+        if rows.ndim != 3 or rows.shape[0] != rows.shape[2] or rows.shape[1] < 2:
+            raise ParameterError(f"give log-likelihoods (candidate, row, candidate), not of shape {rows.shape}")
+        apart = rows - rows.mean(axis=1, keepdims=True)
+        covariances = np.swapaxes(apart, 1, 2) @ apart / (rows.shape[1] - 1)
+        upper = np.triu_indices(len(rows))
+        return cls(means=rows.mean(axis=1), covariances=covariances[:, *upper], prior=prior)
+
+    @property
+    def _nothing(self) -> Any:
+        return np.zeros((0, len(self.means)))
+
+    @property
+    def reduction(self) -> Reduction:
+        """The number of rows, and the sum of each column."""
+        return Moments((0.0,) * len(self.means))
+
+    def summary(self, data: Any, /) -> Array:
+        """Count the rows, and add up their log-likelihoods."""
+        rows = Support().check(data, "log-likelihood", columns=len(self.means))
+        count = np.full((*rows.shape[:-2], 1), float(rows.shape[-2]))
+        return np.concatenate([count, moments(lambda x: x.sum(axis=-2), rows)], axis=-1)
+
+    def statistics(self, data: Any, /) -> Array:
+        """Return the log-likelihoods, and the number of rows."""
+        return self.from_summary(self.summary(data))
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Put the number of rows last."""
+        s = np.asarray(summary, dtype=np.float64)
+        return np.concatenate([s[..., 1:], s[..., :1]], axis=-1)
+
+    def rows(self, statistics: Array, /) -> Array:
+        """Count the rows behind each statistic."""
+        return np.asarray(statistics, dtype=np.float64)[..., -1]
+
+    @cached_property
+    def _roots(self) -> Array:
+        """F with FFᵀ = V, for each candidate."""
+        size = len(self.means)
+        rows, columns = np.triu_indices(size)
+        V = np.empty((size, size, size))
+        V[:, rows, columns] = V[:, columns, rows] = np.array(self.covariances)
+        values, vectors = np.linalg.eigh(V)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
+
+    def draw_data(self, rng: Generator, parameters: Array, rows: int, /) -> Array:
+        """Draw normal log-likelihoods with the mean and the covariance of rows of each candidate."""
+        each = np.broadcast_to(parameters, (rows, *np.shape(parameters)))
+        return np.moveaxis(self._draw(rng, each, np.ones(())), 0, -2)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw log-likelihoods of fresh rows: N(n·m_k, n·V_k) under candidate k."""
+        n = np.broadcast_to(design[..., 0], np.broadcast_shapes(np.shape(parameters)[:-1], design.shape[:-1]))
+        return np.concatenate([self._draw(rng, parameters, n), n[..., None]], axis=-1)
+
+    def _draw(self, rng: Generator, parameters: Array, rows: Array) -> Array:
+        leading = np.broadcast_shapes(np.shape(parameters)[:-1], rows.shape)
+        chosen = np.broadcast_to(np.asarray(parameters)[..., 0].astype(np.intp), leading)
+        n = np.broadcast_to(rows, leading)[..., None]
+        white = rng.standard_normal((*leading, len(self.means)))
+        noise = np.einsum("...ij,...j->...i", self._roots[chosen], white)
+        return np.asarray(n * np.array(self.means)[chosen] + np.sqrt(n) * noise)
+
+    def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
+        """Return zeros: the log-likelihoods are full ones."""
+        return np.zeros(np.shape(summaries)[:-1])
+
+    @classmethod
+    def fit(cls, history: History, **given: Any) -> FittedPrior:
+        """Fit the probabilities of the candidates to past days; the rest is given."""
+        missing = [name for name in cls.given_parameters if name not in given]
+        if missing:
+            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
+        return fit_state_weights(lambda prior: cls(prior=prior, **given), len(given["means"]), history)

@@ -18,7 +18,7 @@ from troth import models
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.money import to_minor, to_price, to_text
 from troth.campaigns.public import check_public, describe_public, take_public
-from troth.core.contract import HasReduction, Model, combine
+from troth.core.contract import DrawsAnswers, HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.posterior import posterior
 from troth.core.reductions import Moments
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from troth.models import Family
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
+_TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_features")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
@@ -62,6 +63,8 @@ class Campaign:
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
     missing
         What is done with rows without a value: ``"refuse"`` or ``"drop"``.
+    keep_features
+        Whether features, or a sample of them, are kept in the ledger, for decoys from the likelihood itself.
     scales
         Public centre and scale of the columns of a regression that is standardised.
     history, history_source
@@ -114,6 +117,7 @@ class Campaign:
     price: Fraction | None = None
     path: Path | None = None
     missing: str = "refuse"
+    keep_features: bool = True
     scales: tuple[tuple[float, float] | None, ...] = ()
     about: str = ""
 
@@ -192,6 +196,7 @@ class Campaign:
             self.values,
             self.missing,
             self.scales,
+            self.keep_features and self.draws and not self.waits and isinstance(self.model, DrawsAnswers),
         )
 
     @cached_property
@@ -285,7 +290,7 @@ class Campaign:
     def terms(self) -> dict[str, Any]:
         """What payments depend on but the reports: the file's tables without the place of the data."""
         plain = plain_copy(self.plain)
-        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "task", "providers", "missing")}
+        data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
             data["public"] = plain["data"]["public"]
         elif None in self.public:
@@ -581,6 +586,7 @@ def _data(section: Section) -> dict[str, Any]:
         "task": section.text("task"),
         "providers": tuple(canonical_name(name) for name in section.texts("providers")),
         "missing": section.text("missing", "refuse", among=("refuse", "drop")),
+        "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "names one provider twice, but for spaces around it")

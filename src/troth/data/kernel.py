@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.data.features import Keeper
 from troth.data.request import NO_VALUE, Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Adder:
         self._labels = _Spelled(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
+        self._keeper = Keeper(len(request.columns) - 1) if request.features else None
         self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
@@ -56,7 +58,8 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
-        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped)
+        samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples.items()}
+        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped, samples)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
@@ -90,6 +93,10 @@ class Adder:
             return
         present = np.flatnonzero(self.request.reduction.rows(summaries))
         where = self._places(names, days, present if keys is None else keys[present])
+        if self._keeper is not None:
+            report_of_code = np.zeros(size, dtype=np.intp)
+            report_of_code[present] = where
+            self._keeper.add(report_of_code[codes], columns[:-1], numbers)
         if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
             self.total[where[0] : where[0] + size] += summaries
         else:

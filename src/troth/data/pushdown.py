@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
+from troth.data.features import MOST_IN_ALL
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.request import NO_VALUE, Part, Problem, Request, parse_day
@@ -77,6 +78,8 @@ def _reduce(table: Any, request: Request) -> Part:
 
     if request.reduction.width > _MOST_SUMS:
         return _fetch(table, request)
+    if request.features and table.count().execute() * len(request.columns) <= MOST_IN_ALL:
+        return _fetch(table, request)  # features are at hand only where rows are
     try:
         return _aggregate(table, request, finite=False)
     except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
@@ -123,7 +126,8 @@ def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
     part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    return Part([part.keys[i] for i in order], part.summaries[order], part.problems, [part.places[i] for i in order])
+    keys, places = [part.keys[i] for i in order], [part.places[i] for i in order]
+    return Part(keys, part.summaries[order], part.problems, places, samples=part.samples)
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:

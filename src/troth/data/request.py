@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from troth.core.reductions import Reduction
     from troth.core.support import Array, Support
+    from troth.data.features import Sample
 
 Day: TypeAlias = str | int | None
 """An ISO date, a whole number, or None for a campaign without days."""
@@ -46,6 +47,8 @@ class Request:
         Public centre and scale of each column, None where a column is read as it is: (x − centre)/scale is added up.
     missing
         ``"refuse"``, or ``"drop"``: rows without a value are counted and left out.
+    features
+        Whether features are kept beside the summaries: all columns but the last.
     """
 
     reduction: Reduction
@@ -56,6 +59,7 @@ class Request:
     values: tuple[float, float] | None = None
     missing: str = "refuse"
     scales: tuple[tuple[float, float] | None, ...] = ()
+    features: bool = False
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -160,6 +164,7 @@ class Part:
     problems: list[Problem] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     dropped: dict[Key, int] = field(default_factory=dict)
+    samples: dict[Key, Sample] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +173,8 @@ class Report:
 
     ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
     statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
-    counts the rows that were left out because they have no value.
+    counts the rows that were left out because they have no value. ``features`` are those of its rows, or of a sample of
+    them, ``(row, feature)``, where decoys are drawn with them.
     """
 
     provider: str
@@ -179,6 +185,7 @@ class Report:
     data_digest: str | None = None
     nonce: str | None = None
     dropped: int = 0
+    features: Array | None = None
 
     @property
     def key(self) -> Key:

@@ -14,8 +14,8 @@ from troth.core.reductions import Expansion
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import moments
-from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression
@@ -55,7 +55,7 @@ class ExpandedRegression(Regression):
 
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
-        "that normal limit, because statistics do not hold the features"
+        "that normal limit for providers of whom there are statistics alone, without features"
     )
 
     def __post_init__(self) -> None:
@@ -231,6 +231,35 @@ class ExpandedRegression(Regression):
         means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
         return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
 
+    def with_features(self, features: Any, rows: int | None = None, /) -> KeptFeatures:
+        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
+
+        Pass one such model per provider to a rule; the statistics are those of this model. If the features are a sample
+        of those of ``rows`` rows, each of them stands for several.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.models import LogisticRegression
+        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
+        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
+        >>> t = np.stack([model.statistics(each) for each in data])
+        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
+        (4,)
+        """
+        return KeptFeatures(self, features, rows)
+
+    def draw_slope(self, rng: Generator, coefficients: Array, features: Array, counts: Array | None = None, /) -> Array:
+        """Draw answers to features ``(row, d)``, and return Zᵀ(y − μ) at the public point, ``(..., coefficient)``.
+
+        ``counts`` says how many rows have each of the features; without it, one.
+        """
+        sums = self._answer.draw_sums(rng, self._predictors(coefficients, features), counts)
+        means = self._answer.means(self._predictors(np.array(self.reduction.point), features))
+        expected = means if counts is None else means * counts
+        slopes = (sums - expected.reshape(len(sums), *(1,) * (sums.ndim - 2), -1)) @ features
+        return np.moveaxis(slopes, 0, -2).reshape(coefficients.shape)
+
     def _predictors(self, theta: Array, z: Array) -> Array:
         """Return z·θ, ``(predictor, ..., row)``."""
         coefficients = theta.reshape(*theta.shape[:-1], -1, self._features_of_row)
@@ -255,23 +284,6 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         precision = self._prior_precision + self._gram(t)
         return np.asarray(self.mean + np.linalg.solve(precision, self._product(t)[..., None])[..., 0])
 
-    def with_features(self, features: Any, /) -> FeaturesAtHand:
-        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
-
-        Pass one such model per provider to a rule; the statistics are those of this model.
-
-        Examples
-        --------
-        >>> import troth
-        >>> from troth.models import LogisticRegression
-        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
-        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
-        >>> t = np.stack([model.statistics(each) for each in data])
-        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
-        (4,)
-        """
-        return FeaturesAtHand(self, Support().check(features, "feature", columns=self._features_of_row))
-
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
         return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
@@ -295,17 +307,16 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         rows = np.broadcast_to(design[..., -1], leading)
         return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
 
-    def draw_with_features(self, rng: Generator, parameters: Array, features: Array, /) -> Array:
-        """Draw statistics of fresh answers to these features, from the likelihood itself; all share one curvature."""
-        z = np.asarray(features, dtype=np.float64)
-        _, y = self._draw_answers(rng, np.asarray(parameters), 0.0, z)
-        H = self._gram(self.plan(z))
-        several = self._answer.predictors > 1
-        sums = np.concatenate([(y == k) @ z for k in range(self._answer.predictors)] if several else [y @ z], axis=-1)
-        expected = (self._answer.means(self._predictors(np.array(self.reduction.point), z)) @ z).ravel()
-        product, leading = sums - expected + H @ self._away, y.shape[:-1]
-        rows = np.full(leading, float(len(z)))
-        return self._pack(np.broadcast_to(H, (*leading, *H.shape)), product, np.zeros(leading), rows)
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Return the coefficients: every provider has the same."""
+        del rng
+        return parameters
+
+    def from_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return the statistics of answers with this slope at the public point, and the curvature of a design."""
+        leading = np.broadcast_shapes(slope.shape[:-1], design.shape[:-1])
+        H = self._gram(np.broadcast_to(design, (*leading, design.shape[-1])))
+        return self._pack(H, slope + H @ self._away, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

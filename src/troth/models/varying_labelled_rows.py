@@ -41,8 +41,19 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
+        return self._draw_answers(rng, self.draw_own_coefficients(rng, parameters), 0.0, rows)
+
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Draw a provider's coefficients around the common ones."""
         effect = rng.standard_normal((*parameters.shape[:-1], len(self.mean))) @ self._prior_scale.T
-        return self._draw_answers(rng, parameters[..., :-1] + parameters[..., -1:] * effect, 0.0, rows)
+        return np.asarray(parameters[..., :-1] + parameters[..., -1:] * effect)
+
+    def from_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return the statistics of answers with this slope at the public point, and the precision of a design."""
+        size = len(self.mean)
+        precision = design[..., 1:].reshape(*design.shape[:-1], size, size)
+        product = slope @ self._prior_scale + precision @ (self._away @ self._prior_root)
+        return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def find(
     small = reduced(setting_of(campaign, today))
     stages: dict[str, Callable[[], Any]] = {
         "backtest": lambda: _backtest(campaign, history),
-        "certificate": lambda: certify_campaign(on_day, small),
+        "certificate": lambda: certify_campaign(on_day, small, today),
         "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
         "replays": lambda: replay_lies(result),
         "fit": lambda: result.verdict.checked,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from glob import escape
@@ -27,7 +27,7 @@ from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
 from troth.data.public import PUBLIC, read_public
 from troth.data.read import canonical_name
-from troth.data.request import Request
+from troth.data.request import Request, level_names
 from troth.mechanisms import default_rule, read_rule
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
 _TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_features")
+_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
@@ -67,6 +68,8 @@ class Campaign:
         Whether features, or a sample of them, are kept in the ledger, for decoys from the likelihood itself.
     scales
         Public centre and scale of the columns of a regression that is standardised.
+    levels
+        The public list of labels of each column of a regression that holds labels.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price
@@ -119,6 +122,7 @@ class Campaign:
     missing: str = "refuse"
     keep_features: bool = True
     scales: tuple[tuple[float, float] | None, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     about: str = ""
 
     @classmethod
@@ -196,6 +200,7 @@ class Campaign:
             self.values,
             self.missing,
             self.scales,
+            self.levels,
             self.keep_features and self.draws and not self.waits and isinstance(self.model, DrawsAnswers),
         )
 
@@ -215,7 +220,14 @@ class Campaign:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
         reduction = self.model.reduction if isinstance(self.model, HasReduction) else Moments()
         request = Request(
-            reduction, self.columns, None, self.day, self.categories, missing=self.missing, scales=self.scales
+            reduction,
+            self.columns,
+            None,
+            self.day,
+            self.categories,
+            missing=self.missing,
+            scales=self.scales,
+            levels=self.levels,
         )
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
@@ -450,6 +462,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     categories = section.texts("categories") or None
     overrides = section.table("providers")
     scales = section.table("scales")
+    levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
     model: Model
@@ -460,7 +473,8 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         family, parameters = _parameters(section)
         regression: Any = models.FAMILIES[family]
         if scales.left and regression.explains_target:
-            parameters = {**regression.standard_prior(len(every) - 1), **parameters}
+            features = len(level_names(every, levels)) - 1
+            parameters = {**regression.standard_prior(features, parameters), **parameters}
         model = _make_model(section, family, parameters)
         for name in list(overrides.left):
             table = overrides.table(name)
@@ -468,7 +482,9 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
             if canonical_name(name) in provider_models:
                 raise overrides.fail(repr(name), "is given twice, but for spaces around it")
             provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
-        _check_columns(section, model, columns, target, intercept, len(every))
+        if levels and not model.explains_target:
+            raise section.fail("levels", "are for regressions only")
+        _check_columns(section, model, columns, target, intercept, len(level_names(every, levels)))
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
             raise section.fail("categories", "has a label twice, but for spaces around it")
@@ -482,8 +498,21 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         "provider_models": provider_models,
         "columns": tuple(every),
         "scales": _scales(scales, every, model),
+        "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
+
+
+def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in [name for name in columns if name in section.left]:
+        labels = tuple(label.strip() for label in section.texts(name))
+        if len(set(labels)) < max(2, len(labels)):
+            raise section.fail(name, "must be a list of at least two different labels")
+        levels[name] = labels
+    section.done(columns)
+    return levels
 
 
 def _scales(section: Section, columns: Sequence[str | None], model: Any) -> tuple[tuple[float, float] | None, ...]:
@@ -549,7 +578,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.fail(name, "is given twice, here and under prior")
         if name in section.left:
             parameters[name] = section.take(name)
-    section.done(("family", "columns", "target", "intercept", "categories", "scales", "prior", "providers", *known))
+    section.done(("family", *_DATA_OF_MODEL, "prior", "providers", *known))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])

@@ -14,6 +14,7 @@ from troth.core.reductions import Expansion
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import moments
+from troth.models.first_guess import FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
@@ -21,13 +22,14 @@ from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.reductions.answers import Answer
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
     from troth.models.fitting.free_parameters import FreeParameters
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
@@ -71,6 +73,46 @@ class ExpandedRegression(Regression):
                 f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",
                 parameter="point",
             )
+
+    answers: ClassVar[str] = ""
+    scale_of_intercept: ClassVar[float] = 1.0
+    scale_of_slopes: ClassVar[float] = 0.5
+
+    @classmethod
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
+        """Return a prior for columns on public scales: coefficients of 0, independent, for each class."""
+        size = coefficients * int(given.get("classes", 1))
+        return {"mean": [0.0] * size, "precision": cls.scale_of_slopes**-2}
+
+    @classmethod
+    def suits_target(cls, target: Column, /) -> bool:
+        """Answers of this family's kind."""
+        return answers_of(target) == cls.answers
+
+    @classmethod
+    def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
+        """Take scales and the intercept from the data; slopes are 0 ± 0.5 for labels and 0 ± 0.2 for counts."""
+        z, scales, levels = standardised([*columns]) if columns else (np.ones((len(target.values), 1)), {}, {})
+        slopes = z.shape[1] - 1
+        intercepts = cls._guess_intercepts(target)
+        one = [cls.scale_of_intercept**-2, *[cls.scale_of_slopes**-2] * slopes]
+        parameters: dict[str, Any] = {
+            "mean": [number for intercept in intercepts for number in (intercept, *[0.0] * slopes)],
+            "precision": [float(f"{number:.6g}") for number in one * len(intercepts)],
+        }
+        if len(intercepts) > 1:
+            parameters["classes"] = len(intercepts)
+        return FirstGuess(parameters, target.labels, from_data=True, scales=scales, levels=levels)
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        """Return the coefficient of the constant for each predictor, to one digit: of labels, the log odds."""
+        if target.labels is None:
+            share = target.numbers.mean()
+        else:
+            share = np.mean([str(value).strip() == target.labels[-1] for value in target.values])
+        odds = (share * len(target.values) + 0.5) / ((1 - share) * len(target.values) + 0.5)
+        return [float(np.round(np.log(odds), 1)) + 0.0]
 
     @property
     def _answer(self) -> Answer:

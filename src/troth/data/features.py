@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,25 +56,46 @@ class Keeper:
     """Keeps the features of reports, numbered 0, 1, …, within bounded memory."""
 
     def __init__(self, features: int) -> None:
-        self.most = most_rows(features, 1)
-        self.samples: dict[int, Sample] = {}
+        self._features = features
         self._levels = np.zeros(16, dtype=np.int64)
+        self._reports = 0
+        self._kept: list[tuple[Array, NDArray[np.integer], NDArray[np.intp]]] = []
 
     def add(self, reports: NDArray[np.intp], columns: Sequence[NDArray[Any]], numbers: NDArray[np.integer]) -> None:
         """Add rows: the report of each, its features by column, and its number in its file."""
-        while reports.max() >= len(self._levels):
+        self._reports = max(self._reports, int(reports.max()) + 1)
+        while self._reports > len(self._levels):
             self._levels = np.concatenate([self._levels, np.zeros_like(self._levels)])
         ranks = row_ranks(numbers)
         some = np.flatnonzero(ranks >= self._levels[reports])
-        some = some[np.argsort(reports[some], kind="stable")]
-        rows = np.column_stack([column[some] for column in columns]).astype(np.float64)
-        starts = np.flatnonzero(np.diff(reports[some], prepend=-1))
-        for start, stop in zip(starts, [*starts[1:], len(some)], strict=True):
-            report = int(reports[some[start]])
-            fresh = Sample(rows[start:stop], ranks[some[start:stop]], int(self._levels[report]))
-            known = self.samples.get(report)
-            self.samples[report] = (fresh if known is None else known.join(fresh)).thinned(self.most)
-            self._levels[report] = self.samples[report].level
+        values = np.empty((len(columns), len(some)))
+        for row, column in zip(values, columns, strict=True):
+            row[:] = column[some] if len(some) < len(column) else column
+        self._kept.append((values, ranks[some], reports[some]))
+        if sum(part[0].size for part in self._kept) > 2 * MOST_IN_ALL:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Keep as many rows of each report as so many reports may have, those of the highest rank."""
+        most = most_rows(self._features, self._reports)
+        values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._kept, strict=True))
+        order = np.lexsort((-ranks, reports))
+        ranks, reports = ranks[order], reports[order]
+        starts = np.searchsorted(reports, np.arange(self._reports + 1))
+        crowded = np.flatnonzero(np.diff(starts) > most)
+        self._levels[crowded] = ranks[starts[crowded] + most] + 1
+        stay = ranks >= self._levels[reports]
+        self._kept = [(values[:, order[stay]], ranks[stay], reports[stay])]
+
+    def samples(self) -> dict[int, Sample]:
+        """Return the sample of each report."""
+        if not self._kept:
+            return {}
+        self._thin()
+        values, ranks, reports = self._kept[0]
+        ends = np.searchsorted(reports, np.arange(self._reports + 1)).tolist()
+        parts = [slice(*pair) for pair in pairwise(ends)]
+        return {k: Sample(values[:, part].T, ranks[part], int(self._levels[k])) for k, part in enumerate(parts)}
 
 
 def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:

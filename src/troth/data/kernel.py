@@ -58,7 +58,7 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
-        samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples.items()}
+        samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples().items()}
         return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped, samples)
 
     def add(self, batch: Any, first_row: int = 0) -> None:

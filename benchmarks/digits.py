@@ -110,7 +110,7 @@ def pydvl_values(method: str, reports: Reports, test: Any, _: Any) -> Any:
     return values
 
 
-def main(rounds: int = 5) -> None:
+def main(rounds: int = 3) -> None:
     """Print the comparison."""
     if not is_installed():
         print(f"pyDVL is not installed: {INSTALL}")

@@ -1,6 +1,7 @@
 """Digits: copied, mislabelled, noised and partial datasets, valued by Troth and by pyDVL side by side.
 
-Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images.
+Ten providers have 60 images each of scikit-learn's digits, embedded by eight principal components of public images, or
+10 images each and two components, where decoys are near enough for the line-up to tell small lies from the truth.
 Provider 0 spoils its data. pyDVL's methods are given 300 clean test images (Data-OOB needs none); Troth has none.
 ``python -m benchmarks digits`` prints, for each method and lie, what the lie costs in units of an equal share, how
 often provider 0 is then ranked last, and the time of one valuation of all providers.
@@ -26,7 +27,9 @@ from benchmarks.pydvl_values import INSTALL, is_installed, pay_from_values, stac
 from troth import LineUp, models
 from troth.core.information import leave_one_out, log_pmi
 
-PROVIDERS, ROWS, PUBLIC, TEST, COMPONENTS = 10, 60, 297, 300, 8
+PROVIDERS, PUBLIC, TEST = 10, 297, 300
+SETTINGS = ((60, 8), (10, 2))
+"""Images of each provider, and components."""
 
 Reports = list[tuple[Any, Any]]
 
@@ -50,21 +53,20 @@ def spoil(rng: np.random.Generator, reports: Reports, lie: str) -> Reports:
 LIES = ("truth", "copied from a peer", "30% mislabelled", "noised", "half of the rows", "labels shuffled")
 
 
-def embedded(seed: int) -> tuple[Reports, Any, Any]:
+def embedded(seed: int, rows: int, components: int) -> tuple[Reports, Any, Any]:
     """Return everybody's rows, the test rows and the public rows of one random split."""
     x, y = load_digits(return_X_y=True)
     order = np.random.default_rng(seed).permutation(len(y))
     public, test = order[:PUBLIC], order[PUBLIC : PUBLIC + TEST]
-    z = PCA(COMPONENTS, whiten=True, random_state=0).fit(x[public]).transform(x)
+    z = PCA(components, whiten=True, random_state=0).fit(x[public]).transform(x)
     start = PUBLIC + TEST
-    parts = [order[start + k * ROWS : start + (k + 1) * ROWS] for k in range(PROVIDERS)]
+    parts = [order[start + k * rows : start + (k + 1) * rows] for k in range(PROVIDERS)]
     return [(z[p], y[p]) for p in parts], (z[test], y[test]), (z[public], y[public])
 
 
 def line_up(reports: Reports, public: Any, strict: float) -> Any:
     """Shares of the caps under the line-up, by a softmax regression expanded at the mode of public rows."""
-    model = models.SoftmaxRegression(np.zeros(10 * (COMPONENTS + 1)), 1.0, classes=10)
-    model = model.expanded_at_mode((_with_one(public[0]), public[1]))
+    model = _model(public)
     t = np.stack([model.statistics((_with_one(x), y)) for x, y in reports])
     sampled = [model.with_features(_with_one(x)) for x, _ in reports]
     rule = LineUp(decoys=49, strict=strict)
@@ -73,10 +75,15 @@ def line_up(reports: Reports, public: Any, strict: float) -> Any:
 
 def scores(reports: Reports, public: Any) -> Any:
     """Log PMI of everybody with all others: what the line-up puts in order."""
-    model = models.SoftmaxRegression(np.zeros(10 * (COMPONENTS + 1)), 1.0, classes=10)
-    model = model.expanded_at_mode((_with_one(public[0]), public[1]))
+    model = _model(public)
     t = np.stack([model.statistics((_with_one(x), y)) for x, y in reports])
     return log_pmi(model, t, leave_one_out(t))
+
+
+def _model(public: Any) -> Any:
+    z = _with_one(public[0])
+    model = models.SoftmaxRegression(np.zeros(10 * z.shape[1]), 1.0, classes=10)
+    return model.expanded_at_mode((z, public[1]))
 
 
 def _with_one(x: Any) -> Any:
@@ -110,7 +117,7 @@ def pydvl_values(method: str, reports: Reports, test: Any, _: Any) -> Any:
     return values
 
 
-def main(rounds: int = 5) -> None:
+def main(rounds: int = 3) -> None:
     """Print the comparison."""
     if not is_installed():
         print(f"pyDVL is not installed: {INSTALL}")
@@ -122,10 +129,17 @@ def main(rounds: int = 5) -> None:
     }
     for name in ("leave-one-out", "Shapley", "Data-OOB", "kNN-Shapley"):
         methods[name] = partial(pydvl_values, name)
+    for setting in SETTINGS:
+        print(f"{setting[0]} images of each provider, {setting[1]} components")
+        compare(methods, rounds, *setting)
+
+
+def compare(methods: dict[str, Callable[[Reports, Any, Any], Any]], rounds: int, rows: int, components: int) -> None:
+    """Print a line for each method."""
     for name, method in methods.items():
         pay, last, began = np.zeros((rounds, len(LIES))), np.zeros(len(LIES)), time.process_time()
         for k in range(rounds):
-            reports, test, public = embedded(k)
+            reports, test, public = embedded(k, rows, components)
             for place, lie in enumerate(LIES):
                 values = method(spoil(np.random.default_rng(k), reports, lie), test, public)
                 pay[k, place] = values[0] if name.startswith("line-up") else pay_from_values(values)[0]

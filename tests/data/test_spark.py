@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import troth
@@ -89,3 +90,31 @@ def test_bad_values_are_found_in_spark_too(spark: Any, tmp_path: Path) -> None:
             DataError, match="provider 'provider 1', column 'c0': 2 values not a whole number of at least 0"
         ):
             read_reports(data, request, engine=engine)
+
+
+def test_labels_are_read_from_spark_with_their_features(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rows = 60
+    frame = pd.DataFrame(
+        {
+            "who": rng.choice(["a", "b", "c"], rows),
+            "age": rng.normal(50, 10, rows),
+            "ward": rng.choice(["surgery", "other"], rows),
+            "back": rng.choice(["no", "yes"], rows),
+        }
+    )
+    frame.to_parquet(tmp_path / "rows.parquet")
+    model = troth.models.LogisticRegression([0.0] * 3, 1.0)
+    scales, levels = (None, (50.0, 10.0), None, None), {"ward": ("surgery", "other")}
+    columns, labels = (None, "age", "ward", "back"), ("no", "yes")
+    for keep in (False, True):
+        request = Request(model.reduction, columns, "who", None, labels, scales=scales, levels=levels, features=keep)
+        here, _ = read_reports(frame, request)
+        there, _ = read_reports(tmp_path / "rows.parquet", request, engine="spark")
+        inside, _ = read_reports(spark.createDataFrame(frame).repartition(3), request)
+        for one, two, three in zip(here, there, inside, strict=True):
+            np.testing.assert_allclose(two.summary, one.summary, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(three.summary, one.summary, rtol=1e-9, atol=1e-9)
+            if keep:
+                assert np.array_equal(one.features, two.features)
+                assert np.array_equal(one.features, three.features)

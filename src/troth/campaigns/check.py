@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from troth.audits import Audit, audit
+from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.core.contract import HasEvidenceCost, Model
 from troth.core.errors import DataError
@@ -94,13 +95,16 @@ def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audi
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
 
 
-def certify_campaign(campaign: Campaign, setting: Setting) -> Certificate:
+def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Certificate:
     """Say what is proved about the campaign, for reports of up to the declared or the actual rows.
 
-    Peers report at least the rows of the setting, if these are not the campaign's limits.
+    Peers report at least the rows of the setting, if these are not the campaign's limits. Reports, where there are any,
+    say whose decoys are drawn from a likelihood that the model itself expands.
     """
     models = campaign.models_for(setting.names)
     groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
     least = None if setting.limits else [min(n, campaign.rows or n) for n in setting.rows]
     most = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
-    return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least)
+    by_name = {report.provider: report for report in reports if not campaign.waits}
+    drawn = with_features(models, [by_name.get(name) for name in setting.names])
+    return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)

@@ -81,7 +81,8 @@ def _columns(
     target = table.get("target")
     left = [name for name in column_names(data) if name not in (provider, day, target)]
     if isinstance(model, HasReduction):
-        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None)
+        more = sum(len(labels) - 2 for labels in table.get("levels", {}).values())
+        needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
         if len(left) != needed:
             raise DataError(
                 f"the model reads {needed} column(s), and beside provider and day there are {len(left)} "

@@ -5,6 +5,7 @@ A ledger names its format in its first line, and a reader is chosen by it.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
+    from troth.core.contract import Array
 
 FORMAT = 3
 """The format that new ledgers have; one that was begun in another is continued in it."""
@@ -77,6 +79,8 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
     own = {key: value for key in ("data_digest", "nonce", "tasks") if (value := getattr(report, key)) is not None}
     if report.dropped:
         own["dropped"] = report.dropped
+    if report.features is not None:
+        own["features"] = _write_features(report.features)
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
 
 
@@ -86,10 +90,13 @@ def report_leaf(report: Report) -> str:
     The nonce of its receipt keeps others from guessing the report from it. The provider's name is not in it, so that
     payments do not depend on names: equal reports are paid alike, whoever sent them.
     """
-    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, report.tasks)
+    more = {"tasks": report.tasks}
+    if report.features is not None:
+        more["features"] = digest(_write_features(report.features))
+    return leaf_of(report.day, report.rows, report.summary.tolist(), report.nonce, **more)
 
 
-def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, tasks: str | None = None) -> str:
+def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **more: str | None) -> str:
     """Return the leaf of what a report says.
 
     Sums count to eight digits of the largest, because engines that add the same rows differ in their last digits, and
@@ -103,8 +110,8 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, ta
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
     scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
     sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
-    of_tasks = {} if tasks is None else {"tasks": tasks}
-    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **of_tasks}))
+    given = {name: value for name, value in more.items() if value is not None}
+    return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **given}))
 
 
 def report_leaves(reports: Sequence[Report]) -> list[str]:
@@ -130,8 +137,19 @@ def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, A
 def _read_report(entry: dict[str, Any]) -> Report:
     summary = np.array([float(value) for value in entry["summary"]])
     source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
-    rest = entry.get("dropped", 0), entry.get("tasks")
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, source, digest_of_data, nonce, *rest)
+    features = _read_features(entry["features"]) if "features" in entry else None
+    more = (source, digest_of_data, nonce, entry.get("dropped", 0), entry.get("tasks"), features)
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, *more)
+
+
+def _write_features(features: Array) -> dict[str, Any]:
+    """Return features row by row as numbers of eight bytes, the least significant first, in base 64."""
+    return {"columns": features.shape[1], "values": b64encode(features.astype("<f8").tobytes()).decode()}
+
+
+def _read_features(written: dict[str, Any]) -> Array:
+    values = np.frombuffer(b64decode(written["values"], validate=True), dtype="<f8").astype(np.float64)
+    return values.reshape(-1, written["columns"])
 
 
 def _read_payment(campaign: Campaign, entry: dict[str, Any]) -> Payment:

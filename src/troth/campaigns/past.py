@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AS_DECLARED = "as declared"
 """What a backtest calls the model that is written in the campaign file."""
 
-_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales")
+_KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
 
 def history_sums(campaign: Campaign) -> Reduction:
@@ -73,6 +73,7 @@ def read_history(
         campaign.values,
         campaign.missing,
         campaign.scales,
+        campaign.levels,
     )
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)

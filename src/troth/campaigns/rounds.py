@@ -27,7 +27,7 @@ from troth.campaigns.ledger_entries import (
 )
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import refuse_one_provider, settle
-from troth.core.contract import HasReduction
+from troth.core.contract import DrawsAnswers, HasReduction
 from troth.core.errors import DataError
 from troth.core.limits import most_rows
 from troth.data.read import reports_by_day
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from troth.campaigns.terms import Campaign
+    from troth.core.contract import Model
 
 
 SAME = 1e-9  # how far sums of the same data may differ between engines
@@ -309,9 +310,23 @@ def check_possible(campaign: Campaign, report: Report) -> None:
     model.reduction.check(
         report.summary, campaign.values, [place for place, column in enumerate(campaign.columns) if column is None]
     )
+    if report.features is not None:
+        check_features(model, report)
     rows = float(model.reduction.rows(report.summary))
     if rows != report.rows:
         raise DataError(f"rows is {report.rows}, but the summary is of {rows:g} rows")
+
+
+def check_features(model: Model, report: Report) -> None:
+    """Refuse features that are not those of the report: where all are kept, they must have its design."""
+    if not isinstance(model, DrawsAnswers):
+        raise DataError(f"{type(model).__name__} draws nothing with features")
+    regression: Any = model
+    features = regression.with_features(report.features, report.rows).features
+    if len(features) == report.rows:
+        design = regression.design(regression.from_summary(report.summary))
+        if not np.allclose(regression.plan(features), design, rtol=1e-6, atol=1e-6 * np.abs(design).max()):
+            raise DataError("the features are not those of the rows that the summary is of")
 
 
 def versions() -> dict[str, str]:

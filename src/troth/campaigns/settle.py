@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
-from troth.core.contract import Model
+from troth.core.contract import DrawsAnswers, Model
 from troth.core.errors import DataError, TrothError, UnpayableRoundError
 from troth.mechanisms import Figures, Round
 
@@ -89,7 +89,22 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     providers = max(len(campaign.providers), len(names)) if isinstance(model, Model) else len(names)
     rule = campaign.rule_for(model, providers)
     paid = [place for place, name in enumerate(names) if name in today]
+    if not campaign.waits:
+        model = with_features(model, [today.get(name) for name in names])
     return Scene(rule, Round(model, statistics, groups, rows), names, paid, (0,) if campaign.waits else ())
+
+
+def with_features(model: Model | Sequence[Model], reports: Sequence[Report | None]) -> Model | list[Model]:
+    """Let decoys of those whose features are at hand be drawn from the likelihood, of others from its normal limit."""
+    if all(report is None or report.features is None for report in reports):
+        return model if isinstance(model, Model) else list(model)
+    each = [model] * len(reports) if isinstance(model, Model) else model
+    return [
+        one.with_features(report.features, report.rows)
+        if report is not None and report.features is not None and isinstance(one, DrawsAnswers)
+        else one
+        for one, report in zip(each, reports, strict=True)
+    ]
 
 
 def settle(

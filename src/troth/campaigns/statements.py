@@ -74,7 +74,7 @@ def receipt_leaf(receipt: Mapping[str, Any]) -> str:
     """Return the leaf that a receipt promises in its round's tree."""
     nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
     summary = [float(value) for value in receipt["summary"]]
-    return leaf_of(receipt["day"], receipt["rows"], summary, nonce, receipt.get("tasks"))
+    return leaf_of(receipt["day"], receipt["rows"], summary, nonce, tasks=receipt.get("tasks"))
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from glob import escape
@@ -19,7 +19,7 @@ from troth.campaigns.canonical_json import digest
 from troth.campaigns.model_file import check_digest, with_model_file
 from troth.campaigns.money import to_minor, to_price, to_text
 from troth.campaigns.public import check_public, describe_public, take_public
-from troth.core.contract import HasReduction, Model, combine
+from troth.core.contract import DrawsAnswers, HasReduction, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError, ParameterError
 from troth.core.posterior import posterior
 from troth.core.reductions import Moments
@@ -28,7 +28,7 @@ from troth.data.engines import ENGINES
 from troth.data.files import FORMATS
 from troth.data.public import PUBLIC, read_public
 from troth.data.read import canonical_name
-from troth.data.request import Request
+from troth.data.request import Request, level_names
 from troth.mechanisms import default_rule, read_rule
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from troth.models import Family
 
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
+_TERMS_OF_DATA = ("provider", "day", "task", "providers", "missing", "keep_features")
+_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels")
 _LARGEST_FILE = 1 << 22
 _WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
 
@@ -63,8 +65,12 @@ class Campaign:
         Everybody who is invited, if the campaign says so; otherwise whoever reports.
     missing
         What is done with rows without a value: ``"refuse"`` or ``"drop"``.
+    keep_features
+        Whether features, or a sample of them, are kept in the ledger, for decoys from the likelihood itself.
     scales
         Public centre and scale of the columns of a regression that is standardised.
+    levels
+        The public list of labels of each column of a regression that holds labels.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
@@ -117,7 +123,9 @@ class Campaign:
     most_tasks: int | None = None
     path: Path | None = None
     missing: str = "refuse"
+    keep_features: bool = True
     scales: tuple[tuple[float, float] | None, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     about: str = ""
 
     @classmethod
@@ -196,6 +204,8 @@ class Campaign:
             self.values,
             self.missing,
             self.scales,
+            self.levels,
+            self.keep_features and self.draws and not self.waits and isinstance(self.model, DrawsAnswers),
         )
 
     @cached_property
@@ -214,7 +224,14 @@ class Campaign:
         """Reduce public data to what `public` returns, from any table that a campaign may have."""
         reduction = self.model.reduction if isinstance(self.model, HasReduction) else Moments()
         request = Request(
-            reduction, self.columns, None, self.day, self.categories, missing=self.missing, scales=self.scales
+            reduction,
+            self.columns,
+            None,
+            self.day,
+            self.categories,
+            missing=self.missing,
+            scales=self.scales,
+            levels=self.levels,
         )
         reports = read_public(data, request, self.model, engine=self.engine)
         return {report.day: report for report in reports}
@@ -289,7 +306,7 @@ class Campaign:
     def terms(self) -> dict[str, Any]:
         """What payments depend on but the reports: the file's tables without the place of the data."""
         plain = plain_copy(self.plain)
-        data = {key: plain.get("data", {}).get(key) for key in ("provider", "day", "task", "providers", "missing")}
+        data = {key: plain.get("data", {}).get(key) for key in _TERMS_OF_DATA}
         if self.public_by_day or (self.task is not None and self.public_source is not None):
             data["public"] = plain["data"]["public"]
         elif None in self.public:
@@ -462,6 +479,7 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
     overrides = section.table("providers")
     scales = section.table("scales")
     announced = section.text("digest")
+    levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
     model: Model
@@ -472,7 +490,8 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         family, parameters = _parameters(section)
         regression: Any = models.FAMILIES[family]
         if scales.left and regression.explains_target:
-            parameters = {**regression.standard_prior(len(every) - 1), **parameters}
+            features = len(level_names(every, levels)) - 1
+            parameters = {**regression.standard_prior(features, parameters), **parameters}
         model = _make_model(section, family, parameters)
         if announced is not None:
             try:
@@ -485,7 +504,9 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
             if canonical_name(name) in provider_models:
                 raise overrides.fail(repr(name), "is given twice, but for spaces around it")
             provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
-        _check_columns(section, model, columns, target, intercept, len(every))
+        if levels and not model.explains_target:
+            raise section.fail("levels", "are for regressions only")
+        _check_columns(section, model, columns, target, intercept, len(level_names(every, levels)))
     if categories is not None:
         if len({label.strip() for label in categories}) < len(categories):
             raise section.fail("categories", "has a label twice, but for spaces around it")
@@ -499,8 +520,21 @@ def _model(section: Section, own: Model | None) -> dict[str, Any]:
         "provider_models": provider_models,
         "columns": tuple(every),
         "scales": _scales(scales, every, model),
+        "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
+
+
+def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in [name for name in columns if name in section.left]:
+        labels = tuple(label.strip() for label in section.texts(name))
+        if len(set(labels)) < max(2, len(labels)):
+            raise section.fail(name, "must be a list of at least two different labels")
+        levels[name] = labels
+    section.done(columns)
+    return levels
 
 
 def _scales(section: Section, columns: Sequence[str | None], model: Any) -> tuple[tuple[float, float] | None, ...]:
@@ -566,8 +600,7 @@ def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[
             raise section.fail(name, "is given twice, here and under prior")
         if name in section.left:
             parameters[name] = section.take(name)
-    of_data = ("columns", "target", "intercept", "categories", "scales")
-    section.done(("family", "file", "digest", *of_data, "prior", "providers", *known))
+    section.done(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *known))
     for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
         try:
             numbers(parameters[name])
@@ -604,6 +637,7 @@ def _data(section: Section) -> dict[str, Any]:
         "task": section.text("task"),
         "providers": tuple(canonical_name(name) for name in section.texts("providers")),
         "missing": section.text("missing", "refuse", among=("refuse", "drop")),
+        "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
         raise section.fail("providers", "names one provider twice, but for spaces around it")

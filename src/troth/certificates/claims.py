@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,7 @@ def certify(
     *,
     groups: Sequence[Any] | None = None,
     least: Sequence[int] | None = None,
+    drawn: Models | None = None,
 ) -> Certificate:
     """Say what is proved about a campaign, what is refuted, and what is not known.
 
@@ -89,6 +91,8 @@ def certify(
     least
         The fewest rows that each provider reports. If they are not given, claims that depend on them say how many
         suffice (``least_rows``), and are refuted only if the most do not suffice either.
+    drawn
+        The models that peers are drawn from, where they know more than the model: the features of providers' rows.
 
     Examples
     --------
@@ -116,18 +120,29 @@ def certify(
     weakest, few, needed = _fewest(model, most, groups, least)
     cases = situations(model, most, groups, few)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
-    under = [*_approximate(model), _RIGHT_MODEL]
+    under = [*_approximate(model if drawn is None else drawn), _RIGHT_MODEL]
     return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), *under))
 
 
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
     each = [model] if isinstance(model, Model) else list(model)
-    texts = dict.fromkeys(str(getattr(one, "approximation", "")) for one in each)
+    texts = Counter(str(getattr(one, "approximation", "")) for one in each)
     assumed = dict.fromkeys(str(getattr(one, "assumption", "")) for one in each)
+    source = "the family's own account"
+    approximate = [
+        Claim(
+            "exact likelihood",
+            "refuted",
+            text if len(texts) == 1 else f"{count} of {len(each)} providers: {text}",
+            source,
+        )
+        for text, count in texts.items()
+        if text
+    ]
     return [
-        *(Claim("exact likelihood", "refuted", text, "the family's own account") for text in texts if text),
-        *(Claim("one of the states", "undecided", text, "the family's own account") for text in assumed if text),
+        *approximate,
+        *(Claim("one of the states", "undecided", text, source) for text in assumed if text),
     ]
 
 

@@ -74,8 +74,9 @@ def certify(
         show({"claims": proved.to_dict(), "assumed": list(ASSUMED_OF_TASKS)}, as_json, *lines)
         return
     with progress() as watch:
-        setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
-    certificate = certify_campaign(terms, setting)
+        reports = _reports(terms, providers, rows, watch)
+    setting = setting_of(terms, reports, providers, rows)
+    certificate = certify_campaign(terms, setting, reports)
     plain = {"claims": certificate.to_dict(), "assumed": list(ASSUMED)}
     text = f"{setting}\n{certificate}\n\nassumed, not proved:"
     show(plain, as_json, text, *(f"  – {line}" for line in ASSUMED))

@@ -118,6 +118,17 @@ class SamplesStatistics(Model, Protocol):
 
 
 @runtime_checkable
+class DrawsAnswers(SamplesStatistics, Protocol):
+    """A regression that can draw answers to given features from its likelihood, not only from a limit."""
+
+    def with_features(self, features: Any, rows: int | None = None, /) -> SamplesStatistics:
+        """Return the model of a provider with these features, ``(row, feature)``, or of ``rows`` rows like them."""
+
+    def draw_slope(self, rng: Generator, coefficients: Array, features: Array, counts: Array | None = None, /) -> Array:
+        """Draw answers to features, and return what they add to the statistics."""
+
+
+@runtime_checkable
 class SamplesPosterior(Model, Protocol):
     """A model that can draw parameters from the posterior given statistics."""
 

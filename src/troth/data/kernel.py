@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.data.features import Keeper
 from troth.data.request import NO_VALUE, Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Adder:
         self._labels = _Spelled(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
+        self._keeper = Keeper(request.reduction.columns - 1) if request.features else None
         self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
@@ -56,7 +58,8 @@ class Adder:
             self.add(batch, first_row)
             first_row += batch.num_rows
         keys = list(self.places)
-        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped)
+        samples = {} if self._keeper is None else {keys[k]: sample for k, sample in self._keeper.samples().items()}
+        return Part(keys, self.total[: len(keys)], self.problems, [self.place] * len(keys), self.dropped, samples)
 
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
@@ -90,6 +93,10 @@ class Adder:
             return
         present = np.flatnonzero(self.request.reduction.rows(summaries))
         where = self._places(names, days, present if keys is None else keys[present])
+        if self._keeper is not None:
+            report_of_code = np.zeros(size, dtype=np.intp)
+            report_of_code[present] = where
+            self._keeper.add(report_of_code[codes], columns[:-1], numbers)
         if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
             self.total[where[0] : where[0] + size] += summaries
         else:
@@ -106,7 +113,7 @@ class Adder:
             absent |= pc.is_null(array, nan_is_null=floating).to_numpy(zero_copy_only=False)
             if is_text(array.type):
                 values, codes = self._encode(array, name, ", not labels")
-                known = self.request.codes()
+                known = self.request.codes(name)
                 blank = [v for v, text in enumerate(self._labels(values)) if text.lower() in NO_VALUE - known.keys()]
                 absent |= np.isin(codes, blank)
         return absent
@@ -128,12 +135,16 @@ class Adder:
         return self._read(batch)
 
     def _read(self, batch: Any) -> list[NDArray[Any]]:
-        return [
-            np.ones(batch.num_rows)
-            if name is None
-            else self.request.scaled(place, self._values(batch.column(name), name))
-            for place, name in enumerate(self.request.columns)
-        ]
+        columns: list[NDArray[Any]] = []
+        for place, name in enumerate(self.request.columns):
+            if name is None:
+                columns.append(np.ones(batch.num_rows))
+            elif name in self.request.levels:
+                codes = self._values(batch.column(name), name)
+                columns += [(codes == level).astype(np.float64) for level in range(1, len(self.request.levels[name]))]
+            else:
+                columns.append(self.request.scaled(place, self._values(batch.column(name), name)))
+        return columns
 
     def _places(self, names: Sequence[str], days: list[Day], keys: Codes) -> Codes:
         """Return where the sums of keys (name times days plus day) are, remembered for batches of the same names."""
@@ -201,6 +212,8 @@ class Adder:
         if array.null_count:
             self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False))
             return np.zeros(len(array))
+        if name in self.request.levels:
+            return self._as_codes(array, name, self.request.levels[name])
         if self.request.categories is not None and self.request.has_labels(name):
             return self._as_codes(array, name, self.request.categories)
         x = as_numbers(array)
@@ -213,7 +226,7 @@ class Adder:
         return x
 
     def _as_codes(self, array: Any, name: str, categories: tuple[str, ...]) -> Codes:
-        code_of = self.request.codes()
+        code_of = self.request.codes(name)
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
         values, places = self._encode(array, name, ", not labels")
@@ -256,7 +269,7 @@ class Adder:
     def _report_spoiled_sums(self, columns: Sequence[NDArray[Any]], worst: int) -> None:
         """Report the values that are not finite; if all are, those of the first sum that is too large."""
         problems_before = len(self.problems)
-        labels = [column or "(intercept)" for column in self.request.columns]
+        labels = [entry or "(intercept)" for entry in self.request.entries]
         for label, values in zip(labels, columns, strict=True):
             self._report_infinite(values.astype(np.float64), label)
         if len(self.problems) == problems_before:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, TrothError
+from troth.data.features import MOST_IN_ALL
 from troth.data.files import batch_rows
 from troth.data.kernel import INFINITE, MISSING, NOT_A_NUMBER, Adder
 from troth.data.request import NO_VALUE, Part, Problem, Request, parse_day
@@ -54,7 +55,7 @@ def _with_values(table: Any, request: Request) -> Part:
             if kind.is_floating():
                 conditions.append(column.isnan())
             if kind.is_string():
-                conditions.append(column.strip().lower().isin(sorted(NO_VALUE - request.codes().keys())))
+                conditions.append(column.strip().lower().isin(sorted(NO_VALUE - request.codes(name).keys())))
     absent = reduce(or_, conditions).fill_null(True)
     grouped = {"troth_provider": _text(table, str(request.provider))}
     if request.day is not None:
@@ -77,6 +78,8 @@ def _reduce(table: Any, request: Request) -> Part:
 
     if request.reduction.width > _MOST_SUMS:
         return _fetch(table, request)
+    if request.features and table.count().execute() * len(request.columns) <= MOST_IN_ALL:
+        return _fetch(table, request)  # features are at hand only where rows are
     try:
         return _aggregate(table, request, finite=False)
     except ibis.common.exceptions.OperationNotDefinedError:  # an engine without NaN and infinity
@@ -107,7 +110,7 @@ def _untyped(table: Any) -> bool:
 def _typed(table: Any, request: Request) -> Any:
     """Refuse text among the numbers of an engine that lets it in, and fetch whole numbers as they are stored."""
     changed = {}
-    for name in {name for name in request.columns if name is not None and not request.has_labels(name)}:
+    for name in {name for name in request.columns if name is not None and name not in request.labels}:
         text = table.filter(~table[name].typeof().isin(["integer", "real", "null"]))
         example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
         if example:
@@ -123,7 +126,8 @@ def _fetch(table: Any, request: Request) -> Part:
     batches = table.select(*request.named).to_pyarrow_batches(chunk_size=batch_rows(request))
     part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
-    return Part([part.keys[i] for i in order], part.summaries[order], part.problems, [part.places[i] for i in order])
+    keys, places = [part.keys[i] for i in order], [part.places[i] for i in order]
+    return Part(keys, part.summaries[order], part.problems, places, samples=part.samples)
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
@@ -131,7 +135,7 @@ def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
     faults = _faults(table, request, finite)
     measures |= {f"fault_{k}": condition.sum() for k, (_, _, condition) in enumerate(faults)}
     measures |= request.reduction.expressions(
-        [request.scaled(place, _column(table, request, name)) for place, name in enumerate(request.columns)],
+        [entry for place, name in enumerate(request.columns) for entry in _entries(table, request, place, name)],
         request.categories,
     )
     grouped = {"troth_provider": _text(table, str(request.provider))}
@@ -182,15 +186,28 @@ def _parsed(value: Any, request: Request) -> Day:
         ) from None
 
 
+def _entries(table: Any, request: Request, place: int, name: str | None) -> list[Any]:
+    """Return what the reduction reads of a column: its values on their scale, or a 0 or 1 for each level."""
+    column = _column(table, request, name)
+    if name in request.levels:
+        return [(column == level).ifelse(1.0, 0.0) for level in request.levels[str(name)][1:]]
+    return [request.scaled(place, column)]
+
+
+def _labels(request: Request, name: str) -> tuple[str, ...] | None:
+    """Return the labels that a column may have, or None if it holds numbers."""
+    return request.levels.get(name, request.categories if request.has_labels(name) else None)
+
+
 def _column(table: Any, request: Request, name: str | None) -> Any:
     if name is None:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
-    kind = table.schema()[name]
-    if request.has_labels(name) and request.categories is not None:
+    kind, labels = table.schema()[name], _labels(request, name)
+    if labels is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
-        spellings = [(spelled, request.categories[code]) for spelled, code in request.codes().items()]
-        return text.isin(list(request.categories)).ifelse(text, text.lower().cases(*spellings, else_=text))
+        spellings = [(spelled, labels[code]) for spelled, code in request.codes(name).items()]
+        return text.isin(list(labels)).ifelse(text, text.lower().cases(*spellings, else_=text))
     if kind.is_boolean():
         return table[name].cast("int8")
     if not kind.is_numeric():
@@ -220,11 +237,11 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
 def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> list[tuple[str, Any]]:
     x, kind, support = _column(table, request, name), table.schema()[name], request.support_of(name)
     faults: list[tuple[str, Any]] = []
-    if request.categories is not None and request.has_labels(name):
+    if (labels := _labels(request, name)) is not None:
         if kind.is_floating():
             faults.append(("fractions, which are no labels", (table[name] % 1) != 0))
-        among = ", ".join(repr(label) for label in request.categories[:8])
-        return [*faults, (f"not among the categories {among}", x.notin(list(request.categories)))]
+        among = ", ".join(repr(label) for label in labels[:8])
+        return [*faults, (f"not among the categories {among}", x.notin(list(labels)))]
     usable = x.notnull()
     if kind.is_floating() and not finite:
         faults += [(NOT_A_NUMBER, x.isnan()), (INFINITE, x.isinf())]

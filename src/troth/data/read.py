@@ -12,14 +12,16 @@ import numpy as np
 
 from troth.core.errors import DataError, ParameterError
 from troth.data.engines import ENGINES, Summarising, in_order
+from troth.data.features import join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from troth.data.engines import Look
+    from troth.data.features import Sample
 
 
 def read_reports(
@@ -120,9 +122,11 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     total = np.zeros((0, request.reduction.width))
     problems: list[Problem] = []
     dropped: Counter[Key] = Counter()
+    samples: dict[Key, Sample] = {}
     for part in parts:
         problems += part.problems
         dropped.update(part.dropped)
+        join_samples(samples, part.samples)
         if problems or not part.keys:
             continue
         for key, source in zip(part.keys, part.places, strict=True):
@@ -138,11 +142,16 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
     for (name, day), count in dropped.items():
         if request.day is None and (name, day) not in places:
             raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
-    return _named(places, total, sources, request, dropped)
+    return _named(places, total, sources, request, dropped, samples)
 
 
 def _named(
-    places: dict[Key, int], total: Any, sources: list[str], request: Request, dropped: Counter[Key]
+    places: dict[Key, int],
+    total: Any,
+    sources: list[str],
+    request: Request,
+    dropped: Counter[Key],
+    samples: Mapping[Key, Sample],
 ) -> list[Report]:
     names = {raw: canonical_name(raw) for raw, _ in places}
     if "" in names.values():
@@ -160,6 +169,7 @@ def _named(
             total[place].copy(),
             sources[place],
             dropped=dropped[raw, day],
+            features=kept_features(samples.get((raw, day)), int(request.reduction.rows(total[place])), len(places)),
         )
         for (raw, day), place in ordered
     ]

@@ -14,10 +14,11 @@ from troth.core.errors import DataError
 from troth.core.reductions.reduction import HasTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from troth.core.reductions import Reduction
     from troth.core.support import Array, Support
+    from troth.data.features import Sample
 
 Day: TypeAlias = str | int | None
 """An ISO date, a whole number, or None for a campaign without days."""
@@ -46,6 +47,11 @@ class Request:
         Public centre and scale of each column, None where a column is read as it is: (x − centre)/scale is added up.
     missing
         ``"refuse"``, or ``"drop"``: rows without a value are counted and left out.
+    levels
+        The public list of labels of each column that holds labels and explains an answer: every label but the first is
+        a column of its own, 1 where a row has it and 0 elsewhere.
+    features
+        Whether features are kept beside the summaries: all columns but the last.
     """
 
     reduction: Reduction
@@ -56,6 +62,8 @@ class Request:
     values: tuple[float, float] | None = None
     missing: str = "refuse"
     scales: tuple[tuple[float, float] | None, ...] = ()
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    features: bool = False
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -66,7 +74,12 @@ class Request:
     @property
     def labels(self) -> set[str | None]:
         """The columns whose values are names, days or labels, not numbers."""
-        return {self.provider, self.day, *(name for name in self.columns if self.has_labels(name))}
+        return {self.provider, self.day, *self.levels, *(name for name in self.columns if self.has_labels(name))}
+
+    @property
+    def entries(self) -> tuple[str | None, ...]:
+        """What the reduction reads of a row, by name: the columns, and the levels of those that have some."""
+        return level_names(self.columns, self.levels)
 
     def is_target(self, name: str | None) -> bool:
         """Whether a column is an answer with values of its own."""
@@ -91,9 +104,12 @@ class Request:
         scale = self.scales[place] if self.scales else None
         return x if scale is None else (x - scale[0]) / scale[1]
 
-    def codes(self) -> dict[str, int]:
-        """Return the code of each category, and of its other spellings: capitals matter only where labels need them."""
-        exact = {label: code for code, label in enumerate(self.categories or ())}
+    def codes(self, name: str | None = None) -> dict[str, int]:
+        """Return the code of each label of a column, and of its other spellings; without levels, of each category.
+
+        Capitals matter only where labels need them.
+        """
+        exact = {label: code for code, label in enumerate(self.levels.get(name or "", self.categories or ()))}
         folded = {label.casefold(): code for label, code in exact.items()}
         return exact if len(folded) < len(exact) else {**folded, **exact}
 
@@ -106,6 +122,21 @@ class Request:
                 raise DataError(f"{place}: there is no column {name!r}; there are {shown or 'none at all'}")
             if have.count(name) > 1:
                 raise DataError(f"{place}: there are {have.count(name)} columns named {name!r}; keep one")
+
+
+def level_names(columns: Sequence[str | None], levels: Mapping[str, Sequence[str]]) -> tuple[str | None, ...]:
+    """Return columns with each that has levels replaced by all levels but the first.
+
+    Examples
+    --------
+    >>> level_names((None, "age", "ward"), {"ward": ("surgery", "medicine", "other")})
+    (None, 'age', 'ward = medicine', 'ward = other')
+    """
+    names: list[str | None] = []
+    for column in columns:
+        known = levels.get(column or "")
+        names += [column] if known is None else [f"{column} = {level}" for level in known[1:]]
+    return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -160,6 +191,7 @@ class Part:
     problems: list[Problem] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     dropped: dict[Key, int] = field(default_factory=dict)
+    samples: dict[Key, Sample] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +201,8 @@ class Report:
     ``source`` says where it came from, for people; ``data_digest`` is the digest of the provider's file, if it sent
     statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
     counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
-    tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each.
+    tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
+    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them.
     """
 
     provider: str
@@ -181,6 +214,7 @@ class Report:
     nonce: str | None = None
     dropped: int = 0
     tasks: str | None = None
+    features: Array | None = None
 
     @property
     def key(self) -> Key:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
 
 _MOST_LABELS = 50
+_LEAST_DISPERSION, _MOST_DISPERSION = 0.4, 2.5  # variance over mean of what is taken for counts
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,16 @@ class FirstGuess:
         Of the codes 0, 1, …, if the column has texts.
     from_data
         Whether the prior was read off the data, where it should come from elsewhere.
-    scales
-        Public centre and scale of each column, for families that standardise them.
+    scales, levels
+        Public centre and scale of each column of numbers, and the public list of labels of each other column, for
+        families that explain a column by others.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] | None = None
     from_data: bool = False
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -106,11 +109,70 @@ class GuessesFromColumn(Protocol):
 
 @runtime_checkable
 class GuessesFromColumns(Protocol):
-    """A family that can be guessed from a column and others that explain it."""
+    """A family that can be guessed from a column and others that explain it; the first that suits is taken."""
+
+    def suits_target(self, target: Column, /) -> bool:
+        """Tell whether a column looks like answers of this family."""
+        ...
 
     def first_guess_of(self, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Return hyper-parameters, and public scales of the columns."""
         ...
+
+
+def answers_of(column: Column) -> str:
+    """Return what a column could be the answers of: ``"yes or no"``, ``"labels"``, ``"counts"`` or ``"numbers"``.
+
+    Examples
+    --------
+    >>> [answers_of(Column("", x, [0] * len(x))) for x in (["a", "b", "c"], [0, 1, 1], [0, 3, 1, 2], [0.5, 17])]
+    ['labels', 'yes or no', 'counts', 'numbers']
+    """
+    if column.has_text:
+        return "yes or no" if len(column.labels or ()) <= 2 else "labels"
+    if np.isin(column.numbers, (0.0, 1.0)).all():
+        return "yes or no"
+    return "counts" if looks_like_counts(column) else "numbers"
+
+
+def looks_like_counts(column: Column) -> bool:
+    """Whether values are whole numbers from 0, whose variance within reports is about their mean."""
+    if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
+        return False
+    ratio = column.variance_within / max(float(column.numbers.mean()), 1e-9)
+    return len(column.numbers) < 20 or _LEAST_DISPERSION <= ratio <= _MOST_DISPERSION
+
+
+def log_shares(column: Column) -> list[float]:
+    """Return the log of each label's share, around their mean, to one digit after the point."""
+    labels = column.labels or tuple(map(float, range(column.codes)))
+    values = [value.strip() if isinstance(value, str) else value for value in column.values]
+    logs = np.log([values.count(label) + 0.5 for label in labels])
+    return [float(np.round(x, 1)) + 0.0 for x in logs - logs.mean()]
+
+
+def log_mean(column: Column) -> float:
+    """Return the log of the mean, to one digit after the point."""
+    return float(np.round(np.log(max(float(column.numbers.mean()), 0.01)), 1)) + 0.0
+
+
+def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[float, float]], dict[str, tuple[str, ...]]]:
+    """Return a constant and the columns as features, ``(row, feature)``, with scales of numbers and levels of labels.
+
+    The first level is the most frequent one.
+    """
+    features, scales, levels = [np.ones(len(columns[0].values) if columns else 0)], {}, {}
+    for column in columns:
+        if column.has_text:
+            texts = np.array([str(value).strip() for value in column.values])
+            counts = {label: int((texts == label).sum()) for label in column.labels or ()}
+            first = max(counts, key=lambda label: counts[label])
+            levels[column.name] = (first, *(label for label in counts if label != first))
+            features += [(texts == label).astype(np.float64) for label in levels[column.name][1:]]
+        else:
+            scales[column.name] = centre, scale = rough_scale(column.numbers)
+            features.append((column.numbers - centre) / scale)
+    return np.column_stack(features), scales, levels
 
 
 def rough_scale(x: Array) -> tuple[float, float]:

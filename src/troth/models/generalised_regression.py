@@ -14,20 +14,22 @@ from troth.core.reductions import Expansion
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import moments
-from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.first_guess import FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
     from troth.core.reductions.answers import Answer
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
     from troth.models.fitting.free_parameters import FreeParameters
 
 _CLOSE = 1e-10  # of a Newton step to the mode, beside the coefficients
@@ -58,7 +60,7 @@ class ExpandedRegression(Regression):
 
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
-        "that normal limit, because statistics do not hold the features"
+        "that normal limit for providers of whom there are statistics alone, without features"
     )
 
     def __post_init__(self) -> None:
@@ -74,6 +76,46 @@ class ExpandedRegression(Regression):
                 f"{type(self).__name__}: point must have {len(self.mean)} entries, as mean has, not {len(self.point)}",
                 parameter="point",
             )
+
+    answers: ClassVar[str] = ""
+    scale_of_intercept: ClassVar[float] = 1.0
+    scale_of_slopes: ClassVar[float] = 0.5
+
+    @classmethod
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
+        """Return a prior for columns on public scales: coefficients of 0, independent, for each class."""
+        size = coefficients * int(given.get("classes", 1))
+        return {"mean": [0.0] * size, "precision": cls.scale_of_slopes**-2}
+
+    @classmethod
+    def suits_target(cls, target: Column, /) -> bool:
+        """Answers of this family's kind."""
+        return answers_of(target) == cls.answers
+
+    @classmethod
+    def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
+        """Take scales and the intercept from the data; slopes are 0 ± 0.5 for labels and 0 ± 0.2 for counts."""
+        z, scales, levels = standardised([*columns]) if columns else (np.ones((len(target.values), 1)), {}, {})
+        slopes = z.shape[1] - 1
+        intercepts = cls._guess_intercepts(target)
+        one = [cls.scale_of_intercept**-2, *[cls.scale_of_slopes**-2] * slopes]
+        parameters: dict[str, Any] = {
+            "mean": [number for intercept in intercepts for number in (intercept, *[0.0] * slopes)],
+            "precision": [float(f"{number:.6g}") for number in one * len(intercepts)],
+        }
+        if len(intercepts) > 1:
+            parameters["classes"] = len(intercepts)
+        return FirstGuess(parameters, target.labels, from_data=True, scales=scales, levels=levels)
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        """Return the coefficient of the constant for each predictor, to one digit: of labels, the log odds."""
+        if target.labels is None:
+            share = target.numbers.mean()
+        else:
+            share = np.mean([str(value).strip() == target.labels[-1] for value in target.values])
+        odds = (share * len(target.values) + 0.5) / ((1 - share) * len(target.values) + 0.5)
+        return [float(np.round(np.log(odds), 1)) + 0.0]
 
     @property
     def _answer(self) -> Answer:
@@ -239,6 +281,35 @@ class ExpandedRegression(Regression):
         means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
         return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
 
+    def with_features(self, features: Any, rows: int | None = None, /) -> KeptFeatures:
+        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
+
+        Pass one such model per provider to a rule; the statistics are those of this model. If the features are a sample
+        of those of ``rows`` rows, each of them stands for several.
+
+        Examples
+        --------
+        >>> import troth
+        >>> from troth.models import LogisticRegression
+        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
+        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
+        >>> t = np.stack([model.statistics(each) for each in data])
+        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
+        (4,)
+        """
+        return KeptFeatures(self, features, rows)
+
+    def draw_slope(self, rng: Generator, coefficients: Array, features: Array, counts: Array | None = None, /) -> Array:
+        """Draw answers to features ``(row, d)``, and return Zᵀ(y − μ) at the public point, ``(..., coefficient)``.
+
+        ``counts`` says how many rows have each of the features; without it, one.
+        """
+        sums = self._answer.draw_sums(rng, self._predictors(coefficients, features), counts)
+        means = self._answer.means(self._predictors(np.array(self.reduction.point), features))
+        expected = means if counts is None else means * counts
+        slopes = (sums - expected.reshape(len(sums), *(1,) * (sums.ndim - 2), -1)) @ features
+        return np.moveaxis(slopes, 0, -2).reshape(coefficients.shape)
+
     def _predictors(self, theta: Array, z: Array) -> Array:
         """Return z·θ, ``(predictor, ..., row)``."""
         coefficients = theta.reshape(*theta.shape[:-1], -1, self._features_of_row)
@@ -263,23 +334,6 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         precision = self._prior_precision + self._gram(t)
         return np.asarray(self.mean + np.linalg.solve(precision, self._product(t)[..., None])[..., 0])
 
-    def with_features(self, features: Any, /) -> FeaturesAtHand:
-        """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
-
-        Pass one such model per provider to a rule; the statistics are those of this model.
-
-        Examples
-        --------
-        >>> import troth
-        >>> from troth.models import LogisticRegression
-        >>> model, rng = LogisticRegression(mean=[0, 0], precision=1), np.random.default_rng(1)
-        >>> data = [model.draw_data(rng, np.array([1.0, -1.0]), 50) for _ in range(4)]
-        >>> t = np.stack([model.statistics(each) for each in data])
-        >>> troth.LineUp(decoys=99).pay([model.with_features(z) for z, _ in data], t, budget=4.0, rng=rng).shape
-        (4,)
-        """
-        return FeaturesAtHand(self, Support().check(features, "feature", columns=self._features_of_row))
-
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹), expanded at the same point."""
         return self._replace(**self._posterior_prior(np.asarray(statistics)), point=self.reduction.point)
@@ -303,17 +357,16 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         rows = np.broadcast_to(design[..., -1], leading)
         return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
 
-    def draw_with_features(self, rng: Generator, parameters: Array, features: Array, /) -> Array:
-        """Draw statistics of fresh answers to these features, from the likelihood itself; all share one curvature."""
-        z = np.asarray(features, dtype=np.float64)
-        _, y = self._draw_answers(rng, np.asarray(parameters), 0.0, z)
-        H = self._gram(self.plan(z))
-        several = self._answer.predictors > 1
-        sums = np.concatenate([(y == k) @ z for k in range(self._answer.predictors)] if several else [y @ z], axis=-1)
-        expected = (self._answer.means(self._predictors(np.array(self.reduction.point), z)) @ z).ravel()
-        product, leading = sums - expected + H @ self._away, y.shape[:-1]
-        rows = np.full(leading, float(len(z)))
-        return self._pack(np.broadcast_to(H, (*leading, *H.shape)), product, np.zeros(leading), rows)
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Return the coefficients: every provider has the same."""
+        del rng
+        return parameters
+
+    def from_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return the statistics of answers with this slope at the public point, and the curvature of a design."""
+        leading = np.broadcast_shapes(slope.shape[:-1], design.shape[:-1])
+        H = self._gram(np.broadcast_to(design, (*leading, design.shape[-1])))
+        return self._pack(H, slope + H @ self._away, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
 from troth.models.example import Example
+from troth.models.first_guess import log_mean, log_shares
 from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class LogisticRegression(GeneralisedRegression):
     array([0.5, 0. , 0. , 2. , 0. , 2. , 0. , 2. ])
     """
 
+    answers: ClassVar[str] = "yes or no"
     description: ClassVar[str] = "a yes or no explained by numbers"
     example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
 
@@ -74,8 +77,13 @@ class SoftmaxRegression(GeneralisedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
+    answers: ClassVar[str] = "labels"
     description: ClassVar[str] = "a label of several explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return log_shares(target)
 
     @property
     def _answer(self) -> Answer:
@@ -113,8 +121,15 @@ class PoissonRegression(GeneralisedRegression):
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
     )
 
+    answers: ClassVar[str] = "counts"
+    scale_of_intercept: ClassVar[float] = 0.5
+    scale_of_slopes: ClassVar[float] = 0.2
     description: ClassVar[str] = "a count explained by numbers"
     example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return [log_mean(target)]
 
     @property
     def _answer(self) -> Answer:

@@ -15,7 +15,7 @@ from troth.core.support import Support
 from troth.models.count_and_sum import CountAndSum, draw_poisson
 from troth.models.example import Example
 from troth.models.family import scalar_parameters
-from troth.models.first_guess import Column, FirstGuess, rough
+from troth.models.first_guess import Column, FirstGuess, looks_like_counts, rough
 from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.predictive import LARGEST_SUM, log_gamma_excess
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
-
-
-_LEAST_DISPERSION, _MOST_DISPERSION = 0.4, 2.5  # variance over mean of what is taken for counts
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,7 @@ class Poisson(CountAndSum):
     @classmethod
     def suits(cls, column: Column, /) -> bool:
         """Whole numbers from 0, whose variance within reports is about their mean."""
-        if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
-            return False
-        ratio = column.variance_within / max(float(column.numbers.mean()), 1e-9)
-        return len(column.numbers) < 20 or _LEAST_DISPERSION <= ratio <= _MOST_DISPERSION
+        return looks_like_counts(column)
 
     @classmethod
     def first_guess(cls, column: Column, /) -> FirstGuess:

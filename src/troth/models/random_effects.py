@@ -46,9 +46,10 @@ class RandomEffects(VaryingProviders):
         return ()
 
     def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
-        """Integrate over the effect: the statistic of a report with precision H and product g."""
+        """Integrate over the effect: the statistics of products g with a precision H, which they may share."""
         effects = integrate_effects(precision, product, self._spreads_of_prior)
-        parts = (part.reshape(*rows.shape, -1) for part in effects)
+        parts = [part.reshape(*part.shape[: -1 - more], -1) for more, part in enumerate(effects)]
+        parts = [np.broadcast_to(part, (*rows.shape, part.shape[-1])) for part in parts]
         return np.concatenate([rows[..., None], (rows > 0)[..., None], *parts], axis=-1)
 
     def _unpack(self, statistics: Array) -> Effects:
@@ -81,7 +82,7 @@ class RandomEffects(VaryingProviders):
         noise = np.einsum("...ik,...k->...i", root, rng.standard_normal((*leading, d)))
         product = np.einsum("...ik,...k->...i", precision, own) + noise
         rows = np.broadcast_to(design[..., 0], leading)
-        return self._integrated(rows, np.broadcast_to(precision, (*leading, d, d)), product)
+        return self._integrated(rows, precision, product)
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""

@@ -14,13 +14,13 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.family import Family, moments
-from troth.models.first_guess import FirstGuess, rough, rough_scale
+from troth.models.first_guess import FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,19 +65,25 @@ class Regression(Family):
     explains_target: ClassVar[bool] = True
 
     @classmethod
-    def standard_prior(cls, coefficients: int, /) -> dict[str, Any]:
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:
         """Return a prior for columns and target on public scales: coefficients of 0 ± 1, independent."""
+        del given
         return {"mean": [0.0] * coefficients, "precision": np.eye(coefficients).tolist()}
+
+    @classmethod
+    def suits_target(cls, target: Column, /) -> bool:
+        """Numbers that are no labels or counts."""
+        return answers_of(target) == "numbers"
 
     @classmethod
     def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
         """Take scales from the data, and the noise from a regression of the standardised columns."""
-        scales = {column.name: rough_scale(column.numbers) for column in (*columns, target)}
-        standard = [(c.numbers - scales[c.name][0]) / scales[c.name][1] for c in (*columns, target)]
-        z = np.column_stack([np.ones(len(target.numbers)), *standard[:-1]])
-        left = standard[-1] - z @ np.linalg.lstsq(z, standard[-1], rcond=None)[0]
+        z, scales, levels = standardised(columns)
+        scales[target.name] = centre, scale = rough_scale(target.numbers)
+        y = (target.numbers - centre) / scale
+        left = y - z @ np.linalg.lstsq(z, y, rcond=None)[0]
         noise = rough(float(np.sqrt((left**2).sum() / max(len(left) - z.shape[1], 1)))) or 0.1
-        return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales)
+        return FirstGuess(cls._guess_noise(noise), from_data=True, scales=scales, levels=levels)
 
     @classmethod
     def _guess_noise(cls, noise: float) -> dict[str, Any]:

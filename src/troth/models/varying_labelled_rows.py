@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
 from troth.models.example import Example
+from troth.models.first_guess import log_mean, log_shares
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
 from troth.models.spread import how_far
@@ -17,6 +18,7 @@ from troth.models.varying_coefficients import VaryingCoefficients
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,26 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
+        return self._draw_answers(rng, self.draw_own_coefficients(rng, parameters), 0.0, rows)
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients if providers did not differ, ``(..., coefficient)``."""
+        effects = self._unpack(np.asarray(statistics, dtype=np.float64))
+        precision = np.eye(len(self.mean)) + effects.precision[..., 0, :, :]
+        gamma = np.linalg.solve(precision, effects.product[..., 0, :, None])[..., 0]
+        return np.array(self.mean) + gamma @ self._prior_scale.T
+
+    def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
+        """Draw a provider's coefficients around the common ones."""
         effect = rng.standard_normal((*parameters.shape[:-1], len(self.mean))) @ self._prior_scale.T
-        return self._draw_answers(rng, parameters[..., :-1] + parameters[..., -1:] * effect, 0.0, rows)
+        return np.asarray(parameters[..., :-1] + parameters[..., -1:] * effect)
+
+    def from_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return the statistics of answers with this slope at the public point, and the precision of a design."""
+        size = len(self.mean)
+        precision = design[..., 1:].reshape(*design.shape[:-1], size, size)
+        product = slope @ self._prior_scale + precision @ (self._away @ self._prior_root)
+        return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
 
 
 @dataclass(frozen=True)
@@ -60,6 +80,7 @@ class VaryingLogisticRegression(VaryingExpandedRegression):
     0.455
     """
 
+    answers: ClassVar[str] = "yes or no"
     description: ClassVar[str] = "a yes or no explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(
         "who is readmitted, hospital by hospital", ("age", "stay"), "hospital", target="readmitted"
@@ -82,8 +103,13 @@ class VaryingSoftmaxRegression(VaryingExpandedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
+    answers: ClassVar[str] = "labels"
     description: ClassVar[str] = "a label of several explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return log_shares(target)
 
     @property
     def _answer(self) -> Answer:
@@ -101,10 +127,17 @@ class VaryingPoissonRegression(VaryingExpandedRegression):
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
     )
 
+    answers: ClassVar[str] = "counts"
+    scale_of_intercept: ClassVar[float] = 0.5
+    scale_of_slopes: ClassVar[float] = 0.2
     description: ClassVar[str] = "a count explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(
         "how many calls come, station by station", ("hour", "rain"), "station", target="calls"
     )
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return [log_mean(target)]
 
     @property
     def _answer(self) -> Answer:

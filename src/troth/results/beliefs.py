@@ -10,6 +10,7 @@ import numpy as np
 from troth.campaigns.check import evidence_cost
 from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior
 from troth.core.errors import DataError
+from troth.data.request import level_names
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -55,7 +56,8 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     if reports:
         count = max(_FEWEST, _DRAWS // evidence_cost(model))
         posterior = np.asarray(model.draw_posterior(rng, np.broadcast_to(total, (count, len(total)))))
-    names = model.parameter_names(campaign.columns, campaign.categories) if isinstance(model, NamesParameters) else []
+    columns = level_names(campaign.columns, campaign.levels)
+    names = model.parameter_names(columns, campaign.categories) if isinstance(model, NamesParameters) else []
     names = names or [f"parameter {k + 1}" for k in range(prior.shape[-1])]
     return [belief_from_draws(name, prior[:, k], posterior[:, k]) for k, name in enumerate(names[:6])]
 

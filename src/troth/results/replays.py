@@ -97,16 +97,27 @@ def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dic
         own = _times(times, campaign, stage, today)
         if own is not None:
             lies[lie] = own
-    if isinstance(model, SamplesStatistics) and isinstance(stage.round.model, Model):
+    if isinstance(model, SamplesStatistics):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
-            lies["fabricate from prior"] = model.draw_statistics(rng, theta, model.design(t))
+            lies["fabricate from prior"] = _drawn(stage, theta, rng)
         except (TrothError, TypeError):
             pass
     if (known := campaign.public.get(None)) is not None:
         copies = [campaign.statistics(model, known.summary) for model in stage.models]
         lies["copy the public data"] = np.broadcast_to(np.array(copies), t.shape)
     return lies
+
+
+def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
+    """Draw everybody's statistics given θ, with their own sizes and features."""
+    t, model = stage.round.statistics, stage.round.model
+    if isinstance(model, Model):
+        one: Any = model
+        return np.asarray(one.draw_statistics(rng, theta, one.design(t)))
+    each: list[Any] = list(model)
+    drawn = [m.draw_statistics(rng, theta[..., i, :], m.design(t[..., i, :])) for i, m in enumerate(each)]
+    return np.stack(drawn, axis=-2)
 
 
 def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) -> Array | None:

@@ -121,6 +121,8 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
         limited=bool(RULES[chosen]().needs_rows),
         seen=guessed.seen,
         scales=guessed.scales,
+        levels=guessed.levels,
+        intercept=guessed.target is not None,
         missing="drop" if guessed.missing else "refuse",
     )
     text = campaign_text(guessed.family, example, guessed.parameters, chosen, terms)
@@ -165,6 +167,8 @@ class Terms:
     decimals: int = 2
     budget_per: str = "campaign"
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    intercept: bool = False
     missing: str = "refuse"
 
 
@@ -234,7 +238,7 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     if example.target is not None:
         lines += [
             _commented(f"target = {_quoted(example.target)}", "what it explains"),
-            _commented(f"{'' if terms.scales else '# '}intercept = true", "put a constant 1 before the columns"),
+            _commented(f"{'' if terms.intercept else '# '}intercept = true", "put a constant 1 before the columns"),
         ]
     if example.labels is not None:
         labels = ", ".join(map(_quoted, example.labels))
@@ -251,12 +255,15 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     if terms.scales:
         lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
         lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in terms.scales.items()]
+    if terms.levels:
+        lines += ["", _commented("[model.levels]", "public: all labels of a column, each compared with the first")]
+        lines += [f"{_quoted(name)} = [{', '.join(map(_quoted, labels))}]" for name, labels in terms.levels.items()]
     return "\n".join(["[model]", *lines, ""])
 
 
 _FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
 _MISSING = 'rows without a value: "refuse" pays nobody, "drop" leaves them out and the ledger counts them'
-_SCALES = ("# Guessed from these data, and so is the noise, in these units: replace them by what you knew beforehand.",)
+_SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
 _GUESSED = (
     "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",

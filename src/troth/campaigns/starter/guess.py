@@ -11,7 +11,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
-from troth.data.request import parse_day
+from troth.data.request import NO_VALUE, parse_day
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from troth.campaigns.starter.look import Written
 
 
+_FEW_LABELS = 12
+
+
 @dataclass(frozen=True)
 class Guess:
     """What data seem to hold.
@@ -30,8 +33,8 @@ class Guess:
     ----------
     seen
         Whether the prior was read off the data.
-    scales
-        Public centre and scale of each column of a regression.
+    scales, levels
+        Public centre and scale of each column of a regression, and labels of each column that holds labels.
     most_rows
         The most rows of a provider and day.
     missing
@@ -48,6 +51,7 @@ class Guess:
     parameters: Mapping[str, Any]
     labels: tuple[str, ...] | None
     scales: Mapping[str, tuple[float, float]]
+    levels: Mapping[str, tuple[str, ...]]
     seen: bool
     days: int
     most_rows: int
@@ -90,7 +94,7 @@ def guess(
     table, places = first_rows(data, paid, provider, day)
     try:
         written = [
-            read_written(name, table[name], places, labels=chosen is not None and _reads_labels(chosen))
+            read_written(name, table[name], places, labels=_holds_labels(chosen, table[name], name == paid[-1]))
             for name in paid
         ]
         rows = _rows_with_values(written)
@@ -116,6 +120,7 @@ def guess(
         first.parameters,
         first.labels,
         first.scales,
+        first.levels,
         seen=first.from_data,
         days=0 if day is None else len({when for _, when in whose}),
         most_rows=max(Counter(whose).values()),
@@ -166,6 +171,15 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
     return [place[row] for row in rows]
 
 
+def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
+    """Whether a column is known to hold labels: by its family, or as one of few texts that explain another column."""
+    if paid:
+        return family is not None and _reads_labels(family)
+    texts = {value.strip() for value in values if isinstance(value, str)}
+    texts = {text for text in texts if text.lower() not in NO_VALUE}
+    return len(texts) <= _FEW_LABELS and any(not text.replace(".", "").lstrip("-").isdigit() for text in texts)
+
+
 def _reads_labels(family: str) -> bool:
     model: Any = FAMILIES[family].example_model()
     return getattr(model.reduction, "labels", None) is not None
@@ -175,13 +189,11 @@ def _choose(
     families: Mapping[str, Any], chosen: str | None, columns: list[Column], *, regression: bool
 ) -> tuple[str, FirstGuess]:
     """Return the family that is named, or the first that suits, and its first guess."""
-    for column in columns if regression else ():
-        column.numbers  # noqa: B018 (labels are refused here)
     if chosen is None and regression:
-        chosen = next(iter(families))
+        chosen = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
     chosen = chosen or next((name for name, family in families.items() if family.suits(columns[0])), None)
     if chosen is None:
-        raise DataError(f"column {columns[0].name!r} looks like data of no family; name one with --family")
+        raise DataError(f"column {columns[-1].name!r} looks like data of no family; name one with --family")
     if regression:
         return chosen, families[chosen].first_guess_of(columns[:-1], columns[-1])
     return chosen, families[chosen].first_guess(columns[0])
@@ -189,8 +201,9 @@ def _choose(
 
 def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
     notes = alike(providers)
+    numbers = [column for column in columns if not column.has_text]
     if first.labels is None and columns[-1].numbers.std() > 0:
-        notes += [note for column in columns for note in heavy_tails(column.name, column.numbers)]
+        notes += [note for column in numbers for note in heavy_tails(column.name, column.numbers)]
     return notes
 
 

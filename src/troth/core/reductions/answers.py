@@ -61,6 +61,9 @@ class Answer(Protocol):
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
         """Draw answers at predictors ``(predictor, ...)``."""
 
+    def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
+        """Draw ``counts`` answers, or one, at each predictor and add them up, ``(predictor, ...)``: labels by class."""
+
 
 @dataclass(frozen=True)
 class YesNo:
@@ -100,6 +103,11 @@ class YesNo:
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
         """Draw labels."""
         return (rng.random(eta.shape[1:]) < self.means(eta[0])).astype(np.float64)
+
+    def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
+        """Draw how many labels are 1."""
+        drawn = self.draw(rng, eta) if counts is None else rng.binomial(counts.astype(np.int64), self.means(eta[0]))
+        return np.asarray(drawn, dtype=np.float64)[None]
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,14 @@ class Classes:
         """Draw labels: the largest of predictors with Gumbel noise."""
         return np.asarray((eta + rng.gumbel(size=eta.shape)).argmax(axis=0).astype(np.float64))
 
+    def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
+        """Draw how many labels are of each class."""
+        if counts is None:
+            labels = self.draw(rng, eta)
+            return np.stack([labels == label for label in range(self.count)]).astype(np.float64)
+        drawn = rng.multinomial(counts.astype(np.int64), np.moveaxis(self.means(eta), 0, -1))
+        return np.moveaxis(drawn, -1, 0).astype(np.float64)
+
 
 @dataclass(frozen=True)
 class CountAnswers:
@@ -199,6 +215,11 @@ class CountAnswers:
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
         """Draw counts."""
         return rng.poisson(self.means(eta[0])).astype(np.float64)
+
+    def draw_sums(self, rng: np.random.Generator, eta: Array, counts: Array | None, /) -> Array:
+        """Draw sums of counts, which are counts."""
+        means = self.means(eta[0]) if counts is None else self.means(eta[0]) * counts
+        return rng.poisson(means).astype(np.float64)[None]
 
 
 _LARGEST_LOG_MEAN = 40.0  # e^40 is the largest mean that is drawn

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from troth.core.reductions.answers import Answer
     from troth.core.reductions.reduction import Reduction
 
+_AT_ONCE = 1 << 21  # entries of matrices that are held together
+_LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
@@ -125,27 +127,38 @@ class Expansion:
         total = np.zeros((size, self.width))
         total[:, 0] = np.bincount(codes, minlength=size)
         sizes = total[:, 0].astype(np.intp)
-        *_, y = z = sorted_columns(columns, codes, sizes)
-        z, d, predictors = z[:-1], self.features, self.answer.predictors
-        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, d)) @ z, y)
-        alone = predictors == 1
-        scaled = z * np.sqrt(weights[0]) if alone else z  # a matrix times its own transpose is half the work
-        ends = np.cumsum(sizes)
-        H = np.empty((len(self.point), len(self.point)))
+        z = sorted_columns(columns, codes, sizes)
+        d, predictors = self.features, self.answer.predictors
+        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, d)) @ z[:-1], z[-1])
+        present = np.flatnonzero(sizes)
+        stops = np.cumsum(sizes)[present]
+        starts = stops - sizes[present]
+        total[present, 1] = np.add.reduceat(log_likelihood, starts) if len(present) else 0.0
+        if predictors == 1:  # a matrix times its own transpose is half the work, and its last row is the slope
+            root = np.sqrt(np.maximum(weights[0], _LEAST_WEIGHT))
+            z[:-1] *= root
+            np.divide(slopes[0], root, out=z[-1])
         rows, others = self._upper
-        for code in np.flatnonzero(sizes):
-            part = slice(ends[code] - sizes[code], ends[code])
-            total[code, 1] = log_likelihood[part].sum()
-            for k, slope in enumerate(slopes):
-                total[code, 2 + k * d : 2 + (k + 1) * d] = z[:, part] @ slope[part]
-            if alone:
-                np.matmul(scaled[:, part], scaled[:, part].T, out=H)
-            else:
-                pairs = combinations_with_replacement(range(predictors), 2)
-                for (a, b), weight in zip(pairs, weights, strict=True):
-                    H[a * d : (a + 1) * d, b * d : (b + 1) * d] = (z[:, part] * weight[part]) @ z[:, part].T
-            total[code, 2 + len(self.point) :] = H[rows, others]
+        step = max(1, _AT_ONCE // (len(self.point) + 1) ** 2)
+        for first in range(0, len(present), step):
+            some = present[first : first + step]
+            H = np.empty((len(some), len(self.point) + 1, len(self.point) + 1))
+            for k, (start, stop) in enumerate(zip(starts[first:], stops[first : first + step], strict=False)):
+                if predictors == 1:
+                    np.matmul(z[:, start:stop], z[:, start:stop].T, out=H[k])
+                else:
+                    self._multiply(z[:-1, start:stop], [w[start:stop] for w in weights], H[k])
+                    H[k, -1, :-1] = (np.stack([slope[start:stop] for slope in slopes]) @ z[:-1, start:stop].T).ravel()
+            total[some, 2 : 2 + len(self.point)] = H[:, -1, :-1]
+            total[some, 2 + len(self.point) :] = H[:, rows, others]
         return total
+
+    def _multiply(self, z: Array, weights: Sequence[Array], out: Array) -> None:
+        """Write the upper blocks of ZᵀWZ, one for each pair of predictors."""
+        d = len(z)
+        pairs = combinations_with_replacement(range(self.answer.predictors), 2)
+        for (a, b), weight in zip(pairs, weights, strict=True):
+            out[a * d : (a + 1) * d, b * d : (b + 1) * d] = (z * weight) @ z.T
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""

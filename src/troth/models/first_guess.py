@@ -145,7 +145,7 @@ def looks_like_counts(column: Column) -> bool:
 
 def log_shares(column: Column) -> list[float]:
     """Return the log of each label's share, around their mean, to one digit after the point."""
-    labels = column.labels or tuple(map(float, range(column.codes)))
+    labels: Sequence[Any] = column.labels or range(column.codes)
     values = [value.strip() if isinstance(value, str) else value for value in column.values]
     logs = np.log([values.count(label) + 0.5 for label in labels])
     return [float(np.round(x, 1)) + 0.0 for x in logs - logs.mean()]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from troth.core.reductions.answers import Answer
     from troth.core.reductions.reduction import Reduction
 
-_AT_ONCE = 1 << 21  # entries of matrices that are held together
+_AT_ONCE = 1 << 18  # entries of matrices that are held together
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
@@ -139,6 +139,7 @@ class Expansion:
             z[:-1] *= root
             np.divide(slopes[0], root, out=z[-1])
         rows, others = self._upper
+        upper = rows * (len(self.point) + 1) + others
         step = max(1, _AT_ONCE // (len(self.point) + 1) ** 2)
         for first in range(0, len(present), step):
             some = present[first : first + step]
@@ -150,7 +151,7 @@ class Expansion:
                     self._multiply(z[:-1, start:stop], [w[start:stop] for w in weights], H[k])
                     H[k, -1, :-1] = (np.stack([slope[start:stop] for slope in slopes]) @ z[:-1, start:stop].T).ravel()
             total[some, 2 : 2 + len(self.point)] = H[:, -1, :-1]
-            total[some, 2 + len(self.point) :] = H[:, rows, others]
+            total[some, 2 + len(self.point) :] = H.reshape(len(some), -1).take(upper, axis=1)
         return total
 
     def _multiply(self, z: Array, weights: Sequence[Array], out: Array) -> None:

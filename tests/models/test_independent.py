@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
+from troth.models.candidate_states import CandidateStates
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.spread import VaryingProviders
 
@@ -222,7 +223,11 @@ def test_every_family_has_an_independent_computation() -> None:
     by_quadrature = {name for name in EXAMPLES if "varying" in name}  # in test_varying.py
     assert {*PREDICTIVES, *DAY_TYPES, "provider normal"} == set(EXAMPLES) - by_quadrature
     kinds = {type(model) for model in EXAMPLES.values()}
-    elsewhere = VaryingProviders, ExpandedRegression  # test_varying.py, test_labelled_rows.py
+    elsewhere = (
+        VaryingProviders,
+        ExpandedRegression,
+        CandidateStates,
+    )  # test_varying, test_labelled_rows, test_candidates
     assert {family for family in models.FAMILIES.values() if not issubclass(family, elsewhere)} <= kinds
 
 

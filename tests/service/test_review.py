@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from troth.campaigns import rounds as run
 from troth.core.errors import DataError
 from troth.operations import SCOPES
-from troth.service import accounts, campaigns, rounds, settlement
+from troth.service import accounts, campaigns, rounds, settlement, settling
 from troth.service.accounts import User
 from troth.service.app import Settings, create_app
 from troth.service.errors import NotFoundError
@@ -115,7 +114,7 @@ def world(tmp_path: Path) -> Any:
 
 def fail_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the next payment fail, as one does whose score lies outside the announced range."""
-    real = run.pay_rounds
+    real = settling.pay_rounds
 
     def failing(*given: Any, **options: Any) -> Any:
         monkeypatch.setattr(settlement, "pay_rounds", real)
@@ -165,7 +164,7 @@ def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(
     world.report(campaign, 1, "ABC")
     fail_once(monkeypatch)
     world.close(campaign, 1)
-    real = run.pay_rounds
+    real = settling.pay_rounds
 
     def slow(*given: Any, **options: Any) -> Any:
         done = real(*given, **options)

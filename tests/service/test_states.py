@@ -30,6 +30,7 @@ from troth.core.errors import DataError
 from troth.service import campaigns, rounds, settlement, store
 from troth.service.errors import RefusedError
 from troth.service.schema import campaigns as campaign_table
+from troth.service.settling import Paid
 
 BAD = 13  # so many ones cannot be paid
 DAILY: dict[str, Any] = {
@@ -46,7 +47,7 @@ def refusing(terms: Any, reports: Any, ledger: Any, **options: Any) -> Any:
     """Pay as always, unless there is a report that cannot be paid; in this process, which is quick."""
     if any(report.summary[1] == BAD for report in reports):
         raise DataError("a score lies outside the range")
-    return pay_rounds(terms, reports, ledger, **options)
+    return Paid(pay_rounds(terms, reports, ledger, **options), None)
 
 
 @dataclass

@@ -36,7 +36,7 @@ class FeaturesAtHand:
 
     def __repr__(self) -> str:
         """Return the same text for the same features, wherever they are in memory: decoys are drawn in its order."""
-        return f"FeaturesAtHand({sha256(np.ascontiguousarray(self.features)).hexdigest()}, {self.model!r})"
+        return f"FeaturesAtHand({sha256(np.asarray(self.features).tobytes()).hexdigest()}, {self.model!r})"
 
     @property
     def width(self) -> int:

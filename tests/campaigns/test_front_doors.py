@@ -353,7 +353,7 @@ def test_copies_and_poor_fit_are_flagged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("scheme", "width"),
-    [("light", 1100), ("dark", 375), *([("light", 375), ("dark", 1100)] if SOAK else [])],
+    [("dark", 375), *([("light", 1100), ("light", 375), ("dark", 1100)] if SOAK else [])],
 )
 def test_the_report_in_a_real_browser(scheme: str, width: int, tmp_path: Path) -> None:
     from playwright.sync_api import sync_playwright

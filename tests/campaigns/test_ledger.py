@@ -389,8 +389,8 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
         troth.verify(tmp_path / "l.jsonl")
 
 
-_KILLS = 200 if SOAK else 20
-_LANES = 4 if SOAK else 2
+_KILLS = 200 if SOAK else 10
+_LANES = 4 if SOAK else 1
 
 
 @pytest.mark.parametrize("lane", range(_LANES))

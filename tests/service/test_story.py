@@ -18,7 +18,7 @@ from service.serving import Served, serving
 
 PROVIDERS = ("Ash", "Birch", "Elm")
 PASSWORD = "four plain words here"
-DAYS = 5 if SOAK else 3
+DAYS = 5 if SOAK else 2
 HOSTILE = "<img src=x onerror=alert(1)>\"'</script><script>alert(2)</script>{{7*7}}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
@@ -47,7 +47,7 @@ class TaskFit(Fit):
 
 def _chance(gain: float, error: float) -> float:
     """Return the chance of such a gain where there is none in truth."""
-    return float(norm.sf(gain / error)) if error > 0 else float(gain <= 0)
+    return float(ndtr(-gain / error)) if error > 0 else float(gain <= 0)
 
 
 def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, level: float = 0.01, seed: int = 0) -> TaskFit:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from troth.audits.findings import Audit, Finding
 from troth.core.errors import MissingCapabilityError
@@ -72,7 +72,7 @@ def audit_tasks(
     world = replace(world, known=known)
     honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
     findings = []
-    level = float(norm.ppf(1 - false_alarm / 2))
+    level = float(ndtri(1 - false_alarm / 2))
     for name, answers in _lies(rng, laws, tables, label, guess, world.task):
         asked = np.where(answers >= 0, answers, 0)
         share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share

@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from troth.core.contract import (
     Array,
@@ -99,6 +98,8 @@ def _near(
     model: Any, t: Array, rows: Array | None, where: NDArray[np.intp], level: float, rng: Generator, draws: int
 ) -> list[NearDuplicates]:
     """Find pairs of the same design nearer than chance allows, in units of how much such data vary."""
+    from scipy.spatial import cKDTree  # takes long to load
+
     if len(t) < 2 or not (isinstance(model, SamplesPosterior) and isinstance(model, SamplesStatistics)):
         return []
     try:

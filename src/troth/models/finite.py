@@ -9,7 +9,6 @@ from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import gammaln
 
 from troth.core.contract import Array, Extremes, Forecast, Generator, Model
@@ -131,6 +130,8 @@ class Finite(FiniteStates):
         >>> np.array(model.likelihood).round(12).tolist()
         [[0.75, 0.25], [0.25, 0.75]]
         """
+        from scipy.optimize import nnls  # takes long to load
+
         p, q = (np.asarray(a, dtype=np.float64) for a in (prior, posteriors))
         if p.ndim != 1 or q.ndim != 2 or q.shape[1] != len(p):
             raise ParameterError(f"Finite: posteriors must have shape (symbols, {p.size}), not {q.shape}")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import nbinom
 
 from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
@@ -103,6 +102,8 @@ class Poisson(CountAndSum):
 
     def expected_log_evidence(self, design: Array, /) -> Exact:
         """E[S(a + Σx)] over the negative binomial sum of that many rows, cut where 1e-18 of its mass is left."""
+        from scipy.stats import nbinom  # takes long to load
+
         rows = float(np.asarray(design)[..., 0].item())
         success = self.rate / (self.rate + rows)
         last = 10 + (float(nbinom.isf(1e-18, self.shape, success)) if rows else 0.0)

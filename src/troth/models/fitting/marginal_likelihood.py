@@ -15,7 +15,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from troth.core.contract import HasBaseMeasure
 from troth.core.errors import DataError, ParameterError
@@ -97,6 +96,8 @@ class _MarginalLikelihood:
 
     def maximise(self) -> FittedPrior:
         """Search from several starts, and measure the curvature at the maximum."""
+        from scipy.optimize import minimize  # takes long to load
+
         free = sum(parameter.free for parameter in self.parameters.values())
         if not free:
             raise ParameterError(f"{self.family.__name__}: every parameter is fixed; there is nothing to fit")

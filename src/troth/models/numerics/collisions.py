@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.signal import fftconvolve
 from scipy.special import gammaln, ive, xlogy
 
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
@@ -139,6 +138,8 @@ def _same_counts(products: Array) -> float:
 
 
 def _convolved(one: Array, two: Array) -> Array:
+    from scipy.signal import fftconvolve  # takes long to load
+
     small = min(len(one), len(two)) < 500
     return np.convolve(one, two) if small else np.maximum(fftconvolve(one, two), 0.0)
 

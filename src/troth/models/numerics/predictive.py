@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy.special import gammaln, psi
-from scipy.stats import betabinom
 
 from troth.core.contract import Array
 
@@ -46,6 +45,8 @@ def log_gamma_excess(x: Array | float) -> Array:
 
 def expected_log_evidence_of_counts(prior: Array, design: Array) -> Exact:
     """E[Σ_k S(α_k + t_k)] − S(Σα + n): each count is Beta-binomial, so one sum per category is exact."""
+    from scipy.stats import betabinom  # takes long to load
+
     rows = int(np.asarray(design)[..., 0].item())
     if rows > LARGEST_SUM:
         return None

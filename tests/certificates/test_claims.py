@@ -13,6 +13,7 @@ import troth
 from mechanisms.exact import World, finite_world, one_model
 from registry import EXAMPLES, SOAK, generator
 from troth import models
+from troth.certificates.fit import _distance
 from troth.mechanisms.score_range import situations
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.rank import exact_linear_price, squared_singular_value
@@ -311,3 +312,9 @@ def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
             assert told["sensitive"].verdict != "proved"
             assert told["price of lying"].verdict != "proved"
     assert found > 0
+
+
+def test_a_fit_is_as_wary_of_low_as_of_high_values() -> None:
+    values = generator(12).standard_normal(400) ** 3
+    assert _distance(values) == pytest.approx(_distance(-values))
+    assert _distance(values)[values.argmin()] > 1

@@ -340,3 +340,14 @@ def test_certificates_say_what_is_proved() -> None:
     assert verdicts(troth.LineUp(ties="lot", panels=2)) == ["proved", "proved", "undecided", "undecided"]
     assert verdicts(troth.Bonded(troth.LineUp()))[:2] == ["proved", "proved"]
     assert "keep the order" in troth.certify(model, [20] * 4, troth.LineUp())["sensitive"].text
+
+
+def test_by_lot_an_empty_report_gets_each_place_equally_often() -> None:
+    """Declared: five standard errors of 2,000 rounds, about one false alarm in a million."""
+    rule, model = troth.LineUp(rivals=2, decoys=5, ties="lot"), models.Bernoulli(1, 1)
+    t = np.zeros((2000, 3, 2))
+    t[:, 1:] = model.statistics([1, 0, 1])
+    share = rule.evaluate(Round(model, t, rng=generator(11))).share[:, 0]
+    places = np.array([comb(5 - place, 2) / comb(5, 2) for place in range(6)])
+    assert set(np.round(share, 12)) == set(np.round(places, 12))
+    assert abs(share.mean() - 1 / 3) < 5 * share.std() / np.sqrt(len(share))

@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 import troth
 from campaigns.shop import GOOD, run, write_campaign
 from registry import SOAK
-from troth.campaigns.ledger import Ledger, LedgerError, read_ledger
+from troth.campaigns.ledger import Ledger, LedgerError, read_ledger, write_whole
 from troth.campaigns.money import portion, to_minor, to_text
+from troth.campaigns.private_files import replace_private
 from troth.core.errors import DataError, ParameterError
 from troth.results.pay import open_ledger
 
@@ -465,3 +466,34 @@ def test_killed_at_every_step_of_writing(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*.tmp"))
     assert len(open_ledger(tmp_path / "ledger.jsonl").rounds[0].payments) == 3
     assert os.path.exists(tmp_path / "report.html")
+
+
+def test_the_head_depends_on_every_line_before() -> None:
+    one, other = Ledger(), Ledger()
+    for ledger, name in ((one, "a"), (other, "b")):
+        ledger.append({"entry": "note", "name": name})
+        ledger.append({"entry": "note", "name": "the same"})
+    assert one.head != other.head
+
+
+@pytest.mark.parametrize("write", [write_whole, replace_private], ids=lambda write: write.__name__)
+def test_a_file_is_on_the_disk_before_it_takes_its_place_and_so_is_the_folder(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this order, or a power failure leaves an empty file, or none."""
+    done: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def synced(handle: int) -> None:
+        done.append("folder" if Path(os.readlink(f"/proc/self/fd/{handle}")).is_dir() else "file")
+        fsync(handle)
+
+    def replaced(self: Path, target: Path) -> Path:
+        done.append("replaced")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "replace", replaced)
+    write(tmp_path / "kept", b"content")
+    assert done == ["file", "replaced", "folder"]
+    assert (tmp_path / "kept").read_bytes() == b"content"

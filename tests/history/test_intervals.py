@@ -34,11 +34,11 @@ def test_intervals_miss_as_rarely_as_they_say(resemblance: float, days: int) -> 
 
 
 def test_days_that_resemble_the_day_before_yesterday() -> None:
-    """Declared: 5% of misses, 10% allowed; with neighbouring days alone in the variance they are 16%."""
-    noise = generator(9).standard_normal((RUNS, 367))
-    intervals = [over_days(x[2:] + x[:-2], 0.05) for x in noise]
+    """Declared: 5% of misses, 12% allowed; with neighbouring days alone in the variance they are 24%."""
+    noise, runs = generator(9).standard_normal((1000, 369)), 1000
+    intervals = [over_days(x[4:] + x[2:-2] + x[:-4], 0.05) for x in noise]
     missed = sum(not (each.low <= 0 <= each.high) for each in intervals)
-    assert missed <= stats.binom.isf(1e-4, RUNS, 0.1)
+    assert missed <= stats.binom.isf(1e-4, runs, 0.12)
 
 
 @pytest.mark.parametrize("resemblance", [0.0, 0.5])

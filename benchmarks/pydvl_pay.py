@@ -38,7 +38,7 @@ EFFORTS = {
     1000: Effort(40, 2, 2, 0, 2, 0, 2, 4),
 }
 RULES: dict[str, troth.Rule] = {
-    "Troth: LineUp": troth.LineUp(),
+    "Troth: LineUp": troth.LineUp(decoys=49),  # the expected pay does not depend on their number
     "Troth: SyntheticPeers": troth.SyntheticPeers(),
     "Troth: MultiDay": troth.MultiDay(exchangeable=True),  # nobody foresees the features of the next day
 }

@@ -14,7 +14,7 @@ from benchmarks.pydvl_pay import EFFORTS, MODELS, RULES, share
 from benchmarks.pydvl_rounds import SETTINGS, as_reports, draw, statistics, together
 from benchmarks.timing import best_time
 from troth import rivals
-from troth.mechanisms import Round
+from troth.mechanisms import LineUp, Round
 
 CONVERGED = 100  # permutations that pyDVL's default stopping rule looks back over, so it cannot stop sooner
 
@@ -38,7 +38,7 @@ def seconds(setting: int, providers: int) -> dict[str, float]:
         raise AssertionError(f"leave-one-out by evidence differs between the libraries by {same:g}")
     calls: dict[str, Callable[[], object]] = {
         "rows to statistics": rows_to_statistics,
-        "Troth: LineUp, 999 decoys": lambda: share(RULES["Troth: LineUp"], model, t[None], 0),
+        "Troth: LineUp, 999 decoys": lambda: share(LineUp(), model, t[None], 0),
         "Troth: SyntheticPeers, 64 draws": lambda: share(RULES["Troth: SyntheticPeers"], model, t[None], 0),
         "Troth: MultiDay": lambda: share(RULES["Troth: MultiDay"], model, t[None], 0),
         "Troth: leave-one-out of the evidence, a test set": evidence,

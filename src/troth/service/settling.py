@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
+import scipy.optimize
+import scipy.signal
+import scipy.spatial
+import scipy.stats  # noqa: F401 (all four: a child that is confined cannot load what rules and models use now and then)
 
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger

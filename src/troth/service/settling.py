@@ -10,7 +10,7 @@ import numpy as np
 import scipy.optimize
 import scipy.signal
 import scipy.spatial
-import scipy.stats  # noqa: F401 (all four: a child that is confined cannot load what rules and models use now and then)
+import scipy.stats  # noqa: F401 (all four: rules load them now and then, which must not count against a child's limits)
 
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger

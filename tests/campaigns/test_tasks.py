@@ -373,3 +373,4 @@ def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
     paid = runner.invoke(app, [*pay, "--anyway"])
     assert paid.exit_code == 0, paid.output
     assert (folder / "ledger.jsonl").exists()
+    assert "would have earned more" in (folder / "report.html").read_text()

@@ -117,7 +117,7 @@ def draw_world(rng: Generator, tasks: Tasks, laws: Labels) -> tuple[Tasks, Place
 
 
 def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:
-    """Return about so many tasks: some of them, evenly chosen, or all of them, several times if asked for."""
+    """Return about ``wanted`` tasks: some of them, evenly chosen, or all of them, several times if asked for."""
     count = int(tasks.task[-1]) + 1
     if count > wanted:
         chosen = np.unique(np.linspace(0, count - 1, wanted).astype(np.intp))

@@ -34,7 +34,7 @@ class Sample:
     level: int = 0
 
     def thinned(self, most: int) -> Sample:
-        """Return the sample with at most so many rows."""
+        """Return the sample with at most ``most`` rows."""
         level = self.level
         while (self.ranks >= level).sum() > most:
             level += 1
@@ -76,7 +76,7 @@ class Keeper:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep as many rows of each report as so many reports may have, those of the highest rank."""
+        """Keep the rows of the highest rank of each report, as many as that number of reports allows."""
         most = most_rows(self._features, self._reports)
         values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._kept, strict=True))
         order = np.lexsort((-ranks, reports))
@@ -115,7 +115,7 @@ def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
 
 
 def most_rows(features: int, reports: int) -> int:
-    """Return how many rows are kept of each of so many reports."""
+    """Return how many rows of each report are kept, given the number of reports."""
     return min(MOST_NUMBERS, MOST_IN_ALL // max(1, reports)) // max(1, features)
 
 
@@ -127,7 +127,7 @@ def join_samples(known: dict[Key, Sample], more: Mapping[Key, Sample]) -> None:
 
 
 def kept_features(sample: Sample | None, rows: int, reports: int) -> Array | None:
-    """Return the features of a report of so many rows, sorted; None where too few of them could be kept."""
+    """Return the features of a report with ``rows`` rows, sorted; None where too few of them could be kept."""
     if sample is None:
         return None
     features = sample.rows.shape[1]

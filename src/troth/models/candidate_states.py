@@ -80,5 +80,5 @@ def summed_log_likelihoods(data: Any, most: int) -> Array:
 
 
 def equal_chances(prior: Any, size: int) -> Any:
-    """Return the prior, or the same probability for each of so many candidates."""
+    """Return the prior, or the same probability for each of ``size`` candidates."""
     return np.full(size, 1 / size) if prior is None else prior

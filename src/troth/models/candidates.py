@@ -103,7 +103,7 @@ class Candidates(CandidateStates):
         return np.zeros(t.shape[:-1])
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw one dataset of a candidate, for these features or of so many rows."""
+        """Draw one dataset of a candidate, with these features, or with this number of rows."""
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
         drawn = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
@@ -116,7 +116,7 @@ class Candidates(CandidateStates):
         return np.reshape(drawn, (*chosen.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
-        """Return the model of a provider with these features, or with so many rows, whose decoys can be drawn."""
+        """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn."""
         return FeaturesAtHand(self, features)
 
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:

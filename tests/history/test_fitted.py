@@ -6,6 +6,7 @@ histories of each law are tried under each rule, and may raise no more than the 
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ RULES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("law", TEXTBOOK)
+@pytest.mark.parametrize(
+    ("law", "rule"),
+    [pair for number, pair in enumerate(product(TEXTBOOK, RULES)) if SOAK or number % 4 in (0, 3)],
+)
 def test_lies_gain_under_the_textbook_and_not_under_the_fitted_law(law: str, rule: str) -> None:
     def textbook(past: History) -> Any:
         return models.FAMILIES[TEXTBOOK[law]].fit(past)

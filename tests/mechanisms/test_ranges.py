@@ -70,7 +70,7 @@ def test_exact_range_of_discrete_families(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["Exponential", "Gamma", "Normal"])
 def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str) -> None:
-    for seed in range(TRIALS):
+    for seed in range(TRIALS if SOAK else 12):
         rng = generator(seed, 6)
         a, b, c = 10 ** rng.uniform(-1.3, 1.3, 3)
         model: Any = {
@@ -80,7 +80,7 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
         }[family]
         bounds = (0.1, 0.1 + float(rng.uniform(0.5, 4)))
         found = troth.exact_range(model, [2, 1, 2], values=bounds)
-        means = np.linspace(*bounds, 241) - getattr(model, "mean", 0.0)
+        means = np.linspace(*bounds, 241 if SOAK else 161) - getattr(model, "mean", 0.0)
         tables = []
         for own, peers in ((2, 3), (1, 4)):
             sides = (np.array([[n, n * x] for n in range(limit + 1) for x in means]) for limit in (own, peers))
@@ -88,7 +88,7 @@ def test_exact_range_of_continuous_families_encloses_and_is_attained(family: str
             tables.append(troth.log_pmi(model, one[:, None], two[None]))
         low, high = min(t.min() for t in tables), max(t.max() for t in tables)
         assert found.low == pytest.approx(low, abs=1e-9)  # attained at the ends of the values
-        assert high - 1e-9 <= found.high <= high + 1e-4 * (high - low)  # attained, or between two points of the grid
+        assert high - 1e-9 <= found.high <= high + 2e-4 * (high - low)  # attained, or between two points of the grid
 
 
 def test_exact_range_of_the_normal_is_approached_from_inside() -> None:

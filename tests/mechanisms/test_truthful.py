@@ -26,6 +26,8 @@ from troth.mechanisms.score_range import _extremes
 TOLERANCE = 1e-12
 WORLDS = 2000 if SOAK else 500
 PARTS = 20
+SOME, FEW = (PARTS, PARTS) if SOAK else (6, 2)
+"""Parts for rules whose enumeration takes long, and for their variants."""
 
 
 def worlds(
@@ -50,7 +52,7 @@ def informative(world: World) -> bool:
     return True
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(SOME))
 def test_one_time_with_exact_and_paper_range(part: int) -> None:
     for world in filter(informative, worlds(part)):
         assert worst_gain(world, paid_by(troth.OneTime(troth.exact_range(fair(world), world.rows)))) <= TOLERANCE
@@ -61,7 +63,7 @@ def test_one_time_with_exact_and_paper_range(part: int) -> None:
 @pytest.mark.parametrize("low", [-0.1, -1.0, -3.0])
 def test_clipped_range_gains_at_most_epsilon(low: float, record_property: Any) -> None:
     closest = 0.0
-    for part in range(PARTS if SOAK else 3):
+    for part in range(FEW):
         for world in filter(informative, worlds(part)):
             scale = troth.clipped_range(fair(world), world.rows, low=low)
             gain = worst_gain(world, paid_by(troth.OneTime(scale)))
@@ -77,7 +79,7 @@ def test_clipped_range_gains_at_most_epsilon(low: float, record_property: Any) -
     [
         (divergence, part)
         for divergence in [*divergences.ALL.values(), divergences.power(1.3)]
-        for part in range(PARTS if SOAK or divergence == divergences.logistic else 3)
+        for part in range(SOME if divergence == divergences.logistic else FEW)
     ],
     ids=str,
 )
@@ -115,7 +117,7 @@ def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> Non
 
 @pytest.mark.parametrize(
     ("form", "part"),
-    [(form, part) for form in ("unordered", "paper") for part in range(PARTS if SOAK or form == "unordered" else 3)],
+    [(form, part) for form in ("unordered", "paper") for part in range(SOME if form == "unordered" else FEW)],
 )
 def test_brier(part: int, form: Any) -> None:
     """Where log-likelihoods alone do not tell how many rows there are, the rule asks for them; that is rare."""

@@ -186,12 +186,15 @@ def situations(
     if len(limits) < 2:
         raise DataError("a range needs the row limits of at least two providers")
     models = [model] * len(limits) if isinstance(model, Model) else list(model)
-    labels = list(range(len(limits))) if groups is None else list(groups)
+    labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _whole(peer_rows)
     for what, given in (("models", models), ("group labels", labels), ("numbers of peers' rows", as_peers)):
         if len(given) != len(limits):
             raise DataError(f"{len(given)} {what} for {len(limits)} row limits: give one each")
     crowd = Counter(zip(models, as_peers, strict=True))
+    if groups is None:
+        alone = dict.fromkeys(zip(models, limits, as_peers, strict=True))
+        return [(own, limit, _peers(crowd, Counter([(own, count)]))) for own, limit, count in alone]
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, one, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[one, count] += 1

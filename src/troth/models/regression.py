@@ -345,8 +345,7 @@ def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
         safe: Any = np.diagonal(root, axis1=-2, axis2=-1).min(axis=-1) > _SAFE_PIVOT
     except np.linalg.LinAlgError:
         if matrix.ndim > 2:
-            roots, ranks = zip(*(_root_and_rank(each) for each in matrix), strict=True)
-            return np.stack(roots), np.stack(ranks)
+            return _roots_and_ranks(matrix)
         root, safe = np.zeros_like(matrix), np.array(False)
     positive = np.ones(matrix.shape[:-1], dtype=bool)
     if not safe.all():
@@ -354,6 +353,16 @@ def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
         positive[~safe] = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
         root[~safe] = vectors * np.sqrt(np.where(positive[~safe], values, 0.0))[..., None, :]
     return np.asarray(root, dtype=np.float64), positive
+
+
+def _roots_and_ranks(matrices: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Do the same for a batch with singular ones in it: NumPy decomposes all that are clearly regular at once."""
+    regular = np.linalg.eigvalsh(matrices)[..., 0] > 1e-9
+    root, positive = np.empty_like(matrices), np.ones(matrices.shape[:-1], dtype=bool)
+    root[regular], positive[regular] = _root_and_rank(matrices[regular])
+    for index in np.argwhere(~regular):
+        root[tuple(index)], positive[tuple(index)] = _root_and_rank(matrices[tuple(index)])
+    return root, positive
 
 
 def _quadratic(h: Array, precision: Array) -> Array:

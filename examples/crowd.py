@@ -2,10 +2,13 @@
 
 A fifth of the workers answer at random, a tenth always the most frequent label, a twentieth copy one public guess, and
 the rest are honest with an accuracy of their own. Laws are learnt from past tasks on which everybody behaved the same.
+The docs show ``--tasks 10000``, with crowd-kit installed (``pip install --no-deps crowd-kit``).
 """
 
 from __future__ import annotations
 
+import argparse
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,6 +92,21 @@ def today(now: Crowd, gold_every: int = 10) -> dict[str, NDArray[np.float64]]:
     }
 
 
+def of_crowd_kit(now: Crowd) -> dict[str, NDArray[np.float64]]:
+    """Return what crowd-kit says of each worker: agreement with the weighted vote, and Dawid and Skene's accuracy."""
+    import pandas as pd
+    from crowdkit.aggregation.classification.dawid_skene import DawidSkene  # type: ignore[import-not-found]
+    from crowdkit.aggregation.classification.wawa import Wawa  # type: ignore[import-not-found]
+
+    table = pd.DataFrame({"task": now.task, "worker": now.worker, "label": now.label})
+    skills = Wawa().fit(table).skills_.sort_index()
+    fitted = DawidSkene(n_iter=50).fit(table)
+    every = pd.MultiIndex.from_product([range(len(now.kind)), range(3)])  # not everybody gave every label
+    errors = fitted.errors_.reindex(index=every, columns=range(3), fill_value=0.0).to_numpy().reshape(-1, 3, 3)
+    right = np.einsum("wkk,k->w", errors, fitted.priors_.sort_index().to_numpy())
+    return {"crowd-kit: Wawa": skills.to_numpy(), "crowd-kit: Dawid–Skene": right}
+
+
 def _mean(worker: Any, entries: Any, where: Any) -> NDArray[np.float64]:
     sizes = np.maximum(np.bincount(worker[where]), 1)
     return np.asarray(np.bincount(worker[where], entries[where].astype(float)) / sizes)
@@ -98,6 +116,8 @@ def table(tasks: int = 3000, seed: int = 1) -> list[tuple[str, list[float], floa
     """Return for each way to pay the mean rate of each kind of worker, and the rank correlation with accuracy."""
     past, now = simulate(tasks, seed=seed), simulate(tasks, seed=seed + 1)
     rates = {"Troth": np.array(list(pay(past, now).values())), **today(now)}
+    if find_spec("crowdkit"):
+        rates |= of_crowd_kit(now)
     honest = now.kind == 0
     rows = []
     for name, rate in rates.items():
@@ -108,8 +128,11 @@ def table(tasks: int = 3000, seed: int = 1) -> list[tuple[str, list[float], floa
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description="What each kind of worker is paid, by the way of paying.")
+    parser.add_argument("--tasks", type=int, default=3000)
+    chosen = parser.parse_args()
     print(f"{'pay':<30}" + "".join(f"{kind:>18}" for kind in KINDS) + f"{'rank correlation':>18}")
-    for name, by_kind, correlation in table():
+    for name, by_kind, correlation in table(chosen.tasks):
         print(f"{name:<30}" + "".join(f"{rate:>18.3f}" for rate in by_kind) + f"{correlation:>18.3f}")
 
 

@@ -20,6 +20,7 @@ from benchmarks import (
     pydvl_comparison,
     rules,
     service,
+    service_load,
     tasks,
     verdicts,
 )
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "verdicts": verdicts.main,
     "tasks": tasks.main,
     "service": service.main,
+    "service_load": service_load.main,
     "pydvl": pydvl_comparison.main,
     "digits": digits.main,
 }

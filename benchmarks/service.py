@@ -153,13 +153,15 @@ def stage(database: str, providers: int, rule: str) -> tuple[str, list[str], str
 
 def bodies(names: int, rng: np.random.Generator) -> list[bytes]:
     """Return what each provider sends: statistics of a few rows."""
+    from troth.campaigns.statistics_file import FORMAT, KIND
+
     ones = rng.binomial(ROWS, 0.3, names)
-    found = []
+    sent = []
     for i, count in enumerate(ones):
-        one = {"rows": ROWS, "statistics": [float(count), float(ROWS - count)]}
-        head = {"kind": "troth statistics", "format": 1, "provider": f"P{i:05}", "family": "Bernoulli"}
-        found.append(json.dumps({**head, **one, "digest": "sha256:" + sha256(bytes([i % 256])).hexdigest()}).encode())
-    return found
+        one = {"rows": ROWS, "summary": [float(ROWS - count), float(count)]}
+        head = {"kind": KIND, "format": FORMAT, "provider": f"P{i:05}", "family": "Bernoulli"}
+        sent.append(json.dumps({**head, **one, "digest": "sha256:" + sha256(bytes([i % 256])).hexdigest()}).encode())
+    return sent
 
 
 def submit(port: int, base: str, tokens: list[str], sent: list[bytes], kind: str, senders: int = 8) -> float:

@@ -211,7 +211,7 @@ def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
     """Decoys from the normal limit of each candidate are as good as real peers for a report that says nothing."""
     model, rows = candidates(6), [40] * 5
     names = {lie.name for lie in lies_for_model(model)}
-    assert {"flip 10%", "shuffle labels", "label with one's own model", "copy public labels", "send the easiest 50%",
+    assert {"flip 10%", "shuffle labels", "label with a model of its own", "copy public labels", "send the easiest 50%",
             "swap two features", "fabricate from the prior"} <= names  # fmt: skip
     few = [
         strategies.Flip(),

@@ -159,7 +159,7 @@ def backtest_campaign(
     """Replay the known lies on past days, under models that never saw them, and recommend a model.
 
     Every candidate is fitted anew to the days before each stretch; with ``recent``, models that learn each provider are
-    also fitted to so many of the last of these days alone. A model that is written in the campaign file and was
+    also fitted to the last ``recent`` of these days alone. A model that is written in the campaign file and was
     not learnt from a history is a candidate without any change.
     """
     candidates: dict[str, Any] = {}

@@ -20,11 +20,15 @@ Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
 
-Recent = Annotated[int | None, typer.Option(help="Fit to so many last days alone.", min=1, show_default="all days")]
+Recent = Annotated[
+    int | None, typer.Option(help="Fit to this number of last days alone.", min=1, show_default="all days")
+]
 
 Ahead = Annotated[
     int | None,
-    typer.Option(help="Let offsets drift, and learn the model of so many next days.", min=1, show_default="no drift"),
+    typer.Option(
+        help="Let offsets drift, and learn the model of this number of next days.", min=1, show_default="no drift"
+    ),
 ]
 
 

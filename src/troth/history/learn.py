@@ -95,7 +95,7 @@ def candidates_for(
     Parameters
     ----------
     recent
-        Fit the models that learn each provider also to so many last days alone.
+        Fit the models that learn each provider also to the last ``recent`` days alone.
     options
         Of fits; each family takes those that it has. A family whose fit has ``ahead`` is tried with and without drift.
 

@@ -235,7 +235,7 @@ class Lines:
     def stand_among_all(self, rivals: int | None = None) -> tuple[Array, Array, Array]:
         """Return the chances that peers fit the report better and worse than the real ones, ``(round, place)``.
 
-        The last is the strict score of the whole line, for so many rivals; zeros without them.
+        The last is the strict score of the whole line for that number of rivals; zeros without them.
         """
         better, worse, strict = np.zeros((3, len(self.own)))
         for lines, statistics, chances in self._all():

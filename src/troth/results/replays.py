@@ -57,7 +57,7 @@ def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int
     lies
         Some of the lies, by name; by default all.
     decoys
-        Draw peers at most so many times, which changes no expected payment.
+        Draw peers at most this often, which changes no expected payment.
     """
     campaign, stage, seed, today = _last_scene(result)
     rule = stage.rule if decoys is None else stage.rule.drawing(decoys)
@@ -121,7 +121,7 @@ def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
 
 
 def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) -> Array | None:
-    """Return reports with the same averages and so many times the rows, or None if sums of rows are not known."""
+    """Return reports with the same averages and ``times`` as many rows, or None if sums of rows are not known."""
     t = stage.round.statistics
     if not isinstance(stage.round.evidence, HasReduction):
         return times * t if has_independent_rows(stage.round.evidence) else None

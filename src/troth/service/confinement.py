@@ -129,7 +129,7 @@ def _program(architecture: int, calls: dict[str, int]) -> bytes:
         (give, 0, 0, _ALLOWED),
         (give, 0, 0, _REFUSED),
         (equal, 0, 4, limits),
-        (load, 0, 0, 16),  # whose limits: 0 is one's own
+        (load, 0, 0, 16),  # whose limits: 0 is its own
         (equal, 0, 1, 0),
         (give, 0, 0, _ALLOWED),
         (give, 0, 0, _REFUSED),

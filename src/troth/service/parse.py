@@ -71,13 +71,13 @@ def parse(
             _refuse_wide(name)
         if kind in ("csv", "jsonl"):
             size = _expanded_size(name, expanded)
-        found: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         if tasks is None:
             (report,) = read_own(name, request, provider, day, format=kind, look=view)
-            found["summary"] = [float(value) for value in report.summary]
+            content["summary"] = [float(value) for value in report.summary]
         else:
             own = read_own_tasks(name, request, provider, rows=rows or 1, format=kind, look=view)
-            found = {"tasks": own.names, "sums": own.summaries.tolist()}
+            content = {"tasks": own.names, "sums": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:
@@ -86,7 +86,7 @@ def parse(
         if _of_memory(error):
             raise MemoryError from None
         return {"status": 422, "error": _message(error, kind)[:_MESSAGE_LENGTH]}
-    return {**found, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
+    return {**content, "preview": view.preview, "columns": view.summary(), "bytes": max(size, view.bytes)}
 
 
 class View:

@@ -38,13 +38,13 @@ def predicts_answers(model: Any) -> bool:
 
 @dataclass(frozen=True)
 class LabelWithOwnModel(RowLie):
-    """Replace every label by what a model fitted to one's own rows predicts."""
+    """Replace every label by what a model fitted to the provider's own rows predicts."""
 
-    label = "label with one's own model"
+    label = "label with a model of its own"
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Predict from the posterior given one's own rows."""
+        """Predict from the posterior given the provider's own rows."""
         return data[0], model.predict(model.posterior_mean(model.statistics(data)), data[0])
 
 
@@ -73,7 +73,7 @@ class SendEasyRows(RowLie):
         check_share(self)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
-        """Sort rows by their log-likelihood under one's own fit."""
+        """Sort rows by their log-likelihood under the provider's own fit."""
         z, y = data
         likelihood = model.log_likelihoods(model.posterior_mean(model.statistics(data)), data)
         kept = round(self.share * count_rows(model, data))

@@ -90,7 +90,7 @@ class Knowledge:
     own
         Its true summaries of the days that are replayed, ``(day, sum)``.
     stale
-        Its latest report that is at least so many days older than each of them, ``(day, sum)``; zeros if there is none.
+        Its latest report that is older than each of them by a number of days, ``(day, sum)``; zeros if there is none.
     past
         Its own reports of the other days, ``(day, sum)``.
     population

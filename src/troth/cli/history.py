@@ -21,13 +21,13 @@ Spread = Annotated[
 ]
 
 Recent = Annotated[
-    int | None, typer.Option(help="Fit to this number of last days alone.", min=1, show_default="all days")
+    int | None, typer.Option(help="Fit to the last days alone: how many.", min=1, show_default="all days")
 ]
 
 Ahead = Annotated[
     int | None,
     typer.Option(
-        help="Let offsets drift, and learn the model of this number of next days.", min=1, show_default="no drift"
+        help="Let offsets drift, and learn the model of the next days: how many.", min=1, show_default="no drift"
     ),
 ]
 

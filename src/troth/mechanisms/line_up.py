@@ -139,9 +139,9 @@ class LineUp(Rule):
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
         is `whole_line_score`, and an empty report is paid 1/(r + 1).
     panels
-        The number of panels into which each provider's peers are split at random, or single peers if there are fewer. The
-        share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels (with
-        many providers: on average over the seed).
+        The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
+        The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels
+        (with many providers: on average over the seed).
     ties
         ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
     source

@@ -156,8 +156,9 @@ class ProviderNormal(NormalMean):
         spread
             Standard deviation of values within a day, where the history has no sums of squares.
         ahead
-            Let offsets and the level of days walk at random, and learn the model of the next ``ahead`` days: offsets and the
-            prior mean are those after the last day, and variances include how far they may go. By default they stay.
+            Let offsets and the level of days walk at random, and learn the model of the next ``ahead`` days: offsets
+            and the prior mean are those after the last day, and variances include how far they may go. By default they
+            stay.
         watch
             Called with the share of the work that is done and what is being done.
 

@@ -151,6 +151,16 @@ def log_shares(column: Column) -> list[float]:
     return [float(np.round(x, 1)) + 0.0 for x in logs - logs.mean()]
 
 
+def log_odds(column: Column) -> float:
+    """Return the log odds of the last label, or of 1, to one digit after the point."""
+    if column.labels is None:
+        share = column.numbers.mean()
+    else:
+        share = np.mean([str(value).strip() == column.labels[-1] for value in column.values])
+    odds = (share * len(column.values) + 0.5) / ((1 - share) * len(column.values) + 0.5)
+    return float(np.round(np.log(odds), 1)) + 0.0
+
+
 def log_mean(column: Column) -> float:
     """Return the log of the mean, to one digit after the point."""
     return float(np.round(np.log(max(float(column.numbers.mean()), 0.01)), 1)) + 0.0

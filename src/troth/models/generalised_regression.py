@@ -13,6 +13,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Expansion
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
+from troth.models.answered_rows import AnsweredRows
 from troth.models.family import moments
 from troth.models.first_guess import FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import Positive, Real
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
-    from troth.core.reductions.answers import Answer
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
     from troth.models.first_guess import Column
@@ -38,7 +38,7 @@ _NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rou
 
 
 @dataclass(frozen=True)
-class ExpandedRegression(Regression):
+class ExpandedRegression(AnsweredRows, Regression):
     """Answers y whose likelihood depends on z·θ, expanded at a public point θ₀.
 
     H = ZᵀW(θ₀)Z and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean) add over rows and providers. In the limit of many rows g is
@@ -109,26 +109,12 @@ class ExpandedRegression(Regression):
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:
-        """Return the coefficient of the constant for each predictor, to one digit: of labels, the log odds."""
-        if target.labels is None:
-            share = target.numbers.mean()
-        else:
-            share = np.mean([str(value).strip() == target.labels[-1] for value in target.values])
-        odds = (share * len(target.values) + 0.5) / ((1 - share) * len(target.values) + 0.5)
-        return [float(np.round(np.log(odds), 1)) + 0.0]
-
-    @property
-    def _answer(self) -> Answer:
+        """Return the coefficient of the constant for each predictor, to one digit."""
         raise NotImplementedError
 
     @property
     def _features_of_row(self) -> int:
         return len(self.mean) // self._answer.predictors
-
-    @property
-    def support(self) -> Support:
-        """The values of an answer."""
-        return self._answer.support
 
     @property
     def reduction(self) -> Expansion:
@@ -154,19 +140,6 @@ class ExpandedRegression(Regression):
         """Count the rows, and add up their log-likelihood at the public point, its slope and its curvature."""
         z, y = self._checked(data)
         return moments(self._sums, z, y)
-
-    def _checked(self, data: Any) -> tuple[Array, Array]:
-        try:
-            z, y = data
-        except (TypeError, ValueError):
-            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
-        features = Support().check(z, "feature", columns=self._features_of_row)
-        answers = self._answer.support.check(y, "answer")
-        if features.shape[:-1] != answers.shape:
-            raise DataError(
-                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
-            )
-        return features, answers
 
     def _sums(self, z: Array, y: Array, point: Array | None = None) -> Array:
         """Return summaries of ``(..., row, feature)`` and ``(..., row)``."""
@@ -270,17 +243,6 @@ class ExpandedRegression(Regression):
             options = {"point": history.reduction.point, **options}
         return super().fit(history, **options)
 
-    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
-        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
-        z, y = self._checked(data)
-        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
-        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
-
-    def predict(self, coefficients: Array, features: Array, /) -> Array:
-        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
-        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
-        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
-
     def with_features(self, features: Any, rows: int | None = None, /) -> KeptFeatures:
         """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
 
@@ -309,11 +271,6 @@ class ExpandedRegression(Regression):
         expected = means if counts is None else means * counts
         slopes = (sums - expected.reshape(len(sums), *(1,) * (sums.ndim - 2), -1)) @ features
         return np.moveaxis(slopes, 0, -2).reshape(coefficients.shape)
-
-    def _predictors(self, theta: Array, z: Array) -> Array:
-        """Return z·θ, ``(predictor, ..., row)``."""
-        coefficients = theta.reshape(*theta.shape[:-1], -1, self._features_of_row)
-        return np.moveaxis(z @ np.swapaxes(coefficients, -1, -2), -1, 0)
 
 
 @dataclass(frozen=True)

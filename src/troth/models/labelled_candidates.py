@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from troth.core.errors import ParameterError
-from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
 from troth.core.reductions.expansions import Expansions
+from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
-    from troth.core.support import Support
     from troth.models.family import Matrix
 
 _NOISE = 1e-14  # eigenvalues of a matrix with ones on its diagonal that are rounding
 
 
 @dataclass(frozen=True)
-class LabelledCandidates(RegressionCandidates):
+class LabelledCandidates(AnsweredRows, RegressionCandidates):
     """Answers y whose likelihood depends on z·θ, and θ is one of S candidates θ_k.
 
     A summary is the number of rows and, for every candidate, the log-likelihood ℓ_k, its slope s_k = Zᵀ(y − μ_k) and
@@ -59,10 +58,6 @@ class LabelledCandidates(RegressionCandidates):
             )
 
     @property
-    def _answer(self) -> Answer:
-        raise NotImplementedError
-
-    @property
     def evidence_cost(self) -> int:
         """Draws of fresh log-likelihoods copy the curvature under every candidate."""
         return 1 + self.reduction.width // 40
@@ -70,11 +65,6 @@ class LabelledCandidates(RegressionCandidates):
     @property
     def _features_of_row(self) -> int:
         return int(self._points.shape[1]) // self._answer.predictors
-
-    @property
-    def support(self) -> Support:
-        """The values of an answer."""
-        return self._answer.support
 
     @property
     def reduction(self) -> Expansions:
@@ -139,22 +129,6 @@ class LabelledCandidates(RegressionCandidates):
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:
         return self._answer.draw(rng, self._predictors(self._points[chosen], z))
 
-    def _predictors(self, coefficients: Array, z: Array) -> Array:
-        """Return z·θ, ``(predictor, ..., row)``."""
-        by_class = coefficients.reshape(*coefficients.shape[:-1], -1, self._features_of_row)
-        return np.moveaxis(z @ np.swapaxes(by_class, -1, -2), -1, 0)
-
-    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
-        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
-        z, y = self._checked(data)
-        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
-        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
-
-    def predict(self, coefficients: Array, features: Array, /) -> Array:
-        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
-        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
-        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
-
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None, **given: Any) -> Self:
         """Take the coefficients of trained linear estimators, as scikit-learn has them (``coef_``, ``intercept_``).
@@ -198,7 +172,7 @@ def _of_chosen(by_candidate: Array, chosen: NDArray[np.intp]) -> Array:
 
 
 @dataclass(frozen=True)
-class LogisticCandidates(LabelledCandidates):
+class LogisticCandidates(OfYesNo, LabelledCandidates):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), where θ is one of S known vectors.
 
     Parameters
@@ -218,13 +192,9 @@ class LogisticCandidates(LabelledCandidates):
     description: ClassVar[str] = "a yes or no explained by numbers, by one of a few known regressions"
     example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
 
-    @property
-    def _answer(self) -> Answer:
-        return YesNo()
-
 
 @dataclass(frozen=True)
-class SoftmaxCandidates(LabelledCandidates):
+class SoftmaxCandidates(OfLabels, LabelledCandidates):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), where θ = (θ_0, θ_1, …) is one of S known vectors.
 
     Parameters
@@ -257,17 +227,13 @@ class SoftmaxCandidates(LabelledCandidates):
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "classes")
 
     @property
-    def _answer(self) -> Answer:
-        return Classes(self.classes)
-
-    @property
     def _laws(self) -> Array:
         by_class = self._points.reshape(len(self._points), self.classes, -1)
         return np.asarray((by_class - by_class[:, :1]).reshape(len(self._points), -1))
 
 
 @dataclass(frozen=True)
-class PoissonCandidates(LabelledCandidates):
+class PoissonCandidates(OfCounts, LabelledCandidates):
     """Counts with mean e^(z·θ), where θ is one of S known vectors.
 
     Parameters
@@ -286,12 +252,3 @@ class PoissonCandidates(LabelledCandidates):
 
     description: ClassVar[str] = "a count explained by numbers, by one of a few known regressions"
     example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")
-
-    @property
-    def _answer(self) -> Answer:
-        return CountAnswers()
-
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
-from troth.models.first_guess import log_mean, log_shares
 from troth.models.generalised_regression import GeneralisedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
 
@@ -15,11 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
 
 
 @dataclass(frozen=True)
-class LogisticRegression(GeneralisedRegression):
+class LogisticRegression(OfYesNo, GeneralisedRegression):
     """Labels 0 and 1 with P(y = 1) = 1/(1 + e^(−z·θ)), θ ~ N(mean, precision⁻¹).
 
     The log-likelihood is expanded at a public point θ₀: the statistic is (H by rows, g, 0, n) with H = ZᵀW(θ₀)Z,
@@ -40,17 +38,12 @@ class LogisticRegression(GeneralisedRegression):
     array([0.5, 0. , 0. , 2. , 0. , 2. , 0. , 2. ])
     """
 
-    answers: ClassVar[str] = "yes or no"
     description: ClassVar[str] = "a yes or no explained by numbers"
     example: ClassVar[Example] = Example("who is readmitted", ("age", "stay"), "hospital", target="readmitted")
 
-    @property
-    def _answer(self) -> Answer:
-        return YesNo()
-
 
 @dataclass(frozen=True)
-class SoftmaxRegression(GeneralisedRegression):
+class SoftmaxRegression(OfLabels, GeneralisedRegression):
     """Labels 0 … classes−1 with P(y = c) ∝ e^(z·θ_c), θ = (θ_0, θ_1, …) ~ N(mean, precision⁻¹).
 
     As `LogisticRegression`, with W = diag(μ) − μμᵀ. Every class has coefficients of its own, so that a prior which
@@ -77,17 +70,8 @@ class SoftmaxRegression(GeneralisedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
-    answers: ClassVar[str] = "labels"
     description: ClassVar[str] = "a label of several explained by numbers"
     example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
-
-    @classmethod
-    def _guess_intercepts(cls, target: Column) -> list[float]:
-        return log_shares(target)
-
-    @property
-    def _answer(self) -> Answer:
-        return Classes(self.classes)
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target, for each label."""
@@ -96,7 +80,7 @@ class SoftmaxRegression(GeneralisedRegression):
 
 
 @dataclass(frozen=True)
-class PoissonRegression(GeneralisedRegression):
+class PoissonRegression(OfCounts, GeneralisedRegression):
     """Counts with mean e^(z·θ), θ ~ N(mean, precision⁻¹).
 
     As `LogisticRegression`, with W = μ, which grows without bound: the expansion is good only where z·(θ − point) is
@@ -121,21 +105,5 @@ class PoissonRegression(GeneralisedRegression):
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
     )
 
-    answers: ClassVar[str] = "counts"
-    scale_of_intercept: ClassVar[float] = 0.5
-    scale_of_slopes: ClassVar[float] = 0.2
     description: ClassVar[str] = "a count explained by numbers"
     example: ClassVar[Example] = Example("how many calls come", ("hour", "rain"), "station", target="calls")
-
-    @classmethod
-    def _guess_intercepts(cls, target: Column) -> list[float]:
-        return [log_mean(target)]
-
-    @property
-    def _answer(self) -> Answer:
-        return CountAnswers()
-
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"

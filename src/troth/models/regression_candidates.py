@@ -11,6 +11,7 @@ import numpy as np
 from troth.core.errors import DataError, ParameterError
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
+from troth.models.answered_rows import checked_rows
 from troth.models.candidate_states import CandidateStates, draws_by_name, equal_chances
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.fitting.state_weights import fit_state_weights
@@ -91,17 +92,7 @@ class RegressionCandidates(CandidateStates):
         return self.from_summary(self.summary(data))
 
     def _checked(self, data: Any) -> tuple[Array, Array]:
-        try:
-            z, y = data
-        except (TypeError, ValueError):
-            raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
-        features = Support().check(z, "feature", columns=self._features_of_row)
-        answers = self.support.check(y, "answer")
-        if features.shape[:-1] != answers.shape:
-            raise DataError(
-                f"features of shape {features.shape} need answers of shape {features.shape[:-1]}, not {answers.shape}"
-            )
-        return features, answers
+        return checked_rows(data, self._features_of_row, self.support)
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""

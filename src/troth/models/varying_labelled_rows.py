@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
-from troth.models.first_guess import log_mean, log_shares
 from troth.models.generalised_regression import ExpandedRegression
 from troth.models.parameters import Precision, Whole, parameter, vector
 from troth.models.spread import how_far
@@ -18,7 +17,6 @@ from troth.models.varying_coefficients import VaryingCoefficients
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
     from troth.models.family import Matrix, Vector
-    from troth.models.first_guess import Column
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
 
 @dataclass(frozen=True)
-class VaryingLogisticRegression(VaryingExpandedRegression):
+class VaryingLogisticRegression(OfYesNo, VaryingExpandedRegression):
     """Labels 0 and 1, P(y = 1) = 1/(1 + e^(−z·βᵢ)), of providers whose coefficients βᵢ differ.
 
     See `LogisticRegression` for the public point, and `VaryingLinearRegression` for how coefficients differ.
@@ -80,19 +78,14 @@ class VaryingLogisticRegression(VaryingExpandedRegression):
     0.455
     """
 
-    answers: ClassVar[str] = "yes or no"
     description: ClassVar[str] = "a yes or no explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(
         "who is readmitted, hospital by hospital", ("age", "stay"), "hospital", target="readmitted"
     )
 
-    @property
-    def _answer(self) -> Answer:
-        return YesNo()
-
 
 @dataclass(frozen=True)
-class VaryingSoftmaxRegression(VaryingExpandedRegression):
+class VaryingSoftmaxRegression(OfLabels, VaryingExpandedRegression):
     """Labels 0 … classes−1, P(y = c) ∝ e^(z·βᵢ_c), of providers whose coefficients βᵢ differ.
 
     See `SoftmaxRegression`, and `VaryingLinearRegression` for how coefficients differ.
@@ -103,21 +96,12 @@ class VaryingSoftmaxRegression(VaryingExpandedRegression):
     )
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
-    answers: ClassVar[str] = "labels"
     description: ClassVar[str] = "a label of several explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example("which crop grows, farm by farm", ("rain", "height"), "farm", target="crop")
 
-    @classmethod
-    def _guess_intercepts(cls, target: Column) -> list[float]:
-        return log_shares(target)
-
-    @property
-    def _answer(self) -> Answer:
-        return Classes(self.classes)
-
 
 @dataclass(frozen=True)
-class VaryingPoissonRegression(VaryingExpandedRegression):
+class VaryingPoissonRegression(OfCounts, VaryingExpandedRegression):
     """Counts with mean e^(z·βᵢ), of providers whose coefficients βᵢ differ.
 
     See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ.
@@ -127,23 +111,7 @@ class VaryingPoissonRegression(VaryingExpandedRegression):
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)
     )
 
-    answers: ClassVar[str] = "counts"
-    scale_of_intercept: ClassVar[float] = 0.5
-    scale_of_slopes: ClassVar[float] = 0.2
     description: ClassVar[str] = "a count explained by numbers, from providers that differ"
     example: ClassVar[Example] = Example(
         "how many calls come, station by station", ("hour", "rain"), "station", target="calls"
     )
-
-    @classmethod
-    def _guess_intercepts(cls, target: Column) -> list[float]:
-        return [log_mean(target)]
-
-    @property
-    def _answer(self) -> Answer:
-        return CountAnswers()
-
-    @property
-    def score_measure(self) -> str | None:
-        """The factorial of each count, which no summary has."""
-        return "ln x!"

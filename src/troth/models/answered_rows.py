@@ -1,0 +1,115 @@
+"""Rows with features and an answer, whatever is known about the coefficients: yes or no, labels, counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.core.support import Support
+from troth.models.first_guess import log_mean, log_odds, log_shares
+
+if TYPE_CHECKING:
+    from troth.core.contract import Array
+    from troth.models.first_guess import Column
+
+
+class AnsweredRows:
+    """Rows (z, y) whose answers depend on coefficients through z·θ."""
+
+    @property
+    def _answer(self) -> Answer:
+        raise NotImplementedError
+
+    @property
+    def _features_of_row(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def support(self) -> Support:
+        """The values of an answer."""
+        return self._answer.support
+
+    def _checked(self, data: Any) -> tuple[Array, Array]:
+        return checked_rows(data, self._features_of_row, self.support)
+
+    def _predictors(self, coefficients: Array, z: Array) -> Array:
+        """Return z·θ, ``(predictor, ..., row)``."""
+        by_class = coefficients.reshape(*coefficients.shape[:-1], -1, self._features_of_row)
+        return np.moveaxis(z @ np.swapaxes(by_class, -1, -2), -1, 0)
+
+    def log_likelihoods(self, coefficients: Array, data: Any, /) -> Array:
+        """Return the log-likelihood of each row (z, y), ``(..., row)``, at coefficients ``(..., coefficient)``."""
+        z, y = self._checked(data)
+        eta = self._predictors(np.asarray(coefficients, dtype=np.float64), z)
+        return np.asarray(self._answer.expand(eta.reshape(len(eta), -1), y.ravel()).log_likelihood).reshape(y.shape)
+
+    def predict(self, coefficients: Array, features: Array, /) -> Array:
+        """Return the most probable label, or the mean count rounded, of rows ``(..., row, feature)``."""
+        means = self._answer.means(self._predictors(np.asarray(coefficients, dtype=np.float64), features))
+        return np.asarray(means.argmax(axis=0) if self._answer.predictors > 1 else np.round(means[0]), dtype=np.float64)
+
+
+def checked_rows(data: Any, features: int, support: Support) -> tuple[Array, Array]:
+    """Return features ``(..., row, feature)`` and answers ``(..., row)``, or say what is wrong with them."""
+    try:
+        z, y = data
+    except (TypeError, ValueError):
+        raise DataError("regression data is a pair (z, y) of features, (rows, d), and answers, (rows,)") from None
+    z = Support().check(z, "feature", columns=features)
+    y = support.check(y, "answer")
+    if z.shape[:-1] != y.shape:
+        raise DataError(f"features of shape {z.shape} need answers of shape {z.shape[:-1]}, not {y.shape}")
+    return z, y
+
+
+class OfYesNo:
+    """Answers 0 and 1."""
+
+    answers: ClassVar[str] = "yes or no"
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return [log_odds(target)]
+
+    @property
+    def _answer(self) -> Answer:
+        return YesNo()
+
+
+class OfLabels:
+    """Answers 0 … classes−1."""
+
+    classes: int
+    answers: ClassVar[str] = "labels"
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return log_shares(target)
+
+    @property
+    def _answer(self) -> Answer:
+        return Classes(self.classes)
+
+
+class OfCounts:
+    """Answers that are counts."""
+
+    answers: ClassVar[str] = "counts"
+    scale_of_intercept: ClassVar[float] = 0.5
+    scale_of_slopes: ClassVar[float] = 0.2
+
+    @classmethod
+    def _guess_intercepts(cls, target: Column) -> list[float]:
+        return [log_mean(target)]
+
+    @property
+    def _answer(self) -> Answer:
+        return CountAnswers()
+
+    @property
+    def score_measure(self) -> str | None:
+        """The factorial of each count, which no summary has."""
+        return "ln x!"

@@ -10,7 +10,7 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text("utf-8")
 WORDS, TABLES = PAGE.split("<!-- table -->")
 LABELS, FIT = "yes-or-no labels", "regression with 5 features"
-SYNTHETIC, DAYS = "Troth: SyntheticPeers", "Troth: MultiDay"
+LINE_UP = "Troth: LineUp"
 ONE_OUT, SPLIT_OFF = "pyDVL: leave-one-out, a test set", "pyDVL: leave-one-out, rows split off"
 ALIKE = "pyDVL: leave-one-out of Troth's evidence, a test set"
 SHAPLEY, OOB = "pyDVL: Shapley, a test set", "pyDVL: Data-OOB, mean of rows"
@@ -48,30 +48,30 @@ def milliseconds(data: str, row: str) -> float:
 
 
 OWN = "Troth: leave-one-out of the evidence, a test set"
-BAGGED = "pyDVL: Data-OOB, 50 models"
+BAGGED, PERMUTATIONS = "pyDVL: Data-OOB, 50 models", "pyDVL: Shapley, 100 permutations, extrapolated"
 CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
     (
         "#% against #% of an equal share for labels, #% against #% for the regression",
-        [lost(data, rule, "fabricate") for data in (LABELS, FIT) for rule in (SHAPLEY, SYNTHETIC)],
+        [lost(data, rule, "fabricate") for data in (LABELS, FIT) for rule in (SHAPLEY, LINE_UP)],
     ),
     (
-        "#% of honest providers .* against #% and #% under Troth",
-        [above(LABELS, rule, "corrupt 20%") for rule in (OOB, SYNTHETIC, DAYS)],
+        "#% of honest providers .* against #% under Troth, and #% against #% in the regression",
+        [above(data, rule, "corrupt 20%") for data in (LABELS, FIT) for rule in (OOB, LINE_UP)],
     ),
     (
-        r"the other way round \(#% against #% and #%\)",
-        [above(FIT, rule, "corrupt 20%") for rule in (OOB, SYNTHETIC, DAYS)],
-    ),
-    (
-        "#% of the cap for labels under `SyntheticPeers`, #% for the regression",
-        [-lost(data, SYNTHETIC, "copy a peer") for data in (LABELS, FIT)],
+        "#% of the cap for labels under `LineUp` and #% for the regression",
+        [-lost(data, LINE_UP, "copy a peer") for data in (LABELS, FIT)],
     ),
     (
         "#% more for reporting the majority label and #% more for reporting fitted",
         [-lost(data, OOB, "pander") for data in (LABELS, FIT)],
     ),
     ("every row twice gains #%", [-lost(data, SUMMED, "replicate") for data in (LABELS,)]),
-    ("pandering with labels loses #%", [lost(LABELS, SYNTHETIC, "pander")]),
+    (
+        "pandering with labels loses #% of the cap, and withholding half of the labels #%",
+        [lost(LABELS, LINE_UP, lie) for lie in ("pander", "withhold half")],
+    ),
+    ("the honest get #% of the cap", [lost(LABELS, LINE_UP, "the honest get")]),
     (
         r"fabricating \*gains\* #% with an honest test set and #% with rows split off. In the regression it loses #% "
         "with a test set and gains #% without",
@@ -84,13 +84,14 @@ CLAIMS: list[tuple[str, list[float]]] = [  # each # in a sentence is a number
     ),
     ("the same liar gains #% for labels", [-lost(LABELS, ALIKE, "fabricate")]),
     (
-        "# times as long as `SyntheticPeers` for labels and # times for the regression, Data-OOB # and # times",
+        "# times as long as `LineUp` for labels and # times for the regression, Data-OOB # and # times",
         [times(data, row) for row in (ONE_OUT, BAGGED) for data in (LABELS, FIT)],
     ),
     (
         r"Troth # ms and pyDVL # ms for labels \(# ms and # ms for",
         [milliseconds(data, row) for data in (LABELS, FIT) for row in (OWN, ALIKE)],
     ),
+    ("take # to # times as long as `LineUp`", [times(data, PERMUTATIONS) for data in (FIT, LABELS)]),
     (r"refitting took pyDVL # s \(# s\)", [milliseconds(data, ONE_OUT) / 1000 for data in (LABELS, FIT)]),
 ]
 

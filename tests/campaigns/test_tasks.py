@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
-from troth.campaigns.tasks import audit_task_campaign, certify_task_campaign, read_file
+from troth.campaigns.tasks import audit_task_campaign, certify_task_campaign, describe_public_tasks, read_file
 from troth.cli.commands import app
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
+from troth.results.tasks import pay_task_campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -322,6 +323,30 @@ def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: P
     plain["model"] = {"family": "Finite", "columns": ["label"], **same}
     refuted = certify_task_campaign(troth.Campaign.from_dict(plain), campaign.source)
     assert refuted["wrong labels cost"].verdict == "refuted"
+
+
+def test_guesses_pay_the_same_from_a_file_and_from_the_terms(tmp_path: Path) -> None:
+    rows = "\n".join(",".join(map(str, row)) for row in zip(*crowd().values(), strict=True))
+    (tmp_path / "labels.csv").write_text(f"item,worker,label\n{rows}\n")
+    (tmp_path / "guess.csv").write_text("item,label\n" + "".join(f"i{t},{t % 2}\n" for t in range(60)))
+    plain: dict[str, Any] = {
+        "campaign": {"name": "x", "price": "0.05"},
+        "model": {
+            "family": "Finite",
+            "columns": ["label"],
+            "prior": [0.5, 0.5],
+            "likelihood": [[0.8, 0.2], [0.2, 0.8]],
+        },
+        "data": {"source": str(tmp_path / "labels.csv"), "provider": "worker", "task": "item"},
+    }
+    named = troth.Campaign.from_dict({**plain, "data": {**plain["data"], "public": str(tmp_path / "guess.csv")}})
+    table = describe_public_tasks(named)
+    assert table["tasks"]["i1"] == [0, 1]
+    inside = troth.Campaign.from_dict({**plain, "public": table})
+    one, other = (pay_task_campaign(campaign, campaign.source) for campaign in (named, inside))
+    assert one.payments == other.payments
+    assert other.verify() is other
+    assert one.payments != pay_task_campaign(troth.Campaign.from_dict(plain), named.source).payments
 
 
 def test_a_seed_that_was_committed_to_is_checked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from service.test_secrecy import statements_of
 from service.world import World, make_world
 from troth.campaigns.statements import RECEIPT, check_paid_round, check_signature
 from troth.campaigns.task_reports import FILE_NAME
-from troth.campaigns.tasks import payments_of, read_file, settle_tasks, task_request
+from troth.campaigns.tasks import check_tasks, payments_of, read_file, settle_tasks, task_request
 from troth.campaigns.toml import to_toml
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
@@ -35,7 +36,7 @@ from troth.service.pages import terms_form
 from troth.service.preview import foresee
 from troth.service.schema import upload_tasks
 from troth.service.store import Store
-from troth.service.uploads import UploadError, read_upload
+from troth.service.uploads import UploadError, read_public_upload, read_upload
 
 TERMS: dict[str, Any] = {
     "campaign": {"name": "pets", "budget": "20.00", "price": "0.05", "currency": "EUR"},
@@ -144,6 +145,41 @@ def test_a_round_of_tasks_pays_what_troth_pay_pays(
         again: Any = troth.pay(folder / "again.toml")
         assert again.payments == exported.payments
         assert again.shares.equals(exported.shares)
+
+
+def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
+    databases: Databases, kind: str, tmp_path: Path
+) -> None:
+    said = crowd()
+    guessed = {item: label for labels in said.values() for item, label in labels.items()}
+    law = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
+    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": law}}}
+    (tmp_path / "guesses.csv").write_text(as_csv(guessed))
+    known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
+    assert known["tasks"]["alone"] == [0, 1]
+    totals = {}
+    for name, given in (("without", terms), ("with", {**terms, "public": known})):
+        url = databases.new(kind)
+        with opened(url) as store:
+            world = paid_world(store, tmp_path, given, said)
+            client, ana = world.client(), world.headers("Ana")
+            promised = client.get(world.base, headers=world.headers("Ann")).json()["public"]
+            assert (promised or {}).get("rows") == (len(guessed) if name == "with" else None)
+            folder = tmp_path / name
+            folder.mkdir()
+            for file, path in (("ledger.jsonl", "ledger"), (FILE_NAME, FILE_NAME)):
+                (folder / file).write_bytes(client.get(f"{world.base}/{path}", headers=ana).content)
+        databases.give_back(url)
+        result: Any = troth.verify(folder / "ledger.jsonl")
+        totals[name] = result.paid
+        public = read_file(result.file, result.campaign)[1]
+        assert (public is None) == (name == "without")
+    assert totals["with"] < totals["without"]
+    lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
+    assert lines[0]["terms"]["public"] == known
+    other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
+    with pytest.raises(troth.LedgerError, match="public data of the file of shares are not those of the terms"):
+        check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
 
 
 def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_path: Path) -> None:
@@ -351,7 +387,10 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
         ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
         ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
-        ("data", {**TERMS["data"], "public": "g.csv"}, "the service takes no public guesses of tasks"),
+        ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
+        ("public", {"tasks": {}}, "[public] tasks: must have a list of numbers under the name of each task"),
+        ("public", {"tasks": {"i1": [1, 0, 0]}}, "[public] tasks: sums have 3 numbers, but those of Finite 2"),
+        ("public", {"tasks": {"i1": [1, 0], "i2": [0.5, 0]}}, "[public] tasks: task 'i2': "),
     ],
 )
 def test_terms_whose_cost_nobody_could_foresee_are_refused(part: str, change: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +12,69 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.settings import numbers
 from troth.data.public import PUBLIC
+from troth.data.read import canonical_name
 from troth.data.request import Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from troth.core.contract import Model
+    from troth.core.contract import Array, Model
     from troth.core.settings import Section
     from troth.data.request import Day
 
-_KEYS = ("source", "digest", "rows", "summary")
+_KEYS = ("source", "digest", "rows", "summary", "tasks")
+
+
+@dataclass(frozen=True, eq=False)
+class Guesses:
+    """What everybody knows about each task: their names in order, and what its public rows add up to."""
+
+    tasks: tuple[str, ...]
+    summaries: Array
+    source: str
+    digest: str | None
+
+
+def take_guesses(section: Section) -> Guesses | None:
+    """Take the table [public] of a campaign of tasks: the sums of the public rows under each task's name."""
+    table = section.take("tasks")
+    if table is None:
+        return None
+    try:
+        names = sorted(table)
+        summaries = np.array([numbers(table[name]) for name in names], dtype=np.float64)
+        right = all(name == canonical_name(name) and name.isprintable() for name in names)
+        if not right or summaries.ndim != 2 or not (np.abs(summaries) <= LARGEST_SUM).all():
+            raise ValueError(names)
+    except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
+        message = "must have a list of numbers under the name of each task, the sums of its public rows"
+        raise section.fail("tasks", message) from None
+    guesses = Guesses(tuple(names), summaries, section.text("source", ""), section.digest("digest", "create"))
+    section.done(_KEYS)
+    return guesses
+
+
+def describe_guesses(guesses: Guesses) -> dict[str, Any]:
+    """Write guesses as the table [public]."""
+    origin = {key: value for key, value in (("source", guesses.source), ("digest", guesses.digest)) if value}
+    sums = [[int(x) if x == int(x) else x for x in row] for row in guesses.summaries.tolist()]
+    return {**origin, "tasks": dict(zip(guesses.tasks, sums, strict=True))}
+
+
+def check_guesses(guesses: Guesses, model: Any, columns: Sequence[str | None]) -> None:
+    """Refuse guesses that no rows can make, or that cannot occur under the law of the public data."""
+    reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
+    distinct, first = np.unique(guesses.summaries, axis=0, return_index=True)
+    if distinct.shape[1] != reduction.width:
+        raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
+    evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
+    for summary, value, place in zip(distinct, evidence, first, strict=True):
+        try:
+            reduction.check(summary, None, constants)
+        except DataError as error:
+            raise DataError(f"task {guesses.tasks[place]!r}: {error}") from None
+        if not value > -np.inf:
+            raise DataError(f"task {guesses.tasks[place]!r}: this guess cannot occur under any class of the model")
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.tasks import arrange, pay_tasks, settle_tasks
+from troth.campaigns.tasks import arrange, pay_tasks, public_tasks, settle_tasks
 from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.data.own_tasks import OwnTasks, join_tasks
@@ -37,7 +37,8 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
     """Settle all tasks, write the ledger with everybody's receipt, and return the file of shares."""
     own = {report.provider: OwnTasks.from_bytes(report.content) for report in reports}
     receipts = sorted(reports, key=lambda report: report.provider)
-    return pay_tasks(campaign, join_tasks(own), None, ledger, file_name=FILE_NAME, receipts=receipts, **options).file
+    named: Any = {"file_name": FILE_NAME, "receipts": receipts, **options}
+    return pay_tasks(campaign, join_tasks(own), public_tasks(campaign), ledger, **named).file
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
@@ -63,7 +64,7 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
     own = empty if content is None else OwnTasks.from_bytes(content)
     seed = "sha256:" + "0" * 64 if campaign.draws else None
-    settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), None, seed)
+    settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), public_tasks(campaign), seed)
 
 
 def planned_tasks(campaign: Campaign, providers: Sequence[str], each: int = 3) -> Tasks:

@@ -27,6 +27,7 @@ from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of, recorded_reports, report_entry, report_root
 from troth.campaigns.money import portion
+from troth.campaigns.public import Guesses, describe_guesses
 from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, versions
 from troth.campaigns.seed import follows, generator
 from troth.campaigns.settle import Payment
@@ -80,6 +81,28 @@ def read_public_tasks(campaign: Campaign, data: Any) -> TaskReports:
     return replace(public, providers=(PUBLIC,))
 
 
+def public_tasks(campaign: Campaign) -> TaskReports | None:
+    """Return what the terms themselves say about tasks, if they do."""
+    if campaign.guesses is None:
+        return None
+    each = np.arange(len(campaign.guesses.tasks))
+    return TaskReports(campaign.guesses.tasks, (PUBLIC,), each, np.zeros_like(each), campaign.guesses.summaries)
+
+
+def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
+    """Read the public data of tasks that a campaign file names, and return them as the table [public]."""
+    source: Any = campaign.public_source
+    public = read_public_tasks(campaign, beside(campaign, source))
+    return describe_guesses(Guesses(public.tasks, public.summaries, source if isinstance(source, str) else "", None))
+
+
+def law_of_guess(campaign: Campaign) -> Array | None:
+    """Return how the public guess depends on the class, if there is a guess."""
+    if campaign.public_source is None and campaign.guesses is None:
+        return None
+    return np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
+
+
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
     """Give every provider its law and its group, and every task what everybody knows about it.
 
@@ -130,10 +153,7 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
 def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
     tasks = arrange(campaign, read_tasks(data, task_request(campaign)), None)
-    law = None
-    if campaign.public_source is not None:
-        law = np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
-    return audit_tasks(tasks, campaign.rule, public=law, **options)
+    return audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
 
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
@@ -270,6 +290,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     if f"sha256:{sha256(file).hexdigest()}" != entry["digest"]:
         raise LedgerError(f"{place}: the file of shares is not the one that was recorded; its digest differs")
     reports, public, written = read_file(file, campaign)
+    if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
+        raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
     campaign.check_tasks_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
@@ -305,6 +327,10 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} are accounted for")
     return settled
+
+
+def _same_tasks(one: TaskReports, other: TaskReports | None) -> bool:
+    return other is not None and one.tasks == other.tasks and np.array_equal(one.summaries, other.summaries)
 
 
 def write_file(reports: TaskReports, public: TaskReports | None, shares: TaskShares) -> bytes:

@@ -15,7 +15,14 @@ import numpy as np
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.model_file import with_model_file
 from troth.campaigns.money import to_text
-from troth.campaigns.public import check_public, describe_public, take_public
+from troth.campaigns.public import (
+    Guesses,
+    check_guesses,
+    check_public,
+    describe_public,
+    take_guesses,
+    take_public,
+)
 from troth.campaigns.tables import (
     TABLES,
     read_toml,
@@ -76,8 +83,9 @@ class Campaign:
     task, price, most_tasks
         The column of tasks, where each is a round and all are settled together, the most for one report on one, and on
         how many one provider may report.
-    public_source, known
-        Where the public data are, and their summaries by day (None is every day) where these have been read already.
+    public_source, known, guesses
+        Where the public data are, and their summaries by day (None is every day) or by task where these have been read
+        already.
 
     Examples
     --------
@@ -117,6 +125,7 @@ class Campaign:
     history_source: Source | None = None
     public_source: Source | None = None
     known: Mapping[Day, Report] | None = None
+    guesses: Guesses | None = None
     beacon: str | None = None
     task: str | None = None
     price: Fraction | None = None
@@ -156,6 +165,7 @@ class Campaign:
             beacon=sections["mechanism"].text("beacon"),
             **take_data(sections["data"]),
             **take_history(sections["history"]),
+            guesses=take_guesses(sections["public"]),  # before what is left is read as one summary
             known=take_public(sections["public"]),
             groups=take_groups(sections["groups"]),
             weights=take_weights(sections["weights"]),
@@ -362,6 +372,11 @@ class Campaign:
         if self.known is not None:
             message = "is for data about one thing; name a table with a line for each task as [data] public"
             raise sections["public"].fail("summary", message)
+        if self.guesses is not None:
+            try:
+                check_guesses(self.guesses, self.model_of(PUBLIC), self.columns)
+            except DataError as error:
+                raise sections["public"].fail("tasks", str(error)) from None
         if self.day is not None:
             raise data.fail("day", "is given beside task; keep one of them: a column of days may be that of tasks")
         if self.provider is None:
@@ -372,7 +387,9 @@ class Campaign:
             raise sections["mechanism"].wrong(f"{self.rule.name} cannot settle tasks, which are paid each by itself")
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:
-        if self.known is not None and self.public_source is not None:
+        if self.guesses is not None and self.task is None:
+            raise sections["public"].fail("tasks", "is for campaigns of tasks; name their column as [data] task")
+        if (self.known is not None or self.guesses is not None) and self.public_source is not None:
             raise sections["data"].fail("public", "is given beside [public]; keep one of them")
         try:
             check_public(self.known or {}, self.model, self.columns)

@@ -127,21 +127,20 @@ def create(
     """Create a campaign from a campaign file, and print its identifier."""
     import tomllib
 
+    from troth.campaigns.tasks import describe_public_tasks
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent
     tables = tomllib.loads(campaign.read_text(encoding="utf-8"))
     tables["model"] = terms.plain["model"]  # with the parameters from a file that it names
     if terms.public_source is not None:
-        if terms.task is not None:
-            raise DataError("[data] public: a service takes no public guesses of tasks; pay these with troth pay")
         if terms.public_by_day:
             raise DataError(
                 f"[data] public: has the column {terms.day!r}, and a service takes public data that are the same on "
                 "every day: remove the column, or pay with troth pay"
             )
         del tables["data"]["public"]
-        tables["public"] = terms.terms["public"]
+        tables["public"] = terms.terms["public"] if terms.task is None else describe_public_tasks(terms)
     created = open_client(server).create_campaign(
         terms=tables, publish_at_once=publish_at_once, share_ledger=share_ledger
     )

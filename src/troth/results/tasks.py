@@ -19,6 +19,7 @@ from troth.campaigns.tasks import (
     check_tasks,
     has_tasks,
     pay_tasks,
+    public_tasks,
     read_public_tasks,
     read_shares,
     reports_digest,
@@ -265,7 +266,7 @@ def pay_task_campaign(
     reports = read_tasks(data, task_request(campaign))
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
-    known = None if public is None else read_public_tasks(campaign, public)
+    known = public_tasks(campaign) if public is None else read_public_tasks(campaign, public)
     if ledger is None:
         book = Ledger()
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, update
 
 from troth.campaigns.commit import DAILY_ROUNDS
-from troth.campaigns.public import describe_public
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
 from troth.campaigns.tables import TABLES
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-    from troth.data.request import Report
     from troth.service.keys import Keys
     from troth.service.store import Store
 
@@ -115,11 +113,11 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
         tx.execute(insert(members), [row | fixed for row in rows.values()])
 
 
-def change_public(tx: Connection, user: User, campaign: str, known: Report) -> None:
-    """Make data that everybody knows part of the terms of a campaign without rounds."""
+def change_public(tx: Connection, user: User, campaign: str, known: dict[str, Any]) -> None:
+    """Make data that everybody knows, as the table [public], part of the terms of a campaign without rounds."""
     plain = json.loads(owned(tx, user, campaign, lock=True).plain)
     plain.get("mechanism", {}).pop("commitment", None)
-    change_terms(tx, user, campaign, {**plain, "public": describe_public(known)})
+    change_terms(tx, user, campaign, {**plain, "public": known})
 
 
 def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> Row[Any]:
@@ -333,8 +331,6 @@ def _own_terms(plain: Any) -> tuple[dict[str, Any], list[str], dict[str, str]]:
         raise InvalidError(f"terms: have {size:,} bytes, and may have {_LARGEST_TERMS:,}")
     if "public" in terms.get("data", {}):
         message = "the service reads no files of yours: `troth create` sends their sums, or upload them to a draft"
-        if "task" in terms["data"]:
-            message = "the service takes no public guesses of tasks; pay them with `troth pay`"
         raise InvalidError(f"[data] public: {message}", section="data", key="public")
     if "commitment" in terms.get("mechanism", {}):
         raise InvalidError("[mechanism] commitment: the service draws the seed and publishes its hash; remove it")

@@ -14,6 +14,7 @@ import numpy as np
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
 from troth.campaigns.task_reports import planned_tasks
+from troth.campaigns.tasks import law_of_guess
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
 from troth.core.errors import TrothError
@@ -103,7 +104,8 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
-        audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, simulations=4 * SIMULATIONS)
+        given: Any = {"public": law_of_guess(campaign), "simulations": 4 * SIMULATIONS}
+        audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, **given)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.public import Guesses, describe_guesses, describe_public
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
 from troth.campaigns.task_reports import TaskReport, check_own_tasks
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 SHOWN_LABELS = 12
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
 _TASK_ANSWER, _MOST_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
+_MOST_GUESSES = 100_000  # tasks of public data, which are part of the terms
 _SIGNATURES = {
     b"PK\x03\x04": "a ZIP archive or a workbook",
     b"PAR1": "a Parquet file",
@@ -199,12 +201,20 @@ def holds_statistics(campaign: Campaign, name: str) -> bool:
         return True  # it is refused at once
 
 
-def read_public_upload(campaign: Campaign, path: Path, name: str, limits: Limits = Limits()) -> Report:  # noqa: B008
-    """Read a file of rows that everybody knows; columns of providers and days are not read, limits do not bind."""
+def read_public_upload(
+    campaign: Campaign,
+    path: Path,
+    name: str,
+    limits: Limits = Limits(),  # noqa: B008
+) -> dict[str, Any]:
+    """Read a file of rows that everybody knows as the table [public]; limits on reports do not bind."""
     if campaign.task is not None:
-        raise UploadError(422, "the service takes no public guesses of tasks; pay them with troth pay")
+        unlimited = replace(campaign, provider=None, values=None, most_tasks=_MOST_GUESSES, guesses=None)
+        report: Any = read_upload(unlimited, path, name, PUBLIC, None, limits).report
+        own = OwnTasks.from_bytes(report.content)
+        return describe_guesses(Guesses(own.names, own.summaries, report.source, report.data_digest))
     unlimited = replace(campaign, provider=None, day=None, rows=None, values=None)
-    return read_upload(unlimited, path, name, PUBLIC, None, limits).report
+    return describe_public(read_upload(unlimited, path, name, PUBLIC, None, limits).report)
 
 
 def printable_name(name: str) -> str:

@@ -21,6 +21,7 @@ from troth.campaigns.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
+from troth.data.public import PUBLIC
 from troth.data.read import reports_by_day
 from troth.results.explanation import steps
 from troth.results.pay import verify
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
-    from troth.data.request import Report
     from troth.results.result import Result
     from troth.service.accounts import User
     from troth.service.keys import Keys
@@ -125,7 +125,6 @@ def _state_for_providers(tx: Connection, row: Row[Any]) -> Any:
 
 def promise(terms: Campaign) -> responses.Promise:
     """Return what is announced to everybody."""
-    known = terms.public.get(None)
     return responses.Promise(
         **_attributes(terms, "name", "about", "currency", "daily", "days", "commitment", "task", "most_tasks"),
         budget=Amount(terms.budget, terms.decimals),
@@ -137,11 +136,16 @@ def promise(terms: Campaign) -> responses.Promise:
         most_rows=terms.rows,
         price=None if terms.price is None else str(terms.plain["campaign"]["price"]),
         values=None if terms.values is None else list(terms.values),
-        public=None if known is None else _public(known),
+        public=_public(terms),
     )
 
 
-def _public(known: Report) -> responses.PublicData:
+def _public(terms: Campaign) -> responses.PublicData | None:
+    if (guesses := terms.guesses) is not None:
+        return responses.PublicData(source=guesses.source, rows=len(guesses.tasks), digest=guesses.digest)
+    known = terms.public.get(None)
+    if known is None:
+        return None
     return responses.PublicData(source=known.source, rows=known.rows, digest=known.data_digest)
 
 
@@ -153,8 +157,8 @@ def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
     models = plain.get("model", {}).get("providers", {})
     for part in ("data", "model", "history"):
         plain.get(part, {}).pop("providers", None)
-    if provider in models:
-        plain["model"]["providers"] = {provider: models[provider]}
+    if own := {name: models[name] for name in (provider, PUBLIC) if name in models}:
+        plain["model"]["providers"] = own
     return plain
 
 

@@ -229,7 +229,7 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
             report(world, tmp_path, name, as_csv(labels))
         would = settlement.dry_run(store, world.analyst, world.campaign, 1)
         assert would.verdict is not None
-        assert would.verdict["model"] == "not checked"
+        assert would.verdict["model"] == "fits"
         world.close()
         client, ana = world.client(), world.headers("Ana")
         paid = client.get(f"{world.base}/rounds/1/payments", headers=ana).json()["payments"]
@@ -243,6 +243,23 @@ def test_the_analyst_sees_what_would_be_paid_and_pays_it_out(database: str, tmp_
         bonuses = client.get(f"{world.base}/payments.csv", headers=ana).text
         assert bonuses.splitlines()[0] == "provider,tasks,shares,pay_per_task,payment,reason"
         assert "Workers by pay per task" in client.get(f"{world.base}/report", headers=ana).text
+
+
+def test_a_round_whose_laws_do_not_fit_stops_before_money_moves(database: str, tmp_path: Path) -> None:
+    """The terms say as many cats as dogs; nearly all labels are dogs, so that every cat had better be one."""
+    rng = np.random.default_rng(1)
+    with opened(database) as store:
+        world = make_world(store, WORKERS, TERMS)
+        for name in WORKERS:
+            labels = {f"i{item:02}": ("dog", "cat")[int(rng.random() < 0.15)] for item in range(80)}
+            report(world, tmp_path, name, as_csv(labels))
+        world.close()
+        assert "the model does not fit these reports" in world.round().problem
+        assert world.round().state == "closed"
+        with store.read() as tx:
+            assert not load_ledger(tx, world.campaign).of("payment")
+        settlement.close_round(store, world.analyst, world.campaign, 1, anyway=True)
+        assert world.round().state == "paid"
 
 
 def test_a_worker_sees_its_pay_and_the_reasons_on_a_sample_of_its_own_items(database: str, tmp_path: Path) -> None:

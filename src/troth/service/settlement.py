@@ -122,8 +122,9 @@ def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
         received = received_reports(tx, confirmed)
     refuse_lonely(received)
-    ledger = compute_dry_run(terms, received, final=final or terms.days == number)
-    return DryRun(terms, result_of(terms, ledger), judge(terms, ledger) if ledger.of("round") else None)
+    ledger, file = compute_dry_run(terms, received, final=final or terms.days == number)
+    verdict = judge(terms, ledger, file) if ledger.of("round") else None
+    return DryRun(terms, result_of(terms, ledger, file), verdict)
 
 
 def finish(store: Store, user: User, campaign: str) -> None:
@@ -228,7 +229,7 @@ def _settled(store: Store, campaign: str) -> bool:
             raise UnboundedError("whoever tried was killed")
         if received:
             paid_days, file = pay_rounds(terms, received, ledger, **options)
-            verdict = judge(terms, ledger) if paid_days else None
+            verdict = judge(terms, ledger, file) if paid_days else None
             anyway = any(row.anyway for row in waiting)
             if verdict is not None and verdict["model"] == "does not fit" and not anyway:
                 problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []

@@ -82,18 +82,18 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
     return Paid(list(answer["days"]), None if file is None else b64decode(file))
 
 
-def judge(campaign: Campaign, ledger: Ledger) -> dict[str, Any]:
+def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict[str, Any]:
     """Return the verdict on what a ledger pays as plain data: "not checked" if the check takes more than there is."""
     try:
-        verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), bounds=BOUNDS)
+        verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), file, bounds=BOUNDS)
     except TrothError:
         return _plain(Verdict(None, "the check needs more time or memory than it may have"))
     return verdict
 
 
-def _judge(plain: dict[str, Any], lines: list[bytes]) -> dict[str, Any]:
+def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dict[str, Any]:
     try:
-        return _plain(result_of(Campaign.from_dict(plain), Ledger.from_lines(lines)).verdict)
+        return _plain(result_of(Campaign.from_dict(plain), Ledger.from_lines(lines), file).verdict)
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
         return _plain(Verdict(None, "the check cannot be computed for these reports"))
 
@@ -102,13 +102,12 @@ def _plain(verdict: Verdict) -> dict[str, Any]:
     return {**verdict.to_dict(), "meaning": verdict.meaning, "remedy": verdict.remedy}
 
 
-def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> Ledger:
-    """Return the ledger that would be written, with a seed of its own."""
+def dry_run(campaign: Campaign, reports: Sequence[Report], *, final: bool) -> tuple[Ledger, bytes | None]:
+    """Return the ledger that would be written, with a seed of its own, and the file of shares of tasks."""
     plain = {**campaign.plain, "mechanism": {**campaign.plain.get("mechanism", {})}}
     plain["mechanism"].pop("commitment", None)
     ledger = Ledger()
-    pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final)
-    return ledger
+    return ledger, pay_rounds(Campaign.from_dict(plain), reports, ledger, final=final).file
 
 
 def _pay(plain: dict[str, Any], reports: list[Report], lines: list[bytes], options: dict[str, Any]) -> dict[str, Any]:

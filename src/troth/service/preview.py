@@ -26,7 +26,7 @@ MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
-SANDBOX = Sandbox(["troth.service.preview"], places=1, patience=20.0)
+SANDBOX = Sandbox(places=1, patience=20.0)
 """Where all this is computed, one thing at a time."""
 
 

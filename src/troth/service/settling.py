@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import scipy.optimize
-import scipy.signal
-import scipy.spatial
-import scipy.stats  # noqa: F401 (all four: rules load them now and then, which must not count against a child's limits)
 
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
 _MOST_CAMPAIGNS = 256
-SANDBOX = Sandbox(["troth.service.settling"], patience=600.0)
+SANDBOX = Sandbox(patience=600.0)
 """Where all payments of this process are computed."""
 
 

@@ -49,7 +49,7 @@ _SIGNATURES = {
 _OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
-SANDBOX = Sandbox(["troth.service.parse"])
+SANDBOX = Sandbox()
 """Where all uploads of this process are read."""
 
 

@@ -115,7 +115,7 @@ def main() -> None:
     from troth.campaigns.rounds import pay_rounds
     from troth.service import settlement, uploads
     from troth.service.app import Settings, create_app
-    from troth.service.settling import Paid
+    from troth.service.settling import Paid, _judge
 
     uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
 
@@ -123,7 +123,10 @@ def main() -> None:
         """Pay in this process: another one would take long to start for each death."""
         return Paid(pay_rounds(*arguments, **options), None)
 
-    settlement.__dict__["pay_rounds"] = pay_here
+    def judge_here(campaign: Any, ledger: Any) -> dict[str, Any]:
+        return _judge(campaign.plain, list(ledger.lines))
+
+    settlement.__dict__.update(pay_rounds=pay_here, judge=judge_here)
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from registry import SOAK
-from service.databases import Databases, opened
+from service.databases import Databases, in_turn, opened
 from service.dying import Dying
 from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
@@ -70,7 +70,7 @@ def max_round(store: Store, campaign: str) -> int:
         return int(tx.scalar(select(func.max(rounds.c.number)).where(rounds.c.campaign == campaign)) or 0)
 
 
-@pytest.mark.parametrize("daily", [False, True])
+@pytest.mark.parametrize(("kind", "daily"), in_turn([False, True]))
 def test_a_death_while_closing_and_paying_pays_once(databases: Databases, kind: str, dying: Dying, daily: bool) -> None:
     prepared = databases.new(kind)
     with opened(prepared) as store:

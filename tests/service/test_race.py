@@ -22,7 +22,7 @@ from troth.service.errors import ConflictError
 from troth.service.schema import queued
 from troth.service.store import after
 
-MANY = 500 if SOAK else 100
+MANY = 500 if SOAK else 40
 FEW = 500 if SOAK else 12
 TIMES = 3
 CLOSERS = 8

@@ -56,7 +56,7 @@ def one_app() -> FastAPI:
     return app
 
 
-class _Door:
+class Door:
     """The application on a database of one's own."""
 
     _making = threading.Lock()
@@ -93,7 +93,7 @@ class World:
 
     def client(self) -> TestClient:
         """Return a client to the service in this process; failures on its side become answers, as for others."""
-        return TestClient(_Door(self.store), raise_server_exceptions=False)
+        return TestClient(Door(self.store), raise_server_exceptions=False)
 
     def open(self, day: Any = None, deadline: str | None = None) -> int:
         with self.store.write() as tx:

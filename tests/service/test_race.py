@@ -23,7 +23,7 @@ from troth.service.schema import queued
 from troth.service.store import after
 
 MANY = 500 if SOAK else 40
-FEW = 500 if SOAK else 12
+FEW = 500 if SOAK else 8
 TIMES = 3
 CLOSERS = 8
 PEOPLE = 16

@@ -144,8 +144,10 @@ class Waiting:
 
 SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
 """What rules load now and then: that must not count against a child's limits."""
-WAITING = Waiting(["troth.service.parse", "troth.service.settling", "troth.service.preview", *SCIPY])
-"""The process whose children read uploads, compute payments and preview campaigns."""
+READING = Waiting(["troth.service.parse"])
+"""The process whose children read uploads; it is small, so that they start quickly."""
+COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])
+"""The process whose children compute payments and preview campaigns."""
 
 
 class Sandbox:
@@ -161,7 +163,7 @@ class Sandbox:
         Seconds that a task waits for its turn.
     """
 
-    def __init__(self, waiting: Waiting = WAITING, places: int | None = None, patience: float = 60.0) -> None:
+    def __init__(self, waiting: Waiting, places: int | None = None, patience: float = 60.0) -> None:
         self.waiting, self.patience = waiting, patience
         self._places = places or max(2, os.cpu_count() or 1)
         self._forget()

@@ -6,8 +6,20 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from argon2 import PasswordHasher
 
 from service.databases import KINDS, Databases
+from troth.service import accounts
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """Let passwords take hardly any time; what they take for real is tested beside the other secrets."""
+    with pytest.MonkeyPatch.context() as patch:
+        quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+        patch.setattr(accounts, "_hasher", quick)
+        patch.setattr(accounts, "_nobody", quick.hash("nobody"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,19 +10,22 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 from sqlalchemy import make_url
 
+from registry import SOAK
 from troth.service.migrate import migrate
 from troth.service.schema import metadata
 from troth.service.store import Store
 
 KINDS = ("sqlite", "postgresql")
+T = TypeVar("T")
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "200",
@@ -32,6 +35,21 @@ _SETTINGS = {
     "shared_buffers": "32MB",
     "autovacuum": "off",
 }
+
+
+def chiefly(kind: str) -> tuple[str, ...]:
+    """Return one system, for what takes long and sends no statements of its own; both in `make soak`."""
+    return KINDS if SOAK else (kind,)
+
+
+def in_turn(cases: Iterable[T]) -> list[tuple[str, T]]:
+    """Return cases with one system each, in turn; each with both in `make soak`."""
+    return [
+        (kind, case)
+        for place, case in enumerate(cases)
+        for turn, kind in enumerate(KINDS)
+        if SOAK or place % len(KINDS) == turn
+    ]
 
 
 def program(name: str) -> str:

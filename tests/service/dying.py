@@ -113,17 +113,23 @@ def _warm(app: Any, order: dict[str, Any]) -> None:
 
 def main() -> None:
     from troth.campaigns.rounds import pay_rounds
+    from troth.campaigns.task_reports import pay_task_reports
     from troth.service import settlement, uploads
     from troth.service.app import Settings, create_app
-    from troth.service.settling import Paid
+    from troth.service.settling import Paid, _judge
 
     uploads.__dict__.update(was_tried=lambda *_: True, check_bounded=lambda *_: None)
 
-    def pay_here(*arguments: Any, **options: Any) -> Paid:
+    def pay_here(campaign: Any, reports: Any, ledger: Any, **options: Any) -> Paid:
         """Pay in this process: another one would take long to start for each death."""
-        return Paid(pay_rounds(*arguments, **options), None)
+        if campaign.task is None:
+            return Paid(pay_rounds(campaign, reports, ledger, **options), None)
+        return Paid([None], pay_task_reports(campaign, reports, ledger, secret=options["secret"]))
 
-    settlement.__dict__["pay_rounds"] = pay_here
+    def judge_here(campaign: Any, ledger: Any, file: bytes | None = None) -> dict[str, Any]:
+        return _judge(campaign.plain, list(ledger.lines), file)
+
+    settlement.__dict__.update(pay_rounds=pay_here, judge=judge_here)
     with tempfile.TemporaryDirectory() as folder:
         app = create_app(Settings(str(Path(folder) / "empty.db"), tick=0, hosts=("testserver",)))
         app.state.store.close()

@@ -119,4 +119,4 @@ def until(happens: Callable[[], Any], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < deadline, f"it did not happen within {seconds} seconds"
-        time.sleep(0.1)
+        time.sleep(0.03)

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text, update
 
-from service.databases import opened
+from service.databases import chiefly, opened
 from service.test_ledger import disarm
 from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
@@ -65,11 +65,13 @@ def test_nothing_is_confirmed_after_the_deadline(database: str) -> None:
         assert world.reports() == {}
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_the_services_own_clock_ticks(database: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)
-        world.open(deadline=after(seconds=1))
+        world.open(deadline=after(hours=1))
         world.report_all(COUNTS)
+        pass_deadline(store)
         with TestClient(create_app(Settings(database, tick=0.05, hosts=("testserver",)), Store(database))):
             until = time.monotonic() + 30
             while world.round().state != "paid" and time.monotonic() < until:
@@ -91,6 +93,7 @@ def test_what_a_death_left_closed_is_settled_by_the_clock(database: str) -> None
         assert len(payments_of(store, world.campaign)) == 3
 
 
+@pytest.mark.parametrize("kind", chiefly("postgresql"))
 def test_a_broken_campaign_does_not_keep_others_waiting(database: str) -> None:
     with opened(database) as store:
         worlds = [

@@ -19,7 +19,7 @@ from troth.campaigns.ledger import write_whole
 from troth.core.errors import DataError
 from troth.service import confinement, serve
 from troth.service.app import Settings, create_app
-from troth.service.sandbox import Sandbox
+from troth.service.sandbox import Sandbox, Waiting
 from troth.service.worker_processes import Bounds
 
 EASY = Bounds(memory=1 << 30, seconds=10.0)
@@ -27,9 +27,9 @@ EASY = Bounds(memory=1 << 30, seconds=10.0)
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Sandbox]:
-    made = Sandbox(["service.misbehaving"], places=1)
-    yield made
-    made.close()
+    waiting = Waiting(["service.misbehaving"])
+    yield Sandbox(waiting, places=1)
+    waiting.close()
 
 
 def test_a_payload_reaches_nothing(box: Sandbox, tmp_path: Path) -> None:
@@ -54,9 +54,7 @@ def test_what_is_lacking_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
         def run(self, *_: object, **__: object) -> list[str]:
             return ["files: no Landlock"]
 
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(serve, "SANDBOX", Unconfined())
+    monkeypatch.setattr(serve, "Sandbox", lambda _: Unconfined())
     told: list[str] = []
     serve.check_sandbox(False, told.append)
     assert told == ["warning: files: no Landlock"]

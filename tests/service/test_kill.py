@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
 
 from registry import SOAK
-from service.databases import Databases, opened
+from service.databases import Databases, in_turn, opened
 from service.dying import Dying
-from service.world import World, make_world, payments_of, statistics
+from service.test_tasks import TERMS as TASKS
+from service.test_tasks import as_csv, report
+from service.world import TERMS, World, make_world, payments_of, statistics
 from troth.service import settlement
 from troth.service.ledgers import load_ledger
 from troth.service.schema import reports, rounds, uploads
@@ -70,17 +73,24 @@ def max_round(store: Store, campaign: str) -> int:
         return int(tx.scalar(select(func.max(rounds.c.number)).where(rounds.c.campaign == campaign)) or 0)
 
 
-@pytest.mark.parametrize("daily", [False, True])
-def test_a_death_while_closing_and_paying_pays_once(databases: Databases, kind: str, dying: Dying, daily: bool) -> None:
-    prepared = databases.new(kind)
+@pytest.mark.parametrize(("kind", "what"), in_turn(["rows", "days", "tasks"]))
+def test_a_death_while_closing_and_paying_pays_once(
+    databases: Databases, kind: str, dying: Dying, what: str, tmp_path: Path
+) -> None:
+    prepared, daily = databases.new(kind), what == "days"
     with opened(prepared) as store:
-        world = make_world(store, terms=DAILY) if daily else make_world(store)
+        world = make_world(store, terms={"rows": TERMS, "days": DAILY, "tasks": TASKS}[what])
         last = 1
         if daily:  # closing the second of two days pays both of them
             world.report_all(COUNTS)
             world.close()
             last = world.open()
-        world.report_all(COUNTS, last)
+        if what == "tasks":
+            for name, (dogs, cats) in COUNTS.items():
+                labels = ["dog"] * dogs + ["cat"] * cats
+                report(world, tmp_path, name, as_csv({f"i{number}": label for number, label in enumerate(labels)}))
+        else:
+            world.report_all(COUNTS, last)
         confirmed = world.reports(last)
         with store.read() as tx:
             begun = len(load_ledger(tx, world.campaign).lines)

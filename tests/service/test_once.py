@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from sqlalchemy import func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from service.databases import opened
+from service.databases import in_turn, opened
 from service.serving import at_once
 from service.world import TERMS, World, make_world, statistics
 from troth.operations import OPERATIONS
@@ -139,7 +139,7 @@ def test_every_route_that_takes_a_key_is_tried() -> None:
     assert keyed == set(CASES) == {operation.path for operation in OPERATIONS if operation.keyed}
 
 
-@pytest.mark.parametrize("route", CASES)
+@pytest.mark.parametrize(("kind", "route"), in_turn(CASES))
 def test_a_replay_is_answered_with_the_same_bytes(database: str, route: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)

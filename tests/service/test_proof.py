@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select, update
 
 from campaigns.shop import run
-from service.databases import Databases, opened
+from service.databases import Databases, chiefly, opened
 from service.test_ledger import disarm, read_lines, write_lines
 from service.world import TERMS, World, dump, make_world
 from troth.campaigns.ledger import Ledger
@@ -142,6 +142,7 @@ def test_a_forged_history_is_found(world: World) -> None:
     assert "signed" in found["problem"]
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_a_restored_copy_pays_no_other_reports_with_a_secret_that_is_known(
     databases: Databases, database: str, kind: str
 ) -> None:
@@ -272,6 +273,7 @@ def test_where_the_order_counts_a_provider_sees_its_place_alone(database: str) -
         assert "log PMI" not in json.dumps(mine["steps"])
 
 
+@pytest.mark.parametrize("kind", chiefly("postgresql"))
 def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: str) -> None:
     rule = {"rule": "LineUp", "rivals": 2, "decoys": 2, "source": "days"}
     with opened(database) as store:

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from service.databases import Databases, opened
+from service.world import Door
 from troth.core.errors import DataError
 from troth.operations import SCOPES
 from troth.service import accounts, campaigns, rounds, settlement, settling
 from troth.service.accounts import User
-from troth.service.app import Settings, create_app
 from troth.service.errors import NotFoundError
 from troth.service.migrate import copy_sqlite
 from troth.service.schema import rounds as round_table
@@ -47,11 +48,9 @@ MULTI_DAY: dict[str, Any] = {"mechanism": {"rule": "MultiDay", "exchangeable": T
 class World:
     """A service with an analyst, and providers with tokens by name."""
 
-    def __init__(self, folder: Path) -> None:
-        database = str(folder / "troth.db")
-        self.store = Store(database)
-        app = create_app(Settings(database, url="http://testserver", tick=0), self.store)
-        self.client = TestClient(app, raise_server_exceptions=False)
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.client = TestClient(Door(store), raise_server_exceptions=False)
         with self.store.write() as tx:
             account = accounts.create_account(tx, "analyst", "analyst", PASSWORD)
             self.token, _ = accounts.create_token(tx, account, "test", SCOPES, 1)
@@ -106,10 +105,11 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Any:
-    made = World(tmp_path)
-    yield made
-    made.store.close()
+def world(databases: Databases) -> Any:
+    database = databases.new("sqlite")
+    with opened(database) as store:
+        yield World(store)
+    databases.give_back(database)
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch) -> None:

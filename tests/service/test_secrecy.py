@@ -28,7 +28,7 @@ OWN = {
     "a secret": r"(?<![\w-])[\w-]{43,}(?![\w-])",
 }
 PHASES = ("alone", "peers have submitted", "peers have confirmed", "closed", "paid")
-FEW, MANY = ["Birch", "Elm", "Fir"], [*"BCDEFGHIJKLMNOPQRSTUVWXYZ", "Birch", "Elm", "Fir", "Oak", "Yew"]
+FEW, MANY = ["Birch", "Elm", "Fir"], [*"BCDEFGH", "Birch", "Elm", "Fir", "Oak", "Yew"]
 
 
 class Look(NamedTuple):
@@ -151,7 +151,7 @@ def few_alone(databases: Databases) -> Callable[[str], dict[str, Look]]:
         (kind, phase)
         for kind in KINDS
         for phase in PHASES[1:]
-        if SOAK or kind == "sqlite" or phase in ("peers have confirmed", "paid")
+        if SOAK or kind == "sqlite" or phase == "peers have confirmed"
     ],
 )
 def test_nothing_tells_of_peers(databases: Databases, few_alone: Any, kind: str, phase: str) -> None:

@@ -9,11 +9,12 @@ import threading
 from typing import Any
 
 import pytest
+from argon2 import Type
 from fastapi.testclient import TestClient
 from sqlalchemy import event, select, update
 from sqlalchemy.exc import IntegrityError
 
-from service.databases import opened
+from service.databases import chiefly, opened
 from service.serving import at_once
 from service.world import TERMS, World, dump, make_world
 from troth.operations import SCOPES
@@ -25,6 +26,14 @@ from troth.service.store import Store, after
 from troth.service.web import JsonLines
 
 PASSWORD = "a long password of words"
+HASHER, NOBODY = accounts._hasher, accounts._nobody
+"""As they are when the service starts: tests replace them."""
+
+
+def test_passwords_are_hashed_at_the_recommended_cost() -> None:
+    assert HASHER.type is Type.ID
+    assert (HASHER.time_cost, HASHER.memory_cost, HASHER.parallelism) == (2, 19_456, 1)
+    assert not HASHER.check_needs_rehash(NOBODY), "unknown names would be refused sooner than wrong passwords"
 
 
 def bits(secret: str) -> int:
@@ -150,6 +159,7 @@ def with_password(store: Store) -> World:
     return world
 
 
+@pytest.mark.parametrize("kind", chiefly("postgresql"))
 def test_the_eleventh_attempt_waits(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
@@ -162,6 +172,7 @@ def test_the_eleventh_attempt_waits(database: str) -> None:
         assert try_to_sign_in(world, "Bob", PASSWORD) == 201
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_unknown_names_wait_as_known_ones_do(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)
@@ -182,6 +193,7 @@ def test_attempts_at_the_same_moment_do_not_slip_through(database: str) -> None:
         assert sorted(found) == [401] * MOST_FAILURES + [429] * (16 - MOST_FAILURES)
 
 
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_success_forgets_failures(database: str) -> None:
     with opened(database) as store:
         world = with_password(store)

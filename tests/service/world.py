@@ -56,7 +56,7 @@ def one_app() -> FastAPI:
     return app
 
 
-class _Door:
+class Door:
     """The application on a database of one's own."""
 
     _making = threading.Lock()
@@ -93,7 +93,7 @@ class World:
 
     def client(self) -> TestClient:
         """Return a client to the service in this process; failures on its side become answers, as for others."""
-        return TestClient(_Door(self.store), raise_server_exceptions=False)
+        return TestClient(Door(self.store), raise_server_exceptions=False)
 
     def open(self, day: Any = None, deadline: str | None = None) -> int:
         with self.store.write() as tx:
@@ -190,13 +190,13 @@ def join(tx: Any, world: World, name: str) -> None:
 def payments_of(store: Store, campaign: str) -> dict[tuple[Any, str], int]:
     """Return what the ledger in the database has paid, in minor units, by day and provider; nobody twice."""
     from troth.results.pay import verify
-    from troth.service.ledgers import load_ledger
+    from troth.service.ledgers import load_file, load_ledger
 
     with store.read() as tx:
-        ledger = load_ledger(tx, campaign)
+        ledger, file = load_ledger(tx, campaign), load_file(tx, campaign)
     if not ledger.lines:
         return {}
-    result = verify(ledger)
+    result = verify(ledger, file=file)
     found = [((paid.day, one.provider), one.payment) for paid in result.rounds for one in paid.payments]
     assert len(found) == len(dict(found)), "somebody was paid twice"
     return dict(found)

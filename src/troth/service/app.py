@@ -14,13 +14,14 @@ from fastapi import FastAPI
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from troth import __version__
-from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, settling, upload_queue
+from troth.service import accounts, api, confinement, heads, incoming, pages, settlement, upload_queue
 from troth.service.access import API, DOCUMENT, check_table
 from troth.service.migrate import migrate
 from troth.service.openapi import describe
 from troth.service.request_limits import SizeLimit, TimeLimit
+from troth.service.sandbox import COMPUTING, READING
 from troth.service.store import Store
-from troth.service.uploads import SANDBOX, Limits
+from troth.service.uploads import Limits
 from troth.service.web import ResponseGuard, answer_errors, log_to_stderr, logger
 
 if TYPE_CHECKING:
@@ -79,14 +80,14 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         reader = threading.Thread(target=_read_uploads, args=(store, settings, stopped), daemon=True)
         incoming.sweep(store.spool)
         heads.catch_up(store)
-        for sandbox in (SANDBOX, settling.SANDBOX):
-            sandbox.start()  # so that the first upload need not wait for it
+        for waiting in (READING, COMPUTING):
+            waiting.start()  # so that the first upload need not wait for it
         if settings.tick:
             reader.start()
         yield
         stopped.set()
-        for sandbox in (SANDBOX, settling.SANDBOX):
-            sandbox.close()
+        for waiting in (READING, COMPUTING):
+            waiting.close()
         for thread in (clock, reader) if settings.tick else ():
             thread.join(5.0)  # what they do is done again after the next start
         store.close()

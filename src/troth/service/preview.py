@@ -20,14 +20,14 @@ from troth.certificates.tasks import certify_tasks
 from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.results.beliefs import Belief, beliefs_of
-from troth.service.sandbox import Sandbox
+from troth.service.sandbox import COMPUTING, Sandbox
 from troth.service.worker_processes import Bounds
 
 MOST_PROVIDERS, MOST_ROWS, SIMULATIONS = 8, 60, 600
 _BOUNDS = Bounds(memory=1 << 30, seconds=8.0)
 _FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError)
 
-SANDBOX = Sandbox(["troth.service.preview"], places=1, patience=20.0)
+SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
 """Where all this is computed, one thing at a time."""
 
 

@@ -57,25 +57,117 @@ class UnavailableError(TrothError):
     """No child could be started, or all places were taken for too long."""
 
 
-class Sandbox:
-    """Runs functions in children of a waiting process. Threads may share it; each server process starts another.
+class Waiting:
+    """A process that waits with modules loaded, started when it is first needed; each server process starts another.
 
     Parameters
     ----------
     modules
         What tasks need, loaded once.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self.modules = tuple(modules)
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+        atexit.register(self.close)
+
+    def start(self) -> None:
+        """Start it now, so that the first task need not wait for it."""
+        with self._lock:
+            self._ready()
+
+    def close(self) -> None:
+        """Stop it and its children; another task would start it again."""
+        with self._lock:
+            self._stop()
+
+    def hand_over(self, place: socket.socket) -> subprocess.Popen[bytes]:
+        """Give it one end of a socket over which a task comes, and return the process that has it."""
+        with self._lock:
+            control, process = self._ready()
+            try:
+                socket.send_fds(control, [STARTED], [place.fileno()])
+            except OSError:  # it has ended
+                self._stop()
+                control, process = self._ready()
+                socket.send_fds(control, [STARTED], [place.fileno()])
+            return process
+
+    def replace(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process that does not answer, unless another one has taken its place."""
+        with self._lock:
+            if self.process is process:
+                self._stop()
+
+    def _forget(self) -> None:
+        """Have no process: at first, and in a fork of the server, which must not share its parent's."""
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+        self._loaded: tuple[str, ...] = ()
+
+    def _ready(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        modules = (*self.modules, *registering_modules())
+        if modules != self._loaded:
+            self._stop()
+        if self._control is None or self.process is None:
+            self._loaded = modules
+            ours, theirs = socket.socketpair()
+            with theirs:
+                path = [str(Path(entry).absolute()) for entry in sys.path]
+                code = _START.format(path=path, socket=theirs.fileno(), modules=modules)
+                inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+                self.process = subprocess.Popen(  # noqa: S603 (our own interpreter and code)
+                    [sys.executable, "-I", "-c", code],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=inherited | _SETTINGS,
+                    cwd="/",
+                    start_new_session=True,
+                )
+            self._control = ours
+        return self._control, self.process
+
+    def _stop(self) -> None:
+        control, process, self._control, self.process = self._control, self.process, None, None
+        if control is not None:
+            control.close()
+        if process is not None:
+            try:
+                process.wait(2.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+SCIPY = ("scipy.optimize", "scipy.signal", "scipy.spatial", "scipy.stats")
+"""What rules load now and then: that must not count against a child's limits."""
+READING = Waiting(["troth.service.parse"])
+"""The process whose children read uploads; it is small, so that they start quickly."""
+COMPUTING = Waiting(["troth.service.settling", "troth.service.preview", *SCIPY])
+"""The process whose children compute payments and preview campaigns."""
+
+
+class Sandbox:
+    """Runs functions in children of a waiting process, some at once. Threads may share it.
+
+    Parameters
+    ----------
+    waiting
+        The process that has loaded what the functions need.
     places
         How many tasks run at once, by default one per processor and at least two; others wait for their turn.
     patience
         Seconds that a task waits for its turn.
     """
 
-    def __init__(self, modules: Sequence[str], places: int | None = None, patience: float = 60.0) -> None:
-        self.modules, self.patience = tuple(modules), patience
+    def __init__(self, waiting: Waiting, places: int | None = None, patience: float = 60.0) -> None:
+        self.waiting, self.patience = waiting, patience
         self._places = places or max(2, os.cpu_count() or 1)
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
-        atexit.register(self.close)
 
     def run(self, function: Callable[..., Any], *arguments: Any, bounds: Bounds) -> Any:
         """Return the value of a function of a loaded module, after a round trip through JSON.
@@ -93,79 +185,18 @@ class Sandbox:
                 ours, theirs = socket.socketpair()
                 with ours:
                     with theirs:
-                        process = self._hand_over(theirs)
+                        process = self.waiting.hand_over(theirs)
                     received = _converse(ours, task, bounds)
                 if received is not None:
                     return _answer(received, bounds)
-                with self._lock:
-                    if self._process is process:
-                        self._stop()
+                self.waiting.replace(process)
         finally:
             self._turn.release()
         raise UnavailableError("the process that reads files does not start; see the server's log")
 
-    def start(self) -> None:
-        """Start the waiting process now, so that the first task need not wait for it."""
-        with self._lock:
-            self._ready()
-
-    def close(self) -> None:
-        """Stop the waiting process and its children; another task would start it again."""
-        with self._lock:
-            self._stop()
-
     def _forget(self) -> None:
-        """Have no waiting process: at first, and in a fork of the server, which must not share its parent's."""
+        """Have all places free: at first, and in a fork of the server."""
         self._turn = threading.BoundedSemaphore(self._places)
-        self._lock = threading.Lock()
-        self._control: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._loaded: tuple[str, ...] = ()
-
-    def _hand_over(self, place: socket.socket) -> subprocess.Popen[bytes]:
-        with self._lock:
-            control, process = self._ready()
-            try:
-                socket.send_fds(control, [STARTED], [place.fileno()])
-            except OSError:  # it has ended
-                self._stop()
-                control, process = self._ready()
-                socket.send_fds(control, [STARTED], [place.fileno()])
-            return process
-
-    def _ready(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
-        modules = (*self.modules, *registering_modules())
-        if modules != self._loaded:
-            self._stop()
-        if self._control is None or self._process is None:
-            self._loaded = modules
-            ours, theirs = socket.socketpair()
-            with theirs:
-                path = [str(Path(entry).absolute()) for entry in sys.path]
-                code = _START.format(path=path, socket=theirs.fileno(), modules=modules)
-                inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-                self._process = subprocess.Popen(  # noqa: S603 (our own interpreter and code)
-                    [sys.executable, "-I", "-c", code],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    env=inherited | _SETTINGS,
-                    cwd="/",
-                    start_new_session=True,
-                )
-            self._control = ours
-        return self._control, self._process
-
-    def _stop(self) -> None:
-        control, process, self._control, self._process = self._control, self._process, None, None
-        if control is not None:
-            control.close()
-        if process is not None:
-            try:
-                process.wait(2.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def registering_modules() -> list[str]:

@@ -16,11 +16,11 @@ from troth.service import accounts, confinement, heads, ledgers
 from troth.service.app import SETTINGS, Settings
 from troth.service.connections import allow_many_files
 from troth.service.migrate import back_up, copy_sqlite, migrate
+from troth.service.sandbox import Sandbox, Waiting
 from troth.service.schema import accounts as account_table
 from troth.service.schema import campaigns as campaign_table
 from troth.service.schema import rounds as round_table
 from troth.service.store import Store
-from troth.service.uploads import SANDBOX
 from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ def serve(
 
 def check_sandbox(required: bool, say: Callable[[str], None]) -> None:
     """Say what the kernel lacks to confine the process that reads uploads, or refuse to start without it."""
-    lacking = SANDBOX.run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
-    SANDBOX.close()
+    waiting = Waiting([])
+    lacking = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
+    waiting.close()
     if lacking and required:
         raise DataError(f"--require-sandbox: {'; '.join(lacking)}")
     for what in lacking:

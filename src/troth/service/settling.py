@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import scipy.optimize
-import scipy.signal
-import scipy.spatial
-import scipy.stats  # noqa: F401 (all four: rules load them now and then, which must not count against a child's limits)
 
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
@@ -21,7 +17,7 @@ from troth.core.errors import DataError, TrothError
 from troth.results.formats import counted
 from troth.results.tasks import result_of
 from troth.results.verdict import Verdict
-from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.sandbox import COMPUTING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.worker_processes import Bounds
 
 if TYPE_CHECKING:
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
 _MOST_CAMPAIGNS = 256
-SANDBOX = Sandbox(["troth.service.settling"], patience=600.0)
+SANDBOX = Sandbox(COMPUTING, patience=600.0)
 """Where all payments of this process are computed."""
 
 

@@ -26,7 +26,7 @@ from troth.data.read import canonical_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
-from troth.service.sandbox import BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
+from troth.service.sandbox import READING, BrokenOffError, OutOfMemoryError, OutOfTimeError, Sandbox, UnavailableError
 from troth.service.settling import check_bounded, was_tried
 from troth.service.worker_processes import Bounds
 
@@ -51,7 +51,7 @@ _SIGNATURES = {
 _OF_KIND = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 _OF_SUFFIX = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
 
-SANDBOX = Sandbox(["troth.service.parse"])
+SANDBOX = Sandbox(READING)
 """Where all uploads of this process are read."""
 
 

@@ -75,7 +75,7 @@ def _serve() -> None:
     for layer in ("results", "campaigns", "data", "history", "audits", "certificates", "mechanisms", "models", "core"):
         for found in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
             importlib.import_module(found.name)
-    importlib.import_module("troth.cli")
+    importlib.import_module("troth.cli.commands").command()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -6,14 +6,18 @@ folder, with a file for its output, and prints the child's id, then how the chil
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
 import pkgutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from troth.cli import commands
 
 _OUTPUT = ".output"
 
@@ -58,32 +62,41 @@ class Warm:
         self._process.communicate(timeout=60)
 
 
-def _run(arguments: list[str], folder: str, first: str) -> None:
-    """Be the command: in its folder, with nothing to read, and with a file to print to."""
+def _run(arguments: list[str], folder: str, first: str) -> int:
+    """Be the command, in its folder, with nothing to read and with a file to print to; return the exit code."""
     os.chdir(folder)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for stream in (1, 2):
         os.dup2(os.open(_OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     sys.argv = ["troth", *arguments]
-    exec(first, {})  # noqa: S102
-    from troth.cli import main
-
-    main()
+    try:
+        exec(first, {})  # noqa: S102
+        commands.main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    return 1
 
 
 def _serve() -> None:
-    for layer in ("results", "campaigns", "data", "history", "audits", "certificates", "mechanisms", "models", "core"):
-        for found in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
-            importlib.import_module(found.name)
-    importlib.import_module("troth.cli.commands").command()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            _run(**json.loads(line))
-            raise SystemExit("a command ends with SystemExit")
+            code = _run(**json.loads(line))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)  # to take everything down again takes longer than the command
         print(child, flush=True)
         print(os.waitpid(child, 0)[1], flush=True)
 
 
 if __name__ == "__main__":
+    for layer in ("results", "campaigns", "data", "history", "audits", "certificates", "mechanisms", "models", "core"):
+        for found in pkgutil.walk_packages(importlib.import_module(f"troth.{layer}").__path__, f"troth.{layer}."):
+            importlib.import_module(found.name)
+    for lazy in ("pandas", "pydantic", "pydantic.type_adapter"):  # by pyarrow and typer, when they are used
+        importlib.import_module(lazy)
+    commands.command()
+    gc.freeze()  # memory that no child copies
     _serve()

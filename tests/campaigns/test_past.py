@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
 
 @cache
 def rows(days: range, seed: int = 1) -> str:
-    return table(days, seed).to_csv(index=False)
+    return str(table(days, seed).to_csv(index=False))
 
 
 def campaign(folder: Path, family: str = "Bernoulli") -> Path:

@@ -129,5 +129,6 @@ def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) 
     own = t.copy()
     for model, places in stage.paid_by_model:
         sums = np.array([summaries[stage.names[place]] for place in places])
-        own[(*stage.index, np.array(places))] = campaign.statistics(model, times * sums)
+        at: Any = (*stage.index, places)
+        own[at] = campaign.statistics(model, times * sums)
     return own

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import troth  # noqa: E402
-from pages import command_line, families, gallery, paper, public_names  # noqa: E402
+from pages import command_line, families, gallery, navigation, paper, public_names  # noqa: E402
 
 project = "Troth"
 author = "The Troth authors"
@@ -87,3 +87,4 @@ def setup(app: Any) -> None:
     app.connect("builder-inited", lambda _: gallery.write_pages())
     app.connect("source-read", write_from_code)
     app.connect("autodoc-process-docstring", adapt_docstring)
+    app.connect("html-page-context", navigation.use_titles_alone, priority=1)  # before the theme asks

@@ -6,9 +6,9 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -28,6 +28,7 @@ from troth.campaigns.money import portion, to_minor, to_text
 from troth.campaigns.private_files import replace_private
 from troth.core.errors import DataError, ParameterError
 from troth.results.pay import open_ledger
+from warm import Warm
 
 BERNOULLI = troth.models.Bernoulli(1, 1)
 DRAWING = GOOD.replace('rule = "OneTime"\nrange = "clipped"', 'rule = "SyntheticPeers"\ndraws = 16')
@@ -390,21 +391,29 @@ def test_a_model_of_ones_own_is_paid_and_verified(tmp_path: Path) -> None:
         troth.verify(tmp_path / "l.jsonl")
 
 
-_KILLS = 200 if SOAK else 10
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    warm = Warm()
+    yield warm
+    warm.close()
+
+
+_KILLS = 200 if SOAK else 20
 _LANES = 4 if SOAK else 1
 
 
 @pytest.mark.parametrize("lane", range(_LANES))
-def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path) -> None:
+def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path, warm: Warm) -> None:
     """Kill -9 at random moments; each rerun must find a whole ledger, or none, and finish with each paid exactly once."""
     chance = random.Random(lane)
-    command = [sys.executable, "-m", "troth.cli", "pay", str(tmp_path / "campaign.toml"), "--no-report"]
+    command = ["pay", str(tmp_path / "campaign.toml"), "--no-report", "--final"]
     ledger = tmp_path / "ledger.jsonl"
     files: dict[str, str | bytes] = {"clinics.csv": daily_rows(1)}
     write_campaign(tmp_path, DAILY.replace("days = 3", 'budget_per = "day"'), files)
-    started = time.perf_counter()
-    subprocess.run([*command, "--final", "--ledger", str(tmp_path / "other.jsonl")], check=True, capture_output=True)
-    usual = time.perf_counter() - started
+    for name in ("first.jsonl", "second.jsonl"):  # the first one waits until all is imported
+        started = time.perf_counter()
+        assert warm.run(tmp_path, *command, "--ledger", tmp_path / name).code == 0
+        usual = time.perf_counter() - started
     kills = _KILLS // _LANES
     interrupted = 0
     for attempt in range(kills):
@@ -412,15 +421,15 @@ def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path) ->
             ledger.unlink(missing_ok=True)
             days = 2 + attempt % 20 // 10
             (tmp_path / "clinics.csv").write_text(daily_rows(days))
-        process = subprocess.Popen([*command, "--final"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # most of a run is starting up; aim at the end of it, where the ledger is written
-        time.sleep(usual * (chance.uniform(0.6, 1.02) if chance.random() < 0.8 else chance.random()))
-        process.send_signal(signal.SIGKILL)
-        interrupted += process.wait() == -signal.SIGKILL
+        process = warm.start(tmp_path, *command)
+        time.sleep(usual * chance.uniform(0.1, 1.1))
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(process, signal.SIGKILL)
+        interrupted += warm.wait(tmp_path).code == -signal.SIGKILL
         if ledger.exists():
             troth.verify(ledger)
         if attempt % 10 == 9:
-            subprocess.run([*command, "--final"], check=True, capture_output=True)
+            assert warm.run(tmp_path, *command).code == 0
             paid = troth.verify(ledger)
             keys = [(r.day, p.provider) for r in paid.rounds for p in r.payments]
             assert len(keys) == len(set(keys)) == 3 * days
@@ -429,38 +438,33 @@ def test_killed_at_any_moment_nobody_is_paid_twice(lane: int, tmp_path: Path) ->
 
 
 _DYING = """
-import os, sys
-calls, fatal = 0, int(sys.argv[1])
+import os
+calls = 0
 def dying(real):
     def call(*a, **k):
         global calls
         calls += 1
-        if calls == fatal:
+        if calls == {fatal}:
             os._exit(9)
         return real(*a, **k)
     return call
 import pathlib
 os.fsync = dying(os.fsync); pathlib.Path.replace = dying(pathlib.Path.replace); os.open = dying(os.open)
-sys.argv = ["troth", "pay", sys.argv[2]]
-from troth.cli import main
-main()
 """
 
 
-def test_killed_at_every_step_of_writing(tmp_path: Path) -> None:
+def test_killed_at_every_step_of_writing(tmp_path: Path, warm: Warm) -> None:
     campaign = write_campaign(tmp_path, GOOD)
     codes = []
     for step in range(1, 30):
-        died = subprocess.run(
-            [sys.executable, "-c", _DYING, str(step), str(campaign)], capture_output=True, check=False
-        )
-        codes.append(died.returncode)
+        died = warm.run(tmp_path, "pay", campaign, first=_DYING.format(fatal=step))
+        codes.append(died.code)
         ledger = tmp_path / "ledger.jsonl"
         if ledger.exists():
             troth.verify(ledger)
-        if died.returncode == 0:
+        if died.code == 0:
             break
-        assert died.returncode == 9, died.stderr
+        assert died.code == 9, died.output
     assert codes[-1] == 0
     assert len(codes) >= 5
     assert not list(tmp_path.glob(".*.tmp"))

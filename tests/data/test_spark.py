@@ -30,6 +30,9 @@ def spark() -> Iterator[Any]:
         SparkSession.builder.master("local[2]")
         .appName("troth tests")
         .config("spark.ui.enabled", "false")
+        .config(
+            "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        )  # small tables, few queries
         .config("spark.sql.shuffle.partitions", "3")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")

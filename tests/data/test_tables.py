@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import troth
-from campaigns.shop import families, frame_of, value_columns
+from campaigns.shop import families, frame_of, reductions, value_columns
 from registry import EXAMPLES
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
@@ -71,6 +71,10 @@ def every_table(frame: pd.DataFrame, folder: Path) -> dict[str, Any]:
     }
 
 
+SOME_KINDS = {"Parquet", "CSV", "JSON lines", "Polars, lazy", "DuckDB relation", "Ibis on DuckDB"}
+"""One of each way to read: for families whose sums are of a kind that another one has too."""
+
+
 @pytest.mark.parametrize("name", families())
 def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path: Path) -> None:
     frame = frame_of(name, days=2)
@@ -80,7 +84,9 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
     terms = {"model": {"target": columns.pop()}} if model.explains_target else {}
     reference, _ = read_reports(frame, request)
     expected = None
-    for kind, table in every_table(frame, tmp_path).items():
+    tables = every_table(frame, tmp_path)
+    for kind in tables if name in reductions() else SOME_KINDS & tables.keys():
+        table = tables[kind]
         found, _ = read_reports(table, request)
         assert [(r.key, r.rows) for r in found] == [(r.key, r.rows) for r in reference], kind
         for mine, theirs in zip(found, reference, strict=True):

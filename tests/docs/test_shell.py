@@ -10,13 +10,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from pages import command_line
+from registry import SOAK
 from troth.campaigns.tables import TABLES
+from warm import Warm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "gallery")]
@@ -48,8 +51,21 @@ def steps(block: str) -> list[Step]:
     return found
 
 
-def run_step(step: Step, folder: Path) -> str | None:
+PLAIN = re.compile(r"troth [^|&;<>$`*?#~\\\n]*")
+"""A command that a shell has nothing to do with but to split it into words."""
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    warm = Warm()
+    yield warm
+    warm.close()
+
+
+def run_step(step: Step, folder: Path, warm: Warm | None = None) -> str | None:
     """Run a command, and return what is wrong with it, if anything."""
+    if warm is not None and PLAIN.fullmatch(step.command):
+        return wrong_with(step, *warm.run(folder, *shlex.split(step.command)[1:]))
     told = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "LC_ALL": "C.UTF-8",
@@ -65,22 +81,32 @@ def run_step(step: Step, folder: Path) -> str | None:
         check=False,
         timeout=300,
     )
-    if done.returncode != 0:
-        return f"exit code {done.returncode}:\n{done.stdout}"
-    if step.output and not CHECKER.check_output(step.output, done.stdout, FLAGS):
-        return f"expected\n{step.output}\nand got\n{done.stdout}"
+    return wrong_with(step, done.returncode, done.stdout)
+
+
+def wrong_with(step: Step, code: int, output: str) -> str | None:
+    if code != 0:
+        return f"exit code {code}:\n{output}"
+    if step.output and not CHECKER.check_output(step.output, output, FLAGS):
+        return f"expected\n{step.output}\nand got\n{output}"
     return None
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=lambda p: str(p.relative_to(ROOT)))
-def test_every_session_runs(page: Path, tmp_path: Path) -> None:
+def test_every_session_runs(page: Path, tmp_path: Path, warm: Warm) -> None:
+    """By a shell; where a page has nothing to do with starting `troth`, by a process that has started."""
+    starts = SOAK or page.name == "README.md"
     for block in blocks(page, "console"):
         for step in steps(block):
-            problem = run_step(step, tmp_path)
+            problem = run_step(step, tmp_path, None if starts else warm)
             assert problem is None, f"{page.name}: {step.command}\n{problem}"
 
 
-def test_a_session_that_prints_something_else_is_caught(tmp_path: Path) -> None:
+def test_a_session_that_prints_something_else_is_caught(tmp_path: Path, warm: Warm) -> None:
+    for way in (None, warm):
+        assert run_step(Step("troth --version", "troth ...\n"), tmp_path, way) is None
+        assert "expected" in str(run_step(Step("troth --version", "two\n"), tmp_path, way))
+        assert "exit code 1" in str(run_step(Step("troth verify 'no such file'", ""), tmp_path, way))
     assert run_step(Step("echo one", "one\n"), tmp_path) is None
     assert "expected" in str(run_step(Step("echo one", "two\n"), tmp_path))
     assert "exit code 1" in str(run_step(Step("false | cat", ""), tmp_path))

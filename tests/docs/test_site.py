@@ -165,7 +165,7 @@ def test_pages_fit_a_phone_and_ask_nothing_of_a_network(site: Path) -> None:
     asked: list[str] = []
     wide: list[str] = []
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 375, "height": 800})
         page.on("request", lambda request: asked.append(request.url))
         for path in sorted(site.rglob("*.html")):

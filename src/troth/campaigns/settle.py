@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,14 @@ class Scene:
         """Everybody's model."""
         model = self.round.model
         return [model] * len(self.names) if isinstance(model, Model) else list(model)
+
+    @property
+    def paid_by_model(self) -> list[tuple[Model, list[int]]]:
+        """The models, each with the places of those who are paid under it."""
+        models, places = self.models, defaultdict[int, list[int]](list)
+        for place in self.paid:
+            places[id(models[place])].append(place)
+        return [(models[alike[0]], alike) for alike in places.values()]
 
     def fresh(self, seed: str | None) -> Round:
         """Return the round with its generator at the start, as every evaluation needs it."""

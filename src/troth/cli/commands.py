@@ -7,6 +7,7 @@ for done, 1 for a failure that was handled, 2 for a command that was not underst
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -41,13 +42,19 @@ app = typer.Typer(
 )
 
 
+@cache
+def command() -> Any:
+    """All commands, ready to run; that takes longer than some of them."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; failures that are understood become one message and exit code 1."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        app()
+        command()()
     except TrothError as error:
         _fail(str(error))
     except (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:

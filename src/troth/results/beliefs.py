@@ -76,8 +76,9 @@ def _belief_in_states(model: HasFiniteStates, total: Array) -> Belief:
 
 def statistics_of_reports(campaign: Campaign, model: Any, reports: list[Report]) -> Array:
     """Return the statistics of reports under one model, or under one for each."""
-    models = [model] * len(reports) if isinstance(model, Model) else model
-    return np.array([campaign.statistics(m, report.summary) for m, report in zip(models, reports, strict=True)])
+    if isinstance(model, Model):
+        return campaign.statistics(model, np.array([report.summary for report in reports]))
+    return np.array([campaign.statistics(m, report.summary) for m, report in zip(model, reports, strict=True)])
 
 
 def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:

@@ -99,15 +99,14 @@ def data_in_words(result: Result, day: Day, provider: str) -> str:
 
     Nothing is said where that takes more than a few numbers, or where one peer's data would be given away.
     """
-    campaign, reports = result.campaign, [report for report in result.reports if report.day == day]
-    own = [report for report in reports if report.provider == provider]
-    peers = [report for report in reports if campaign.group_of(report.provider) != campaign.group_of(provider)]
-    reduction = getattr(campaign.model, "reduction", None)
-    if not own or len(peers) < 2 or not isinstance(reduction, SaysSummary):
+    campaign, reports = result.campaign, result.reports_by_day.get(day, {})
+    group, reduction = campaign.group_of(provider), getattr(campaign.model, "reduction", None)
+    related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
+    if provider not in reports or len(reports) - len(related) < 2 or not isinstance(reduction, SaysSummary):
         return ""
+    peers = result.sums_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
     (what, ours), (_, theirs) = (
-        reduction.in_words(np.sum([report.summary for report in some], axis=0), campaign.categories)
-        for some in (own, peers)
+        reduction.in_words(sums, campaign.categories) for sums in (reports[provider].summary, peers)
     )
     return f"Your {what} is {ours}; your peers' is {theirs}." if ours and theirs else ""
 

@@ -127,6 +127,8 @@ def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) 
         return times * t if has_independent_rows(stage.round.evidence) else None
     summaries = {report.provider: report.summary for report in today}
     own = t.copy()
-    for place in stage.paid:
-        own[(*stage.index, place)] = campaign.statistics(stage.models[place], times * summaries[stage.names[place]])
+    for model, places in stage.paid_by_model:
+        sums = np.array([summaries[stage.names[place]] for place in places])
+        at: Any = (*stage.index, places)
+        own[at] = campaign.statistics(model, times * sums)
     return own

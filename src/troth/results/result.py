@@ -10,6 +10,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from troth.campaigns.canonical_json import finite
 from troth.campaigns.ledger import Ledger, write_whole
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
+    from troth.core.contract import Array
     from troth.core.effective_candidates import EffectiveCandidates
     from troth.data import Day, Report
     from troth.mechanisms import Rule
@@ -72,6 +75,20 @@ class Result:
     def reports(self) -> list[Report]:
         """The reports that payments were made of."""
         return recorded_reports(self.ledger)
+
+    @cached_property
+    def reports_by_day(self) -> dict[Day, dict[str, Report]]:
+        """The reports of each day, by provider."""
+        by_day: dict[Day, dict[str, Report]] = {}
+        for report in self.reports:
+            by_day.setdefault(report.day, {})[report.provider] = report
+        return by_day
+
+    @cached_property
+    def sums_by_day(self) -> dict[Day, Array]:
+        """Everybody's summaries of each day, added up."""
+        everybody = self.reports_by_day.items()
+        return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in everybody}
 
     @property
     def paid(self) -> int:

@@ -6,6 +6,7 @@ READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DOCUMENTED := $(VENV)/.documented
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
 
 .PHONY: demo test lint docs bench soak clean
 
@@ -13,7 +14,7 @@ demo: $(READY)
 	@$(BIN)/troth demo
 
 test: lint
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(TESTED)
 	$(BIN)/ruff check .
@@ -31,7 +32,7 @@ bench: $(TESTED)
 
 # The same tests with more seeds and examples.
 soak: $(TESTED)
-	TROTH_SOAK=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 TROTH_SOAK=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 clean:
 	rm -rf $(VENV) troth-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist docs/gallery

@@ -35,7 +35,7 @@ def test_no_single_provider_lie_gains_under_a_truthful_rule(name: str) -> None:
     rows = [6] * 4
     values = {"poisson": (0, 200), "geometric": (0, 5000), "negative binomial": (0, 5000)}.get(name)
     for rule in truthful_rules(model, rows, values).values():
-        found = troth.audit(model, rule, rows=rows, simulations=4000 if SOAK else 1500)
+        found = troth.audit(model, rule, rows=rows, simulations=4000 if SOAK else 800)
         assert found.gaining() == [], str(found)
         assert len(found.findings) >= 6
 
@@ -119,7 +119,7 @@ def test_collusion_and_splitting_are_reported_with_and_without_groups() -> None:
         rule,
         [strategies.Collude(2, strategies.Replicate(5)), strategies.Split(2)],
         [10] * 4,
-        simulations=SIMULATIONS,
+        simulations=SIMULATIONS // 4,
     )
     names = [f.lie for f in found.findings]
     assert names == [
@@ -200,7 +200,7 @@ def test_posterior_draws_follow_the_posterior() -> None:
     for name in EXAMPLES:
         model: Any = EXAMPLES[name]
         rng = generator(3)
-        theta = model.draw_parameters(rng, (40_000,))
+        theta = model.draw_parameters(rng, (40_000 if SOAK else 12_000,))
         data = model.draw_data(rng, theta, 4)
         again = model.draw_posterior(rng, model.statistics(data))
         one, two = (np.tanh((x - np.median(theta, axis=0)) / (theta.std(axis=0) + 1e-9)) for x in (theta, again))
@@ -309,7 +309,7 @@ def test_finite_models_of_any_size_can_be_audited() -> None:
             rivals.OutOfBag(),
             rivals.ShapleyValue(),
         ):
-            found = troth.audit(model, rule, rows=rows, simulations=1000)
+            found = troth.audit(model, rule, rows=rows, simulations=1000 if SOAK else 200)
             assert len(found.findings) >= 6
     impossible = troth.audit(strict, troth.MultiDay(), [strategies.Flip(0.5)], [6, 5, 4], simulations=1000).findings[0]
     assert impossible.refused > 0.5

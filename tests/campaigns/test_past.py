@@ -132,7 +132,12 @@ def test_plain_priors_and_offsets_are_fitted_too(family: str, folder: Path, monk
 def test_the_backtest_names_the_lies_that_gain(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     path = campaign(folder)
     plot = folder / "b.png"
-    assert run(monkeypatch, "backtest", path, folder / "past.csv", "--types", "3", "--json", "--plot", plot) == 0
+    assert (
+        run(
+            monkeypatch, "backtest", path, folder / "past.csv", "--types", "3", "--folds", "2", "--json", "--plot", plot
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["recommended"] == "day types"
     assert set(found["models"]) == {"as declared", "textbook Bernoulli", "day types"}
@@ -210,11 +215,10 @@ def test_other_names_of_columns(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     fitted = troth.Campaign.load(folder / "fitted.toml")
     assert fitted.history is not None
     assert (fitted.history["provider"], fitted.history["day"]) == ("who", "on")
-    assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
-    assert (
-        "past days; each stretch is paid under a model fitted to the days before it"
-        in (folder / "report.html").read_text()
-    )
+    if SOAK:
+        assert run(monkeypatch, "pay", folder / "fitted.toml") == 0
+        page = (folder / "report.html").read_text()
+        assert "past days; each stretch is paid under a model fitted to the days before it" in page
     plain = dict(troth.Campaign.load(path).plain)
     plain["data"] = {"source": "now.csv", "provider": "carrier"}
     plain["campaign"] = {"name": "x", "budget": "1"}

@@ -290,7 +290,7 @@ def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     for name, person in people.items():
         sent = person.json("submit", campaign, files[name], "--yes", "--receipt", tmp_path / f"{name}.json")
         assert sent["rows"] == 20
-    assert "not checked" in analyst.run("round", "close", campaign)
+    assert "model fits" in analyst.run("round", "close", campaign)
     assert "no round is published yet" in people["Kit"].run("why", campaign, code=1)
     analyst.run("round", "publish", campaign)
     why = people["Kit"].run("why", campaign)

@@ -62,10 +62,9 @@ class Lines:
         self._round, self._model, self._panels = this_round, this_round.evidence, panels
         t = this_round.statistics.reshape(-1, *shape[-2:])
         own = np.ascontiguousarray(this_round.own).reshape(t.shape)
-        provider = np.arange(shape[-2]) if panels is None else panels.provider
         real = self.sum_peers(t)
-        self.rounds, self.places = len(t), len(provider)
-        self.own = own[:, provider].reshape(-1, shape[-1])
+        self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
+        self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
         self._parts: list[Part] = []
         designs = []
@@ -78,12 +77,12 @@ class Lines:
                 flat = design.reshape(-1, design.shape[-1])
                 kinds, which = _distinct_rows(flat)
                 design = (which[:, None] == np.arange(len(kinds))).astype(np.float64).reshape(*design.shape[:2], -1)
-            everyone = np.zeros((len(t), shape[-2], design.shape[-1]))
-            everyone[:, members] = design
-            designs.append(self.sum_peers(everyone))
+            designs.append(self.sum_peers(_among_all(design, members, shape[-2])))
             self._parts.append(Part(model, slice(start, start + design.shape[-1]), kinds))
             start += design.shape[-1]
-        self._designs = np.concatenate(designs, axis=-1).reshape(-1, start) + 0.0  # −0 and 0 are one design
+        joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
+        joined += 0.0  # −0 and 0 are one design
+        self._designs = joined.reshape(-1, start)
 
     @property
     def _apart(self) -> bool:
@@ -316,6 +315,15 @@ class Lines:
         if abs(chances.sum() - 1) > 1e-6:
             raise DataError("the model does not say how probable peers' data are: choose a number of decoys")
         return total, chances / chances.sum()
+
+
+def _among_all(design: Array, members: list[int], providers: int) -> Array:
+    """Return the designs of some providers among those of all, which are 0."""
+    if len(members) == providers:
+        return design
+    everyone = np.zeros((len(design), providers, design.shape[-1]))
+    everyone[:, members] = design
+    return everyone
 
 
 def _distinct_rows(rows: Array) -> tuple[Array, Places]:

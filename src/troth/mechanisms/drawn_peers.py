@@ -76,7 +76,8 @@ def _peer_designs(
 def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) -> Array:
     """Return what was fixed of some providers' data before they were seen: by their statistics, or by their rows."""
     try:
-        return model.design(this_round.statistics[..., members, :])
+        statistics = this_round.statistics
+        return model.design(statistics if len(members) == statistics.shape[-2] else statistics[..., members, :])
     except MissingCapabilityError:
         if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
             raise

@@ -68,6 +68,8 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     def design(self, statistics: Array, /) -> Array:
         """Gram matrix of the features and number of rows, without their weight."""
         design = super().design(statistics)
+        if self._weight == 1:
+            return design
         return np.concatenate([design[..., :-1] / self._weight, design[..., -1:]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:

@@ -8,12 +8,16 @@ DOCUMENTED := $(VENV)/.documented
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
 
-.PHONY: demo test lint docs bench soak clean
+.PHONY: demo test run-tests lint docs bench soak clean
 
 demo: $(READY)
 	@$(BIN)/troth demo
 
-test: lint
+# Types are checked while the first tests run. Each of these has a core of its own, so one thread for arithmetic is best.
+test: $(TESTED)
+	@$(MAKE) --no-print-directory --jobs=2 lint run-tests
+
+run-tests: $(TESTED)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(TESTED)

@@ -26,7 +26,7 @@ from troth.mechanisms.score_range import _extremes
 TOLERANCE = 1e-12
 WORLDS = 2000 if SOAK else 500
 PARTS = 20
-SOME, FEW = (PARTS, PARTS) if SOAK else (4, 2)
+SOME, FEW = (PARTS, PARTS) if SOAK else (4, 1)
 """Parts for rules whose enumeration takes long, and for their variants."""
 
 

@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DOCUMENTED := $(VENV)/.documented
+WORKERS := $(shell expr 1 + $$(nproc 2>/dev/null || echo 2)) # some tests wait for a browser or a database
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
 
@@ -18,7 +19,7 @@ test: $(TESTED)
 	@$(MAKE) --no-print-directory --jobs=2 lint run-tests
 
 run-tests: $(TESTED)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 lint: $(TESTED)
 	$(BIN)/ruff check .
@@ -36,7 +37,7 @@ bench: $(TESTED)
 
 # The same tests with more seeds and examples.
 soak: $(TESTED)
-	OPENBLAS_NUM_THREADS=1 TROTH_SOAK=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 TROTH_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 clean:
 	rm -rf $(VENV) troth-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist docs/gallery

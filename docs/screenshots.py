@@ -1,7 +1,8 @@
 """Take pictures of every page of the service, light and dark: ``python docs/screenshots.py [folder] [width]``.
 
-A service is started on a temporary database with two campaigns: a finished one with five clinics, and a daily one that
-is under way. Needs playwright with a chromium (``CHROMIUM`` names one that is installed) and Pillow.
+A service is started on a temporary database with three campaigns: a finished one with five clinics, a daily one that
+is under way, and one of annotators. Needs playwright with a chromium (``CHROMIUM`` names one that is installed) and
+Pillow.
 """
 
 from __future__ import annotations
@@ -43,6 +44,19 @@ ARRIVALS: dict[str, Any] = {
     "campaign": {"name": "Arrivals per hour", "budget": "2100.00", "currency": "EUR", "days": 7},
     "model": {"family": "Poisson", "columns": ["arrivals"], "prior": {"shape": 6, "rate": 0.5}},
     "data": {"day": "day"},
+}
+ANNOTATORS = {"Mara": 0.95, "Noor": 0.9, "Otis": 0.85, "Pia": 0.6}
+PHOTOS: dict[str, Any] = {
+    "campaign": {"name": "Photos: cat or dog?", "budget": "20.00", "price": "0.05", "currency": "EUR"},
+    "model": {
+        "family": "Finite",
+        "columns": ["label"],
+        "categories": ["cat", "dog"],
+        "prior": [0.5, 0.5],
+        "likelihood": [[0.85, 0.15], [0.15, 0.85]],
+    },
+    "data": {"task": "photo", "provider": "worker"},
+    "limits": {"tasks": 100},
 }
 
 
@@ -108,13 +122,17 @@ def prepare(store: Store) -> dict[str, Any]:
         settlement.close_round(store, ana, daily, number)
     some = dict(list(people.items())[1:4])
     sent = hold(store, ana, daily, some, lambda rate: rng.poisson(12 + 4 * rate, 24), "2026-05-03", after(days=2))
+    photos, workers = label(store, ana, rng)
+    people |= workers
     first, later = "Ash Hill", "Birch Lane"
     with store.write() as tx:
-        sessions = {who: accounts.start_session(tx, account) for who, account in _accounts(ana, people, first, later)}
+        sessions = {
+            who: accounts.start_session(tx, account) for who, account in _accounts(ana, people, first, later, "Mara")
+        }
         waiting = add(tx, people[first], daily, 3, rng.poisson(15, 24), "arrivals")
         members = {member.name: member.id for member in campaigns.list_members(tx, trial)}
         accounts.create_token(tx, ana.account, "laptop", ["read", "manage"], 30)
-    a, b = f"/campaigns/{trial}", f"/campaigns/{daily}"
+    a, b, c = f"/campaigns/{trial}", f"/campaigns/{daily}", f"/campaigns/{photos}"
     mine = f"{b}/rounds/3/submissions"
     return {
         "sessions": sessions,
@@ -144,6 +162,9 @@ def prepare(store: Store) -> dict[str, Any]:
             ("receipt", later, f"{mine}/{sent[later]}"),
             ("my-payment", first, f"{a}/rounds/1/payment"),
             ("results", first, "/results"),
+            ("tasks-campaign", "Mara", c),
+            ("tasks-round", "analyst", f"{c}/rounds/1"),
+            ("tasks-payment", "Mara", f"{c}/rounds/1/payment"),
             ("assumed", None, "/assumed"),
             ("docs", "analyst", "/docs"),
             ("health", None, "/health"),
@@ -151,6 +172,30 @@ def prepare(store: Store) -> dict[str, Any]:
             ("wrong-link", None, "/join/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
         ],
     }
+
+
+def label(store: Store, ana: User, rng: np.random.Generator) -> tuple[str, dict[str, User]]:
+    """Hold a campaign of tasks, three labels each, and publish what it pays."""
+    people = {}
+    with store.write() as tx:
+        campaign = campaigns.create_campaign(tx, ana, PHOTOS)
+        for name in ANNOTATORS:
+            link = campaigns.invite(tx, ana, campaign, campaigns.add_member(tx, ana, campaign, name, "contract 2026-4"))
+            people[name] = User(accounts.accept_invitation(tx, link, name=name, password=PASSWORD), name, "provider")
+        rounds.open_round(tx, ana, campaign)
+        rows: dict[str, list[str]] = {name: [] for name in ANNOTATORS}
+        for photo in range(80):
+            dog = bool(rng.random() < 0.5)
+            for name in rng.permutation(list(ANNOTATORS))[:3]:
+                right = rng.random() < ANNOTATORS[str(name)]
+                rows[str(name)].append(f"IMG_{photo:04},{'dog' if dog == right else 'cat'}")
+        for name, lines in rows.items():
+            upload = add_text(tx, people[name], campaign, 1, "photo,label\n" + "\n".join(lines) + "\n")
+            rounds.confirm(tx, people[name], campaign, 1, upload)
+    settlement.close_round(store, ana, campaign, 1)
+    with store.write() as tx:
+        rounds.publish(tx, ana, campaign, 1)
+    return campaign, people
 
 
 def _accounts(ana: User, people: dict[str, User], *names: str) -> list[tuple[str, str]]:
@@ -179,11 +224,16 @@ def hold(
 
 def add(tx: Any, who: User, campaign: str, number: int, values: Any, column: str) -> str:
     """Send rows as a file."""
+    return add_text(tx, who, campaign, number, column + "\n" + "\n".join(str(int(value)) for value in values) + "\n")
+
+
+def add_text(tx: Any, who: User, campaign: str, number: int, text: str) -> str:
+    """Send a file with this text."""
     row, member = campaigns.joined(tx, who, campaign)
     held = rounds.find_round(tx, campaign, number)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.csv"
-        path.write_text(column + "\n" + "\n".join(str(int(value)) for value in values) + "\n")
+        path.write_text(text)
         name = f"{member.name.split()[0].lower()}.csv"
         upload = read_upload(campaigns.terms_of(row), path, name, member.name, rounds.read_day(held.day))
     return rounds.add_upload(tx, who, campaign, number, upload)

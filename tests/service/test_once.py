@@ -159,7 +159,7 @@ def test_a_replay_is_answered_with_the_same_bytes(database: str, route: str) -> 
             assert counted(world) == after
 
 
-@pytest.mark.parametrize("route", CASES)
+@pytest.mark.parametrize(("kind", "route"), in_turn(CASES))
 def test_the_same_key_at_the_same_moment_is_done_once(database: str, route: str) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)

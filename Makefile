@@ -5,21 +5,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.tested
 DOCUMENTED := $(VENV)/.documented
-WORKERS := $(shell expr 1 + $$(nproc 2>/dev/null || echo 2)) # some tests wait for a browser or a database
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
 
-.PHONY: demo test run-tests lint docs bench soak clean
+.PHONY: demo test lint docs bench soak clean
 
 demo: $(READY)
 	@$(BIN)/troth demo
 
-# Types are checked while the first tests run. Each of these has a core of its own, so one thread for arithmetic is best.
-test: $(TESTED)
-	@$(MAKE) --no-print-directory --jobs=2 lint run-tests
-
-run-tests: $(TESTED)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# A worker has a core of its own, so one thread for arithmetic is best.
+test: lint
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 lint: $(TESTED)
 	$(BIN)/ruff check .
@@ -37,7 +33,7 @@ bench: $(TESTED)
 
 # The same tests with more seeds and examples.
 soak: $(TESTED)
-	OPENBLAS_NUM_THREADS=1 TROTH_SOAK=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	OPENBLAS_NUM_THREADS=1 TROTH_SOAK=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 clean:
 	rm -rf $(VENV) troth-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist docs/gallery

@@ -31,6 +31,7 @@ RULES: dict[str, troth.Rule] = {
     "Troth: OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, [80] * 8)),
     "Troth: MultiDay": troth.MultiDay(),
     "Troth: SyntheticPeers": troth.SyntheticPeers(draws=16),
+    "Troth: LineUp": troth.LineUp(decoys=49),  # the expected pay does not depend on their number
 }
 LIES: list[Any] = [
     strategies.Replicate(),

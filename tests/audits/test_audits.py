@@ -298,6 +298,37 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
     assert (tmp_path / "audit.png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rivals.FixedPrice(),
+        rivals.PerRow(),
+        rivals.TestLikelihood(),
+        rivals.LeaveOneOutValue(),
+        rivals.ShapleyValue(),
+        rivals.OutOfBag(),
+        troth.SyntheticPeers(draws=8),
+        troth.LineUp(decoys=19),
+        troth.LineUp(decoys=19, panels=2, strict=0.2),
+        troth.Brier(),
+        troth.LogPmiRule(),
+    ],
+    ids=repr,
+)
+def test_a_share_does_not_depend_on_what_others_are_scored_for(rule: troth.Rule) -> None:
+    """An audit scores only the liar: the others' reports stay where they are as peers, and nothing else changes."""
+    rng = generator(9)
+    t = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,))[:, None].repeat(4, axis=1), 10))
+    test = MODEL.statistics(MODEL.draw_data(rng, MODEL.draw_parameters(rng, (20,)), 10))
+    given: dict[str, Any] = {"rows": np.full(t.shape[:-1], 10.0), "test": test}
+    everybody = troth.Round(MODEL, t, rng=generator(1), **given)
+    alone = troth.Round(MODEL, t, rng=generator(1), **given).with_own(np.where(np.arange(4)[:, None] == 1, t, 0.0))
+    whole, part = (rule.breakdown(each).share[..., 1] for each in (everybody, alone))
+    np.testing.assert_allclose(part, whole, atol=1e-12)
+    if not isinstance(rule, rivals.FixedPrice | rivals.PerRow):
+        assert np.ptp(whole) > 0.01
+
+
 def test_finite_models_of_any_size_can_be_audited() -> None:
     wide = models.Finite([0.5, 0.5], [[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
     strict = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])

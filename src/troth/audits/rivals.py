@@ -114,9 +114,13 @@ class ShapleyValue(TestSetRule):
         value = np.zeros(this_round.own.shape[:-1])
         for _ in range(self.orders):
             order = np.argsort(this_round.rng.random(value.shape), axis=-1)
-            grown = np.cumsum(np.take_along_axis(this_round.own, order[..., None], axis=-2), axis=-2)
-            worth = np.maximum(log_pmi(this_round.evidence, grown, test), -50.0)
-            part = np.take_along_axis(value, order, axis=-1) + np.diff(worth, axis=-1, prepend=0.0) / self.orders
+            others, own = (
+                np.take_along_axis(t, order[..., None], axis=-2) for t in (this_round.statistics, this_round.own)
+            )
+            before = np.zeros_like(others)
+            np.cumsum(others[..., :-1, :], axis=-2, out=before[..., 1:, :])
+            without, joined = (np.maximum(log_pmi(this_round.evidence, t, test), -50.0) for t in (before, before + own))
+            part = np.take_along_axis(value, order, axis=-1) + (joined - without) / self.orders
             np.put_along_axis(value, order, part, axis=-1)
         return value
 

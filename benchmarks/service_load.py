@@ -119,15 +119,19 @@ def submissions(port: int, base: str, tokens: list[str]) -> float:
 
 def load(folder: Path) -> None:
     """Measure views, pages and submissions beside the bare route and bare commits."""
-    database = str(folder / "load.db")
-    campaign, tokens, analyst = stage(database, 3 * CLIENTS, "SyntheticPeers")
-    cookie = _session(database, "Ana")
     with bare_route() as port:
         bare = views(port, "/", "Accept: */*")
+    database = str(folder / "views.db")
+    campaign, tokens, analyst = stage(database, 20, "SyntheticPeers")
+    cookie = _session(database, "P00001")
     with serving(database, 1) as port:
         Line(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
         api = views(port, f"/api/v1/campaigns/{campaign}/rounds/1", f"Authorization: Bearer {tokens[0]}")
-        pages = views(port, f"/campaigns/{campaign}", f"Cookie: {cookie}")
+        pages = views(port, f"/campaigns/{campaign}/rounds/1", f"Cookie: {cookie}")
+    database = str(folder / "load.db")
+    campaign, tokens, analyst = stage(database, 3 * CLIENTS, "SyntheticPeers")
+    with serving(database, 1) as port:
+        Line(port, analyst).call("POST", f"/campaigns/{campaign}/rounds", {})
         sent = submissions(port, f"/campaigns/{campaign}/rounds/1", tokens)
         commits = 200 / bare_commits(folder, 200)
     print(f"One worker on SQLite, {CLIENTS} clients\n")

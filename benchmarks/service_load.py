@@ -100,6 +100,9 @@ def submissions(port: int, base: str, tokens: list[str]) -> float:
                     token, body = next(waiting)
                 line.headers = {"Authorization": f"Bearer {token}"}
                 made = line.call("POST", f"{base}/submissions/statistics", json.loads(body))
+                while made["state"] == "waiting":
+                    time.sleep(0.05)
+                    made = line.call("GET", f"{base}/submissions/{made['id']}")
                 line.call("POST", f"{base}/submissions/{made['id']}/confirm", {})
         except StopIteration:
             return

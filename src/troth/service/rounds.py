@@ -266,6 +266,9 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
     """Return one of a provider's own uploads."""
     row = tx.execute(_uploads_of(member, round_id).where(uploads.c.id == upload)).first()
     if row is None:
+        mine = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
+        if tx.scalar(select(exists().where(mine))):
+            raise ConflictError("the file is not read yet: look at it again in a moment, and confirm it then")
         raise NotFoundError("there is no such submission")
     return row
 

@@ -313,7 +313,7 @@ def test_the_comparison_prints_and_plots(tmp_path: Any) -> None:
         troth.Brier(),
         troth.LogPmiRule(),
     ],
-    ids=repr,
+    ids=lambda rule: type(rule).__name__,
 )
 def test_a_share_does_not_depend_on_what_others_are_scored_for(rule: troth.Rule) -> None:
     """An audit scores only the liar: the others' reports stay where they are as peers, and nothing else changes."""

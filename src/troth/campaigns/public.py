@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array, Model
     from troth.core.settings import Section
+    from troth.core.support import Bounds
     from troth.data.request import Day
 
 _KEYS = ("source", "digest", "rows", "summary", "tasks")
@@ -61,20 +62,23 @@ def describe_guesses(guesses: Guesses) -> dict[str, Any]:
     return {**origin, "tasks": dict(zip(guesses.tasks, sums, strict=True))}
 
 
-def check_guesses(guesses: Guesses, model: Any, columns: Sequence[str | None]) -> None:
-    """Refuse guesses that no rows can make, or that cannot occur under the law of the public data."""
+def check_task_sums(
+    tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
+) -> None:
+    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a law."""
     reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
-    distinct, first = np.unique(guesses.summaries, axis=0, return_index=True)
+    distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
         raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
+        where = f"task {tasks[place]!r}"
         try:
-            reduction.check(summary, None, constants)
+            reduction.check(summary, values, constants)
         except DataError as error:
-            raise DataError(f"task {guesses.tasks[place]!r}: {error}") from None
+            raise DataError(f"{where}: {error}") from None
         if not value > -np.inf:
-            raise DataError(f"task {guesses.tasks[place]!r}: this guess cannot occur under any class of the model")
+            raise DataError(f"{where}: this answer cannot occur under any class of the model; correct it")
 
 
 def take_public(section: Section) -> dict[Day, Report] | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.public import check_task_sums
 from troth.campaigns.tasks import arrange, pay_tasks, public_tasks, settle_tasks
-from troth.core.errors import DataError
 from troth.core.settings import CampaignError
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.request import Report
@@ -43,19 +43,8 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
     """Refuse reports on tasks that no data can have, or that cannot occur under the provider's law."""
-    model: Any = campaign.model_of(provider)
     campaign.check_task_counts([provider], [len(own.names)])
-    constants = [place for place, column in enumerate(campaign.columns) if column is None]
-    distinct, first = np.unique(own.summaries, axis=0, return_index=True)
-    evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
-    for summary, value, place in zip(distinct, evidence, first, strict=True):
-        where = f"task {own.names[place]!r}"
-        try:
-            model.reduction.check(summary, campaign.values, constants)
-        except DataError as error:
-            raise DataError(f"{where}: {error}") from None
-        if not value > -np.inf:
-            raise DataError(f"{where}: this answer cannot occur under any class of the model; correct it")
+    check_task_sums(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:

@@ -17,8 +17,8 @@ from troth.campaigns.model_file import with_model_file
 from troth.campaigns.money import to_text
 from troth.campaigns.public import (
     Guesses,
-    check_guesses,
     check_public,
+    check_task_sums,
     describe_public,
     take_guesses,
     take_public,
@@ -374,7 +374,7 @@ class Campaign:
             raise sections["public"].fail("summary", message)
         if self.guesses is not None:
             try:
-                check_guesses(self.guesses, self.model_of(PUBLIC), self.columns)
+                check_task_sums(self.guesses.tasks, self.guesses.summaries, self.model_of(PUBLIC), self.columns)
             except DataError as error:
                 raise sections["public"].fail("tasks", str(error)) from None
         if self.day is not None:

@@ -138,6 +138,23 @@ def share(place: tuple[Array, Array, Array], rivals: int, strict: float) -> Arra
     return np.asarray(((1 - strict) * rank_share(above, tied, DECOYS, rivals) + strict * score).mean(axis=1))
 
 
+def _loss(pay: dict[str, Array], lie: str, of: Any) -> float:
+    """Return what a lie loses for each euro that the honest are paid, in some of the simulations."""
+    return 1 - float(pay[lie][of].mean() / pay["truth"][of].mean())
+
+
+def _weakest(pay: dict[str, Array], of: Any) -> float:
+    return min(_loss(pay, lie, of) for lie in LIES[1:])
+
+
+def _again(simulations: int, times: int = 100) -> Iterator[Any]:
+    """Yield all simulations, then draws of as many with replacement: the bootstrap's."""
+    yield slice(None)
+    rng = np.random.default_rng(2)
+    for _ in range(times):
+        yield rng.integers(0, simulations, simulations)
+
+
 def lines(simulations: int) -> list[str]:
     """Return the table of options, in Markdown."""
     compared = [(r, 0.0, 1) for r in RIVALS] + [(4, strict, 1) for strict in STRICT[1:]] + [(4, 0.0, PANELS[-1])]
@@ -151,23 +168,18 @@ def lines(simulations: int) -> list[str]:
     ]
     for rivals, strict, panels in compared:
         base = (1 - strict) / (rivals + 1) + strict / sqrt(DECOYS + 1)
-        weakest, twice, honest, spread, below = [], [], {}, [], []
-        for name, place in found[panels].items():
-            pay = {each: share(place[each], rivals, strict) for each in place}
-            honest[name] = float(pay["truth"].mean())
-            loss = {lie: 1 - float(pay[lie].mean()) / honest[name] for lie in LIES}
-            weakest.append((name in REAL, min(loss[lie] for lie in LIES[1:])))
-            twice.append(abs(loss[TWICE]))
-            if name not in REAL:
-                spread.append(float(pay["truth"].std()))
-                below.append(float((pay["truth"] < base).mean()))
+        paid = {
+            name: {each: share(place[each], rivals, strict) for each in place} for name, place in found[panels].items()
+        }
+        drawn = [pay for name, pay in paid.items() if name not in REAL]
+        weakest = [float(np.median([_weakest(pay, again) for pay in drawn])) for again in _again(simulations)]
         cells = [
-            f"{100 * np.median([loss for is_real, loss in weakest if not is_real]):.1f}",
-            f"{100 * min(loss for is_real, loss in weakest if is_real):.1f}",
-            f"{100 * np.median(twice):.1f}",
-            f"{100 * np.median(list(honest.values())):.0f}",
-            f"{100 * max(spread):.0f}",
-            f"{100 * np.mean(below):.0f}",
+            f"{100 * weakest[0]:.1f} ± {100 * np.std(weakest[1:]):.1f}",
+            f"{100 * min(_weakest(pay, slice(None)) for name, pay in paid.items() if name in REAL):.1f}",
+            f"{100 * np.median([abs(_loss(pay, TWICE, slice(None))) for pay in paid.values()]):.1f}",
+            f"{100 * np.median([pay['truth'].mean() for pay in paid.values()]):.0f}",
+            f"{100 * max(pay['truth'].std() for pay in drawn):.0f}",
+            f"{100 * np.mean([(pay['truth'] < base).mean() for pay in drawn]):.0f}",
         ]
         out.append(f"| {rivals} | {strict:g} | {panels} | {100 * base:.1f} | {' | '.join(cells)} |")
     return out
@@ -189,7 +201,7 @@ def seed_lines(seeds: int = 40) -> list[str]:
 
 
 def main() -> None:
-    table = lines(40 if "--small" in sys.argv else 200)
+    table = lines(40 if "--small" in sys.argv else 1000)
     seeds = seed_lines()
     print("What lies lose for each euro that the honest are paid, in percent, by options of the line-up\n")
     print("\n".join(table))

@@ -21,9 +21,11 @@ from troth.mechanisms.named_range import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
 from troth.models.numerics.extremes import datasets_by_type
 
-ROUNDING = 1e-11
+ROUNDING, INTEGRATED = 1e-11, 1e-7
+VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
 BUDGET = 7.0
 DRAWS = 60
+MOST_LISTINGS = 1e6  # of several days there may be more than memory holds
 ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
 
 
@@ -40,6 +42,11 @@ class World:
     @property
     def model(self) -> Any:
         return one_model(self.models)
+
+    @property
+    def rounding(self) -> float:
+        """Errors that prove nothing: those of sums, and where the spread of providers is integrated over, of that."""
+        return INTEGRATED if isinstance(self.models[0], VARYING) else ROUNDING
 
     @cached_property
     def prepared(self) -> troth.Rule:
@@ -198,7 +205,7 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
         if rule.days > 1 and not rule.needs_seed:
             paid += [(view, view.last_day(rule)) for view in (*views, *others)]
         worst = max(float(view.gains(shares).max()) for view, shares in paid)
-        if not worst <= (truthful.margin or 0.0) + ROUNDING or any(np.isnan(shares).any() for _, shares in paid):
+        if not worst <= (truthful.margin or 0.0) + world.rounding or any(np.isnan(shares).any() for _, shares in paid):
             wrong.append("truthful")
     free = {id(view): bool(view.free_lies(gains[id(view)]).any()) for view in views}
     if (sensitive.verdict == "proved" and any(free.values())) or (
@@ -228,7 +235,7 @@ def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[
     for view in views:
         sample = np.stack([view.gains(view.shares(rule, seed)) for seed in range(DRAWS)])
         error = sample.std(axis=0, ddof=1) / np.sqrt(DRAWS)
-        if (sample.mean(axis=0) > (truthful.margin or 0.0) + 6 * error + ROUNDING).any():
+        if (sample.mean(axis=0) > (truthful.margin or 0.0) + 6 * error + views[0].world.rounding).any():
             return ["truthful"]
     return []
 
@@ -247,7 +254,7 @@ def _wrong_prices(world: World, claims: Any, exactly: bool, views: list[View], g
             continue
         for view in views:
             losses = view.log_score_losses if scale is None or not np.isfinite(scale.low) else -gains[id(view)]
-            if (losses < claims[name].margin * view.moved**power * (1 - 1e-9) - ROUNDING).any():
+            if (losses < claims[name].margin * view.moved**power * (1 - 1e-9) - world.rounding).any():
                 wrong.append(name)
                 break
     return wrong
@@ -342,7 +349,16 @@ def random_world(seed: int, name: str) -> World:
     least = [int(rng.integers(0, n + 1)) for n in most] if rng.random() < 0.4 else None
     groups = [int(label) for label in rng.integers(0, 2, providers)] if rng.random() < 0.3 else None
     rule = random_rule(rng, name)
+    while _listings(models, most, rule) > MOST_LISTINGS:
+        rule = random_rule(rng, name)
     return World(models, most, least, groups, troth.Bonded(rule) if rng.random() < 0.3 else rule)
+
+
+def _listings(models: list[Any], most: list[int], rule: troth.Rule) -> float:
+    """How many shares the provider with the most reports has, with all that its peers could report on all days."""
+    own = max(len(listed(model, range(rows + 1))[0]) for model, rows in zip(models, most, strict=True))
+    others = [len(listed(model, [rows], ALL_BUT_NONE)[0]) for model, rows in zip(models, most, strict=True)]
+    return own * float(np.prod(others) / min(others)) ** rule.days
 
 
 def random_rule(rng: Any, name: str) -> troth.Rule:
@@ -429,4 +445,11 @@ def _counts(rng: Any, providers: int) -> list[Any]:
     return [troth.models.LatentClass([0.4, 0.6], "count", means, float(rng.choice([0.0, 0.1])))] * 2
 
 
-FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types)
+def _varying(rng: Any, providers: int) -> list[Any]:
+    """Providers with a rate, or rates of labels, of their own around an unknown mean."""
+    if rng.random() < 0.5:
+        return [troth.models.VaryingBernoulli(*rng.uniform(0.5, 4, 2))] * providers
+    return [troth.models.VaryingCategorical(rng.uniform(0.5, 4, 3))] * providers
+
+
+FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types, _varying)

@@ -58,7 +58,8 @@ class Audit:
     findings: tuple[Finding, ...]
 
     def __str__(self) -> str:
-        head = f"{'lie':<34} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
+        wide = max([33, *(len(f.lie) for f in self.findings)]) + 1
+        head = f"{'lie':<{wide}} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
         lines = [
             f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
             f"{self.findings[0].truth if self.findings else float('nan'):.3f}, an empty report {self.empty_share:.3f}",
@@ -69,7 +70,7 @@ class Audit:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
             interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
             numbers = f"{f.earned:>7.3f} {f.gain:>+8.4f} {interval:>19} {f.detectable:>11.4f}"
-            lines.append(f"{f.lie:<34} {numbers}  {f.verdict}{refused}")
+            lines.append(f"{f.lie:<{wide}} {numbers}  {f.verdict}{refused}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -13,12 +13,16 @@ from troth.core.effective_candidates import EffectiveCandidates
 from troth.core.errors import ParameterError
 from troth.models.categorical import draw_codes
 from troth.models.finite_states import FiniteStates
+from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.parameters import parameter, probabilities
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Bounds, Generator
+    from troth.core.past import History
+    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers
     from troth.models.family import Vector
+    from troth.models.fitting.fitted import FittedPrior
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,23 @@ class CandidateStates(FiniteStates):
         """PMI = Σ p(θ|a) p(θ|b)/p(θ) is at most 1/min p(θ), and may come as near to 0 as it likes."""
         self._in_one_space(peers)
         return Extremes(-np.inf, float(-np.log(min(self.prior))))
+
+
+class FittedCandidates(CandidateStates):
+    """Candidates whose probabilities can be fitted to past days; the candidates themselves are given."""
+
+    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
+        """Return zeros: the log-likelihoods are full ones."""
+        return np.zeros(np.shape(summaries)[:-1])
+
+    @classmethod
+    def fit(cls, history: History, **given: Any) -> FittedPrior:
+        """Fit the probabilities of the candidates to past days; the first of what is given has a row for each."""
+        missing = [name for name in cls.given_parameters if name not in given]
+        if missing:
+            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
+        candidates = len(given[cls.given_parameters[0]])
+        return fit_state_weights(lambda prior: cls(prior=prior, **given), candidates, history)
 
 
 def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:

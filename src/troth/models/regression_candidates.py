@@ -12,9 +12,8 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows
-from troth.models.candidate_states import CandidateStates, draws_by_name, equal_chances
+from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances
 from troth.models.features_at_hand import FeaturesAtHand
-from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.parameters import matrix, parameter, probabilities
 
 if TYPE_CHECKING:
@@ -23,18 +22,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
-    from troth.core.past import History
-    from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
-    from troth.models.fitting.fitted import FittedPrior
 
 LARGEST_TABLE = 1_000_000
 """The most numbers that a statistic may have."""
 
 
 @dataclass(frozen=True)
-class RegressionCandidates(CandidateStates):
+class RegressionCandidates(FittedCandidates):
     """Rows (z, y), and θ is one of S known vectors of coefficients.
 
     The statistic is the S log-likelihoods, the number of rows, and what fresh answers to the same features need.
@@ -159,18 +155,6 @@ class RegressionCandidates(CandidateStates):
             reason = f"{count} peer rows tell {distinct} candidates apart, for features in general position"
             return Sensitivity("proved", f"{reason} (the paper's Corollary on k-ranks)")
         return Sensitivity("undecided", f"{count} peer rows may not tell {distinct} candidates apart")
-
-    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
-        """Return zeros: the log-likelihoods are full ones."""
-        return np.zeros(np.shape(summaries)[:-1])
-
-    @classmethod
-    def fit(cls, history: History, **given: Any) -> FittedPrior:
-        """Fit the probabilities of the candidates to past days; the candidates themselves are given."""
-        missing = [name for name in cls.given_parameters if name not in given]
-        if missing:
-            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
-        return fit_state_weights(lambda prior: cls(prior=prior, **given), len(given["coefficients"]), history)
 
     @classmethod
     def from_draws(

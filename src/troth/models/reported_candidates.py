@@ -11,24 +11,21 @@ import numpy as np
 from troth.core.errors import ParameterError
 from troth.core.reductions import Moments
 from troth.core.support import Support
-from troth.models.candidate_states import CandidateStates, equal_chances
+from troth.models.candidate_states import FittedCandidates, equal_chances
 from troth.models.example import Example
 from troth.models.family import moments
-from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.parameters import matrix, parameter, probabilities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
-    from troth.core.past import History
     from troth.core.reductions import Reduction
     from troth.models.family import Matrix, Vector
-    from troth.models.fitting.fitted import FittedPrior
 
 
 @dataclass(frozen=True)
-class ReportedCandidates(CandidateStates):
+class ReportedCandidates(FittedCandidates):
     """Rows are log-likelihoods under S published candidates, of any kind, which providers compute themselves.
 
     Given candidate k a row has mean m_k and covariance V_k, which come from rows that were simulated from every
@@ -171,15 +168,3 @@ class ReportedCandidates(CandidateStates):
 
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:  # noqa: ARG002
         return {}
-
-    def base_measure(self, summaries: Array, reduction: Reduction, /) -> Array:  # noqa: ARG002
-        """Return zeros: the log-likelihoods are full ones."""
-        return np.zeros(np.shape(summaries)[:-1])
-
-    @classmethod
-    def fit(cls, history: History, **given: Any) -> FittedPrior:
-        """Fit the probabilities of the candidates to past days; the rest is given."""
-        missing = [name for name in cls.given_parameters if name not in given]
-        if missing:
-            raise ParameterError(f"{cls.__name__}: give {missing[0]}=; the probabilities of candidates are fitted")
-        return fit_state_weights(lambda prior: cls(prior=prior, **given), len(given["means"]), history)

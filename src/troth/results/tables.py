@@ -15,14 +15,15 @@ _MOST_LINES = 60
 def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
     """Return the head and the lines of the table; days come first where there are days."""
     campaign = result.campaign
-    head = ["provider", "rows", "score", "share of cap", f"payment {campaign.currency}".strip()]
+    every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
+    scored = any(payment.score is not None for _, payment in every)
+    head = ["day"] * campaign.daily + ["provider", "rows"] + ["score"] * scored
     lines = []
-    for paid in result.rounds:
-        for payment in paid.payments:
-            score = "–" if payment.score is None else f"{payment.score:.4f}"
-            cells = [printable(payment.provider), f"{payment.rows:,}", score, f"{payment.share:.2%}"]
-            lines.append([*([str(paid.day)] if campaign.daily else []), *cells, campaign.text(payment.payment)])
-    return (["day", *head] if campaign.daily else head), lines
+    for day, payment in every:
+        score = "–" if payment.score is None else f"{payment.score:.4f}"
+        cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
+        lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
+    return [*head, "share of cap", f"payment {campaign.currency}".strip()], lines
 
 
 def as_text(result: Result) -> str:

@@ -72,8 +72,15 @@ HISTORIES: Mapping[str, Callable[[], History]] = {
     "stops": stops,
 }
 
+UNFITTED: Mapping[str, troth.Model] = {
+    "flights": troth.models.Bernoulli(1, 1),
+    "nitrogen oxides": troth.models.Normal(0, 1, 1),
+    "stops": troth.models.Bernoulli(1, 1),
+}
+"""Textbook models that nobody fitted: flat, or the logarithms' own scale."""
+
 RULES: Mapping[str, troth.Rule] = {
-    "LineUp": troth.LineUp(decoys=99),
+    "LineUp": troth.LineUp(decoys=199),
     "SyntheticPeers": troth.SyntheticPeers(draws=32),
     "MultiDay": troth.MultiDay(exchangeable=True),
 }
@@ -96,7 +103,7 @@ def main() -> None:
             f"({rows.min():.0f} to {rows.max():.0f}), {1 - past.present.mean():.1%} of reports missing"
         )
         for rule in options.rules:
-            candidates = candidates_for(past.reduction, types=options.types)
+            candidates = {"nothing fitted": UNFITTED[name], **candidates_for(past.reduction, types=options.types)}
             found = compare_models(past, candidates, RULES[rule], split=options.split)
             print(f"\n{found}")
             if options.plots:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -31,14 +32,19 @@ def foreseen(own: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(chances, dtype=np.float64)
 
 
+@cache
+def shares_beside_peers() -> NDArray[np.float64]:
+    """Return the share of the cap for each report, beside everything that peers could report."""
+    pairs = np.stack(np.broadcast_arrays(REPORTS[:, None], PEERS), axis=-2)
+    return np.asarray(RULE.explain(MODEL, pairs).share[..., 0], dtype=np.float64)
+
+
 def expected_shares(truth: int) -> NDArray[np.float64]:
     """Return the expected share of the cap for each number of ones that a clinic with ``truth`` ones could report.
 
     The expectation of the default rule over its decoys and over what peers have, summed over all cases.
     """
-    pairs = np.stack(np.broadcast_arrays(REPORTS[:, None], PEERS), axis=-2)
-    share = RULE.explain(MODEL, pairs).share[..., 0]
-    return np.asarray(share @ foreseen(REPORTS[truth]), dtype=np.float64)
+    return np.asarray(shares_beside_peers() @ foreseen(REPORTS[truth]), dtype=np.float64)
 
 
 def draw(path: Path, look: str) -> None:

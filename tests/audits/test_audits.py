@@ -34,7 +34,10 @@ def test_no_single_provider_lie_gains_under_a_truthful_rule(name: str) -> None:
     model: Any = EXAMPLES[name]
     rows = [6] * 4
     values = {"poisson": (0, 200), "geometric": (0, 5000), "negative binomial": (0, 5000)}.get(name)
-    for rule in truthful_rules(model, rows, values).values():
+    place = [*EXAMPLES].index(name)
+    for turn, rule in enumerate(truthful_rules(model, rows, values).values()):
+        if not SOAK and place % 3 == turn:
+            continue  # two of three rules meet a family, and each rule two of three families
         found = troth.audit(model, rule, rows=rows, simulations=4000 if SOAK else 800)
         assert found.gaining() == [], str(found)
         assert len(found.findings) >= 6

@@ -51,7 +51,7 @@ def test_every_example_runs(family: str, daily: bool, tmp_path: Path, monkeypatc
     paid = troth.pay(campaign, ledger=ledger)
     assert paid.paid_now == ()
     assert len(paid.rounds) == (5 if daily else 1)
-    page = paid.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 400).read_text()
+    page = paid.write_page(tmp_path / "r.html", simulations=4000 if SOAK else 100).read_text()
     assert len(page) < 2_000_000
     assert "could not be simulated" not in page
     assert "No certificate" not in page

@@ -152,7 +152,7 @@ def test_the_h_condition_is_right_where_it_is_proved(name: str) -> None:
         verdict = model.sensitivity(6, [(model, peer_rows)]).verdict
         theta = model.draw_parameters(rng, (400,))
         peers = model.statistics(model.draw_data(rng, theta, peer_rows))
-        for _ in range(60):
+        for _ in range(60 if SOAK else 25):
             a, b = (
                 model.statistics(model.draw_data(rng, model.draw_parameters(rng), int(rng.integers(0, 7))))
                 for _ in range(2)
@@ -257,7 +257,7 @@ def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:
     ]
     for model, rows in cases:
         flagged = 0
-        for _ in range(60):
+        for _ in range(60 if SOAK else 25):
             theta = model.draw_parameters(rng)
             data = [model.draw_data(rng, theta, rows) for _ in range(12)]
             flagged += bool(
@@ -297,7 +297,7 @@ def test_nothing_is_proved_that_is_false() -> None:
 
 def test_without_the_margin_of_e5_nothing_is_called_sensitive() -> None:
     found = 0
-    for seed in range(60):
+    for seed in range(60 if SOAK else 30):
         world = finite_world(seed, zeros=True, different=True)
         model = one_model(world.models)
         extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in situations(model, world.rows)]  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ import pytest
 
 import troth
 from campaigns.shop import families, frame_of, reductions, value_columns
-from registry import EXAMPLES
+from registry import EXAMPLES, SOAK
 from troth.core.errors import DataError
 from troth.data import Request, read_reports
 
@@ -85,7 +85,9 @@ def test_every_table_gives_equal_statistics_and_equal_cents(name: str, tmp_path:
     reference, _ = read_reports(frame, request)
     expected = None
     tables = every_table(frame, tmp_path)
-    for kind in tables if name in reductions() else SOME_KINDS & tables.keys():
+    some = sorted(SOME_KINDS & tables.keys())
+    some = some if SOAK else some[[*families()].index(name) % 2 :: 2]
+    for kind in tables if name in reductions() else some:
         table = tables[kind]
         found, _ = read_reports(table, request)
         assert [(r.key, r.rows) for r in found] == [(r.key, r.rows) for r in reference], kind

@@ -62,7 +62,7 @@ def test_lies_gain_under_the_textbook_and_not_under_the_right_law(rule: str) -> 
 
 
 def test_the_right_law_raises_few_false_alarms() -> None:
-    runs = 200 if SOAK else 6
+    runs = 200 if SOAK else 4
     alarms = 0
     for seed in range(runs):
         past = binary_days(1000 + seed, days=60, providers=3, sizes=(5, 20))

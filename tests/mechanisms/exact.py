@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -19,13 +20,14 @@ Pay = Callable[[Any, Any], Any]
 """A rule under test: models and statistics ``(world, provider, statistic)`` in, shares ``(world, provider)`` out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
-    """A small model in which everything can be enumerated."""
+    """A small model in which everything can be enumerated, once."""
 
     models: list[Any]
     rows: list[int]
 
+    @cache  # noqa: B019
     def reports(self, provider: int, every_size: bool = True) -> Any:
         """All possible reports of a provider, of its own or of any smaller size: statistics, and log orders of rows."""
         model = self.models[provider]
@@ -37,6 +39,7 @@ class World:
         possible = np.isfinite(model.log_evidence(t))
         return t[possible], orders[possible]
 
+    @cache  # noqa: B019
     def peers(self, provider: int) -> Any:
         """All joint reports of the other providers: statistics ``(joint, provider, statistic)`` and log orders."""
         others = [self.reports(j, every_size=False) for j in range(len(self.models)) if j != provider]
@@ -46,6 +49,7 @@ class World:
         possible = np.isfinite(self.models[0].log_evidence(t.sum(axis=1)))
         return t[possible], orders[possible]
 
+    @cache  # noqa: B019
     def beliefs(self, provider: int) -> tuple[Any, Any]:
         """p(peers' data) and p(peers' data | own data), the latter one row per own dataset of the full size."""
         evidence = self.models[0].log_evidence
@@ -65,6 +69,7 @@ class World:
         return np.stack(everyone, axis=-2)
 
 
+@cache
 def finite_world(seed: int, zeros: bool, different: bool) -> World:
     """A random finite model: 2 to 4 states, 2 to 3 symbols, 2 to 3 providers, 1 to 3 rows."""
     rng = generator(seed, int(zeros), int(different))
@@ -83,6 +88,7 @@ def finite_world(seed: int, zeros: bool, different: bool) -> World:
     return World([models.Finite(prior, table) for table in chosen], rows)
 
 
+@cache
 def bernoulli_world(seed: int) -> World:
     rng = generator(seed, 77)
     model = models.Bernoulli(*10 ** rng.uniform(-0.7, 1, 2))

@@ -19,6 +19,18 @@ from troth import models
 
 VARYING = [models.VaryingBernoulli(1, 2), models.VaryingPoisson(3, 2), models.VaryingNormal(3, 2, 1.5)]
 SIZES = [(10, 100), (1000, 10_000)] + ([(100, 1000), (30, 10_000)] if SOAK else [])
+
+
+def sizes_and_spreads(spreads: tuple[float, float]) -> list[tuple[int, int, float]]:
+    """Each size with one spread, in turn; with both in `make soak`."""
+    return [
+        (*size, spread)
+        for place, size in enumerate(SIZES)
+        for turn, spread in enumerate(spreads)
+        if SOAK or place % 2 == turn
+    ]
+
+
 ALIKE = 0.1
 
 
@@ -129,8 +141,7 @@ def pmi_of(reference: Callable[..., float], *columns: Any) -> float:
     return everyone - own - peers
 
 
-@pytest.mark.parametrize(("providers", "rows"), SIZES)
-@pytest.mark.parametrize("spread", [0.05, 0.4])
+@pytest.mark.parametrize(("providers", "rows", "spread"), sizes_and_spreads((0.4, 0.05)))
 def test_yes_or_no_is_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
     rng, model = generator(1, providers), models.VaryingBernoulli(1, 2)
     n = np.full(providers, float(rows))
@@ -156,8 +167,7 @@ def test_labels_are_the_continuous_integral(providers: int, rows: int, spread: f
     assert found == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(("providers", "rows"), SIZES)
-@pytest.mark.parametrize("spread", [0.05, 0.4])
+@pytest.mark.parametrize(("providers", "rows", "spread"), sizes_and_spreads((0.05, 0.4)))
 def test_counts_are_the_continuous_integral(providers: int, rows: int, spread: float) -> None:
     rng, model = generator(2, providers), models.VaryingPoisson(3, 2)
     n = np.full(providers, float(rows))

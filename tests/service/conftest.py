@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from argon2 import PasswordHasher
+from fastapi.testclient import TestClient
 
 from service.databases import KINDS, Databases
 from troth.service import accounts
@@ -19,6 +21,14 @@ def quick_passwords() -> Iterator[None]:
         quick = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
         patch.setattr(accounts, "_hasher", quick)
         patch.setattr(accounts, "_nobody", quick.hash("nobody"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_event_loop() -> Iterator[None]:
+    """Let all clients share a loop: to start one for each request takes longer than most requests."""
+    with start_blocking_portal() as portal, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TestClient, "portal", portal)
         yield
 
 

@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy import update
 
+from registry import SOAK
 from service.databases import Databases, opened
 from service.world import TERMS, World, make_world, one_app, statistics
 from troth.operations import SCOPES
@@ -182,6 +183,12 @@ def expected(who: str, route: str) -> set[int]:
     return fine
 
 
+def _concerned(who: str, route: str) -> bool:
+    """Whether somebody is told anything of their own there: a lack of one scope tells on routes that need it."""
+    lack = who.partition(" without ")[2]
+    return SOAK or not lack or route in OWN or API[route].scope == lack
+
+
 def _order(route: str) -> tuple[int, str]:
     """Ask what ends things last: the round closes, the token that asks is revoked."""
     last = ("close", "finish", "DELETE", "revoke", "password", "sign-out")
@@ -191,7 +198,9 @@ def _order(route: str) -> tuple[int, str]:
 @pytest.mark.parametrize("who", PEOPLE)
 def test_everybody_at_every_route(cast: Cast, who: str) -> None:
     wrong = []
-    for route in sorted(API, key=_order):
+    routes = [route for route in sorted(API, key=_order) if _concerned(who, route)]
+    assert len(routes) > len(OWN)
+    for route in routes:
         answer = cast.ask(who, route)
         if answer.status_code not in expected(who, route):
             wrong.append((route, answer.status_code, answer.text[:200]))

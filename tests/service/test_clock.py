@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text, update
 
-from service.databases import chiefly, opened
+from service.databases import chiefly, in_turn, opened
 from service.test_ledger import disarm
 from service.world import World, make_world, payments_of, statistics
 from troth.service import settlement
@@ -114,7 +114,7 @@ def test_a_broken_campaign_does_not_keep_others_waiting(database: str) -> None:
         assert [world.round(1).state for world in worlds] == ["paid", "closed", "paid"]
 
 
-@pytest.mark.parametrize("which", [2, 1])
+@pytest.mark.parametrize(("kind", "which"), in_turn([2, 1]))
 def test_days_of_unequal_size_are_put_right(database: str, which: int) -> None:
     """Peers with other numbers of rows on the two days make faking pay: such days are not paid, and opened anew."""
     with opened(database) as store:

@@ -103,7 +103,7 @@ def test_a_death_while_closing_and_paying_pays_once(
     assert len(expected) == 3 * last
     assert sum(expected.values()) > 0
     states = set()
-    for url, touch in deaths(databases, dying, prepared, path, headers, body, 7 if daily else 4):
+    for url, touch in deaths(databases, dying, prepared, path, headers, body, 7):
         with opened(url) as store:
             left = as_left(world, store)
             assert left.reports(last) == confirmed
@@ -132,7 +132,7 @@ def test_a_death_while_confirming_keeps_all_or_nothing(databases: Databases, kin
         made = world.submit("Ash", 3, 4)
     path, headers = f"{world.base}/rounds/1/submissions/{made}/confirm", world.headers("Ash", "once")
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, {}, 2):
+    for url, _ in deaths(databases, dying, prepared, path, headers, {}, 3):
         with opened(url) as store:
             before = as_left(world, store).reports()
             kept.add(bool(before))
@@ -153,7 +153,7 @@ def test_a_death_while_submitting_keeps_one_submission(databases: Databases, kin
     path, headers = f"{world.base}/rounds/1/submissions/statistics", world.headers("Ash", "once")
     body = statistics("Ash", 3, 4)
     kept = set()
-    for url, _ in deaths(databases, dying, prepared, path, headers, body, 2):
+    for url, _ in deaths(databases, dying, prepared, path, headers, body, 3):
         with opened(url) as store:
             with store.read() as tx:
                 before = [*tx.scalars(select(uploads.c.id))]

@@ -22,7 +22,7 @@ from troth.service.errors import ConflictError
 from troth.service.schema import queued
 from troth.service.store import after
 
-MANY = 500 if SOAK else 40
+MANY = 500 if SOAK else 24
 FEW = 500 if SOAK else 8
 TIMES = 3
 CLOSERS = 8

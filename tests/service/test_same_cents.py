@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from campaigns.shop import run
-from registry import SOAK
-from service.databases import KINDS, opened
+from service.databases import in_turn, opened
 from service.world import World, make_world, payments_of, statistics
 from troth.campaigns.seed import save_secret, secret_path
 from troth.campaigns.toml import to_toml
@@ -138,15 +137,7 @@ def pay_by_file(
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "case"),
-    [
-        (kind, case)
-        for kind in KINDS
-        for case in CASES
-        if SOAK or kind == "sqlite" or case in ("synthetic peers, groups", "five days, some missing")
-    ],
-)
+@pytest.mark.parametrize(("kind", "case"), in_turn(CASES))
 def test_the_service_pays_what_the_command_line_pays(
     database: str, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

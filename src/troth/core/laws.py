@@ -24,7 +24,17 @@ from troth.core.contract import (
 )
 from troth.core.errors import DataError, LawBrokenError, MissingCapabilityError
 from troth.core.information import check_generator, log_pmi, mutual_information, second_difference
-from troth.core.simulation import COMPARISONS, FALSE_ALARM, SIZES, Simulation, bounded_mean, logistic, swapped, weights
+from troth.core.simulation import (
+    COMPARISONS,
+    FALSE_ALARM,
+    SIZES,
+    Simulation,
+    bounded_mean,
+    logistic,
+    means_of_pairs,
+    swapped,
+    weights,
+)
 
 _TOLERANCE = 1e-8
 _ADDITIVE = "statistics add over providers"
@@ -279,10 +289,10 @@ def _density_ratio(simulation: Simulation, where: str, a: Array, b: Array) -> Fa
         worst = int(np.argmax(np.isnan(matched) | np.isnan(independent)))
         yield f"log PMI is not a number for statistics {_short(a[worst])} and {_short(b[worst])}"
         return
-    for c, (of_independent, of_matched) in product((0.25, 1.0, 4.0), weights(a, b, rolled, simulation.telling)):
-        left = logistic(independent + np.log(c)) * of_independent / c
-        right = logistic(-matched - np.log(c)) * of_matched
-        difference, margin = bounded_mean((left - right).reshape(-1, 2).mean(axis=1), 1 + 1 / c)
+    bounds = {c: (logistic(independent + np.log(c)) / c, logistic(-matched - np.log(c))) for c in (0.25, 1.0, 4.0)}
+    for (c, bounded), weight in product(bounds.items(), weights(a, b, rolled, simulation.telling)):
+        left, right = (bound * function for bound, function in zip(bounded, weight, strict=True))
+        difference, margin = bounded_mean(means_of_pairs(left - right), 1 + 1 / c)
         if abs(difference) > margin:
             mean = np.exp(np.minimum(independent, 50)).mean()
             yield (
@@ -337,8 +347,7 @@ def _fresh(simulation: Simulation) -> Failures:
         fresh = model.draw_statistics(rng, parameters, _design_of(model, other, own))
         for name, against in (("the same θ", matched), ("another θ", swapped(matched))):
             drawn, redrawn = (logistic(log_pmi(model, t, against)) for t in (real, fresh))
-            pairs = (drawn - redrawn)[: len(drawn) // 2 * 2].reshape(-1, 2)
-            difference, margin = bounded_mean(pairs.mean(axis=1), 2.0)
+            difference, margin = bounded_mean(means_of_pairs(drawn - redrawn), 2.0)
             if abs(difference) > margin:
                 yield (
                     f"against {peers} rows of {name}, PMI/(1 + PMI) of {own} drawn rows averages {drawn.mean():.4f}, "

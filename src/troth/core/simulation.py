@@ -85,6 +85,11 @@ def swapped(t: Array) -> Array:
     return np.concatenate([even.reshape(-1, 2, t.shape[-1])[:, ::-1].reshape(even.shape), t[len(even) :]])
 
 
+def means_of_pairs(sample: Array) -> Array:
+    """Average every two neighbours; one that is left over counts for nothing."""
+    return (sample[: len(sample) // 2 * 2 : 2] + sample[1::2]) / 2
+
+
 def weights(a: Array, b: Array, rolled: Array, telling: NDArray[np.intp]) -> list[tuple[Array, Array]]:
     """Functions into [0, 1] of independent and of matched pairs: any bounded function of both statistics would do.
 

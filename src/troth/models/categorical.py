@@ -135,9 +135,12 @@ def count_codes(codes: Array, categories: int) -> Array:
 
 def draw_codes(rng: Generator, probabilities: Array, rows: int) -> Array:
     """Draw codes by inversion, shape ``(..., rows)``."""
-    steps = np.cumsum(probabilities, axis=-1)[..., None, :-1]
-    uniform = rng.random((*probabilities.shape[:-1], rows, 1)) * np.sum(probabilities, axis=-1)[..., None, None]
-    return np.asarray((uniform >= steps).sum(axis=-1), dtype=np.float64)
+    steps = np.cumsum(probabilities, axis=-1)[..., :-1]
+    uniform = rng.random((*probabilities.shape[:-1], rows)) * np.sum(probabilities, axis=-1)[..., None]
+    codes = np.zeros(uniform.shape)
+    for step in np.moveaxis(steps, -1, 0):
+        codes += uniform >= step[..., None]
+    return codes
 
 
 def draw_counts(rng: Generator, probabilities: Array, rows: Array) -> Array:

@@ -340,29 +340,25 @@ class Regression(Family):
 
 def _root_and_rank(matrix: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Return F with FFᵀ = matrix, and which of its columns are not zero: Cholesky where safe, else eigenvalues."""
-    try:
-        root: Any = np.linalg.cholesky(matrix)
-        safe: Any = np.diagonal(root, axis1=-2, axis2=-1).min(axis=-1) > _SAFE_PIVOT
-    except np.linalg.LinAlgError:
-        if matrix.ndim > 2:
-            return _roots_and_ranks(matrix)
-        root, safe = np.zeros_like(matrix), np.array(False)
-    positive = np.ones(matrix.shape[:-1], dtype=bool)
+    safe = _smallest_pivot(matrix) > _SAFE_PIVOT**2
+    root, positive = np.empty_like(matrix), np.ones(matrix.shape[:-1], dtype=bool)
+    root[safe] = np.linalg.cholesky(matrix[safe])
     if not safe.all():
         values, vectors = np.linalg.eigh(matrix[~safe])
         positive[~safe] = values > 1e-12 * np.maximum(values[..., -1:], np.finfo(float).tiny)
         root[~safe] = vectors * np.sqrt(np.where(positive[~safe], values, 0.0))[..., None, :]
-    return np.asarray(root, dtype=np.float64), positive
-
-
-def _roots_and_ranks(matrices: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Do the same for a batch with singular ones in it: NumPy decomposes all that are clearly regular at once."""
-    regular = np.linalg.eigvalsh(matrices)[..., 0] > 1e-9
-    root, positive = np.empty_like(matrices), np.ones(matrices.shape[:-1], dtype=bool)
-    root[regular], positive[regular] = _root_and_rank(matrices[regular])
-    for index in np.argwhere(~regular):
-        root[tuple(index)], positive[tuple(index)] = _root_and_rank(matrices[tuple(index)])
     return root, positive
+
+
+def _smallest_pivot(matrix: Array) -> Array:
+    """Return the smallest pivot of Gaussian elimination, or one that is not positive: no matrix stops the others."""
+    rest, smallest = matrix, np.full(matrix.shape[:-2], np.inf)
+    for _ in range(matrix.shape[-1]):
+        pivot, row = rest[..., 0, 0], rest[..., 0, 1:]
+        smallest = np.minimum(smallest, pivot)
+        multiple = rest[..., 1:, 0] / np.where(pivot > 0, pivot, 1.0)[..., None]
+        rest = rest[..., 1:, 1:] - multiple[..., None] * row[..., None, :]
+    return smallest
 
 
 def _quadratic(h: Array, precision: Array) -> Array:

@@ -109,6 +109,9 @@ def test_of_many_rows_a_random_sample_is_kept() -> None:
         assert abs(kept[:, 1].mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(kept))
         assert (np.diff(kept[:, 1]) >= 0).all()
     assert kept_features(Sample(np.ones((3, 2)), np.zeros(3, dtype=np.int64)), rows=100, reports=1) is None
+    wide = kept_features(Sample(np.ones((200, 1024)), np.zeros(200, dtype=np.int64)), rows=200, reports=10)
+    assert wide is not None
+    assert wide.shape == (200, 1024)
 
 
 @pytest.mark.parametrize("sampled", [False, True])

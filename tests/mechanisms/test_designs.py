@@ -77,3 +77,16 @@ def test_ranks_are_those_of_sorted_rows() -> None:
     order = rng.permutation(12)
     assert np.array_equal(design_ranks(designs[:, order]), design_ranks(designs)[:, order])
     assert np.array_equal(design_ranks(np.array([[0.0, 1.0], [-0.0, 1.0]])), [0, 0])
+
+
+def test_equal_designs_have_one_rank_and_a_last_column_that_differs_is_seen() -> None:
+    wide = generator(9).standard_normal((5, 2000))
+    wide[3] = wide[1]
+    wide[4] = wide[1]
+    wide[4, -1] += 1.0
+    assert design_ranks(wide).tolist() == _ranks_of_sorted(wide)
+
+
+def _ranks_of_sorted(rows: Any) -> list[int]:
+    distinct = sorted({tuple(row) for row in rows.tolist()})
+    return [distinct.index(tuple(row)) for row in rows.tolist()]

@@ -215,3 +215,22 @@ def test_an_audit_knows_lies_for_labelled_rows(name: str) -> None:
     text = str(audit)
     for lie in ("a model of its own", "copy public labels", "easiest", "swap two features", "shuffle labels"):
         assert lie in text
+
+
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("name", [*FAMILIES, *(f"varying {name}" for name in VARYING)])
+def test_decoys_that_are_drawn_without_their_design_are_the_same(name: str, features: bool) -> None:
+    model = VARYING[name.removeprefix("varying ")] if name.startswith("varying") else FAMILIES[name]
+    rng = generator(4)
+    data = [model.draw_data(rng, model.draw_parameters(rng), rows) for rows in (30, 20)]
+    own, peers = (model.statistics(each) for each in data)
+    if features:
+        model = model.with_features(data[1][0])
+    theta, design = model.draw_parameters(rng, (8,)), model.design(peers)
+    line = model.draw_statistics(generator(5), theta, design)
+    short = model.draw_answer_part(generator(5), theta, design)
+    np.testing.assert_array_equal(short, model.answer_part(line))
+    assert short.shape[-1] < line.shape[-1]
+    log_pmi = troth.log_pmi(model, own, line)
+    np.testing.assert_allclose(model.answer_scorer(own, peers)(short), log_pmi, atol=1e-9)
+    assert np.ptp(log_pmi) > 0.1

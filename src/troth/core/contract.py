@@ -26,7 +26,7 @@ from troth.core.support import Bounds as Bounds  # noqa: TC001
 from troth.core.support import Support  # noqa: TC001
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 Generator: TypeAlias = np.random.Generator
 
@@ -217,6 +217,27 @@ class HasLineLogPMI(Model, Protocol):
         """Log PMI of reports ``(..., statistic)`` with every member of their lines ``(member, ..., statistic)``.
 
         All members have the design of the first.
+        """
+
+
+@runtime_checkable
+class HasAnswerPart(SamplesStatistics, Protocol):
+    """A model whose statistics have a part that answers change, and a longer one that the design fixes.
+
+    The members of a line, all of one design, then differ in the short part alone: a regression with d coefficients
+    draws d numbers for each decoy instead of d².
+    """
+
+    def answer_part(self, statistics: Array, /) -> Array:
+        """Return what answers change, ``(..., entry)``; it adds over providers."""
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw that part given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
+
+    def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
+        """Return log PMI of reports ``(..., statistic)`` as a function of the answer part of peers.
+
+        It takes the members of a line, ``(member, ..., entry)``, all with the design of ``peers``.
         """
 
 

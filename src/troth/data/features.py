@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from troth.data.request import Key
 
 MOST_NUMBERS = 1 << 16
-"""The most numbers that are kept of one report."""
+"""The most numbers that are kept of one report, if they are enough for `ENOUGH_ROWS`."""
+
+ENOUGH_ROWS = 512
+"""As many rows of one report are kept however many features they have, within `MOST_IN_ALL`."""
 
 MOST_IN_ALL = 1 << 22
 """The most numbers that are kept of all reports together."""
@@ -116,7 +119,8 @@ def row_ranks(numbers: NDArray[np.integer]) -> NDArray[np.integer]:
 
 def most_rows(features: int, reports: int) -> int:
     """Return how many rows of each report are kept, given the number of reports."""
-    return min(MOST_NUMBERS, MOST_IN_ALL // max(1, reports)) // max(1, features)
+    features = max(1, features)
+    return min(max(MOST_NUMBERS // features, ENOUGH_ROWS), MOST_IN_ALL // max(1, reports) // features)
 
 
 def join_samples(known: dict[Key, Sample], more: Mapping[Key, Sample]) -> None:

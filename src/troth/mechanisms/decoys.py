@@ -7,21 +7,30 @@ depend on the order of providers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, HasFiniteStates, OrdersPeers, SamplesStatistics, has_independent_rows
+from troth.core.contract import (
+    Array,
+    Generator,
+    HasAnswerPart,
+    HasFiniteStates,
+    OrdersPeers,
+    SamplesStatistics,
+    has_independent_rows,
+)
 from troth.core.errors import DataError
-from troth.core.information import leave_one_out, log_pmi
+from troth.core.information import leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
-from troth.mechanisms.separate_peers import design_ranks
+from troth.mechanisms.separate_peers import design_ranks, draw_part
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
@@ -83,6 +92,10 @@ class Lines:
         joined = designs[0] if len(designs) == 1 else np.concatenate(designs, axis=-1)
         joined += 0.0  # −0 and 0 are one design
         self._designs = joined.reshape(-1, start)
+        self._answers: int | None = None  # how many entries answers change, if these alone are drawn
+        if all(isinstance(model, HasAnswerPart) for model in (self._model, *(part.model for part in self._parts))):
+            self._answers = cast("HasAnswerPart", self._model).answer_part(self.real).shape[-1]
+        self._width = shape[-1] if self._answers is None else self._answers
 
     @property
     def _apart(self) -> bool:
@@ -99,11 +112,11 @@ class Lines:
         ahead = (priorities[1:] < priorities[0]).astype(np.float64)
         counts = np.zeros((4, len(self.own)))
         if self._apart and self._panels is None:
-            step = 0
-            for fresh in draw_peers(self._round, decoys):
-                block = fresh.reshape(len(fresh), *self.own.shape)
+            step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
+            for fresh in draw_peers(self._round, decoys, self._answers):
+                block = fresh.reshape(len(fresh), len(self.own), -1)
                 first = np.repeat(ahead[step : step + len(fresh)], self.places, axis=1)
-                counts += self._compared(np.arange(len(self.own)), block, first, strict)
+                counts += compared(block, first)
                 step += len(fresh)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
@@ -112,8 +125,9 @@ class Lines:
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
         """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
         ahead = np.repeat((priorities[1:] < priorities[0]).astype(np.float64), self.places, axis=1)
-        lines, block = np.arange(len(self.own)), decoys.reshape(len(decoys), *self.own.shape)
-        return Standing(*self._compared(lines, block, ahead, strict).reshape(4, self.rounds, self.places))
+        compared = self._comparison(slice(None), strict, answers=False)
+        counts = compared(decoys.reshape(len(decoys), *self.own.shape), ahead)
+        return Standing(*counts.reshape(4, self.rounds, self.places))
 
     def sum_peers(self, statistics: Array) -> Array:
         """Return the sums of other statistics over the same peers, ``(round, place, statistic)``."""
@@ -127,7 +141,7 @@ class Lines:
         )
         for lines, rounds, local, design in self._blocks(decoys):
             own_rng = rng if self._panels is None else self._keyed(key, design[0])
-            size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self.own.shape[-1]))
+            size = max(_AT_ONCE, BLOCK // max(1, len(rounds) * self._width))
             for start in range(0, decoys, size):
                 stop = min(start + size, decoys)
                 drawn = self._draw(own_rng, (stop - start, len(rounds)), design)
@@ -137,11 +151,12 @@ class Lines:
                     counts[:, lines] = self._search(lines, local, drawn, weights)
                 else:
                     each_its_own = len(local) == drawn.shape[1]
-                    chunk = max(1, BLOCK // max(1, len(drawn) * self.own.shape[-1]))
+                    chunk = max(1, BLOCK // max(1, len(drawn) * self._width))
                     for begin in range(0, len(lines), chunk):
                         some = slice(begin, begin + chunk)
                         at: Any = some if each_its_own else local[some]
-                        counts[:, lines[some]] += self._compared(lines[some], drawn[:, at], first[:, at], strict)
+                        compared = self._comparison(lines[some], strict, self._answers is not None)
+                        counts[:, lines[some]] += compared(drawn[:, at], first[:, at])
 
     def _blocks(self, decoys: int) -> Iterator[tuple[Places, Places, Places, Array]]:
         """Yield lines that face some designs: their numbers, the round of each design, and which design they face.
@@ -154,7 +169,7 @@ class Lines:
         design_of_row, round_of_row = np.divmod(pairs, self.rounds)
         order = np.argsort(row.ravel(), kind="stable")
         ends = np.searchsorted(row.ravel()[order], np.arange(len(pairs) + 1))
-        size = max(1, BLOCK // max(1, decoys * self.own.shape[-1]))
+        size = max(1, BLOCK // max(1, decoys * self._width))
         one_by_one = self._panels is not None or self._apart
         start = 0
         while start < len(pairs):
@@ -180,28 +195,40 @@ class Lines:
         """Draw peers with the designs of the rows, ``(decoy, row, statistic)``."""
         theta = self._parts[0].model.draw_parameters(rng, shape)
         if len(self._parts) == 1 and self._parts[0].kinds is None:
-            return self._parts[0].model.draw_statistics(rng, theta, design)
-        total = np.zeros((*shape, self.own.shape[-1]))
+            return draw_part(self._parts[0].model, self._answers)(rng, theta, design)
+        total = np.zeros((*shape, self._width))
         for part in self._parts:
-            columns = design[:, part.columns]
+            columns, draw = design[:, part.columns], draw_part(part.model, self._answers)
             if part.kinds is None:
-                total += part.model.draw_statistics(rng, theta, columns)
+                total += draw(rng, theta, columns)
                 continue
             for kind, count in zip(part.kinds, columns[0].astype(int), strict=True):
                 for _ in range(count):
-                    total += part.model.draw_statistics(rng, theta, kind)
+                    total += draw(rng, theta, kind)
         return total
 
-    def _compared(self, lines: Places, decoys: Array, ahead: Array, strict: bool) -> Array:
+    def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[[Array, Array], Array]:
+        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
+
+        Decoys are statistics, or with ``answers`` what answers change of them.
+        """
+        model: Any = self._model
         own, real = self.own[lines], self.real[lines]
-        some = own.any(axis=-1)
-        if some.all():
-            return compare(self._model, own, real, decoys, np.ones((1, 1)), ahead, strict)
-        counts = np.zeros((4, len(lines)))
-        counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-        if some.any():
-            counts[:, some] = self._compared(lines[some], decoys[:, some], ahead[:, some], strict)
-        return counts
+        count, reporting = len(own), own.any(axis=-1)
+        some: Any = slice(None) if reporting.all() else reporting
+        own, real = own[some], real[some]
+        score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
+        v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
+
+        def compared(decoys: Array, ahead: Array) -> Array:
+            counts = np.zeros((4, count))
+            counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
+            if len(own):
+                v = on_grid(score(decoys[:, some]))
+                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
+            return counts
+
+        return compared
 
     def _search(self, lines: Places, local: Places, decoys: Array, weights: Array) -> Array:
         """Compare with ordered decoys, ``(decoy, design, statistic)``, of weights ``(2, decoy, design)``."""

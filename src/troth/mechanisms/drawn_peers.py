@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out
-from troth.mechanisms.separate_peers import SeparatePeers, design_ranks
+from troth.mechanisms.separate_peers import SeparatePeers, design_ranks, draw_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 BLOCK = 1 << 22  # numbers drawn at a time
 
 
-def draw_peers(this_round: Round, draws: int) -> Iterator[Array]:
-    """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all."""
+def draw_peers(this_round: Round, draws: int, answers: int | None = None) -> Iterator[Array]:
+    """Yield blocks of fresh peers, ``(block, ..., provider, statistic)``, for as many draws as there are in all.
+
+    With ``answers``, how many entries of statistics answers change, these alone are drawn (`HasAnswerPart`).
+    """
     classes = sampling_classes(this_round)
     pooled = {model: members for model, members in classes.items() if has_independent_rows(model)}
     designs = _peer_designs(this_round, pooled)
@@ -33,15 +37,16 @@ def draw_peers(this_round: Round, draws: int) -> Iterator[Array]:
     separate = SeparatePeers(apart, this_round)
     assert this_round.rng is not None  # noqa: S101 (checked by the caller)
     leading = this_round.statistics.shape[:-2]
-    block = max(1, BLOCK // max(1, this_round.statistics.size))
+    shape = (*this_round.statistics.shape[:-1], this_round.statistics.shape[-1] if answers is None else answers)
+    block = max(1, BLOCK // max(1, prod(shape)))
     for start in range(0, draws, block):
         size = min(block, draws - start)
         theta = next(iter(classes)).draw_parameters(this_round.rng, (size, *leading, 1))
-        peers = np.zeros((size, *this_round.statistics.shape))
+        peers = np.zeros((size, *shape))
         for model, design, which in designs:
-            drawn = model.draw_statistics(this_round.rng, theta, design)
+            drawn = draw_part(model, answers)(this_round.rng, theta, design)
             peers += np.take_along_axis(drawn, which[None, ..., None], axis=-2)
-        yield peers + separate.draw(this_round.rng, theta) if apart else peers
+        yield peers + separate.draw(this_round.rng, theta, answers) if apart else peers
 
 
 def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:

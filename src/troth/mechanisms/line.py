@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.core.information import line_log_pmi
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Model
+    from troth.core.contract import Array
     from troth.mechanisms.separate_peers import Places
 
 _GRID = 2.0**30
@@ -52,22 +50,19 @@ def on_grid(log_pmi: Array) -> Array:
     return np.asarray(np.round(log_pmi * _GRID) / _GRID)
 
 
-def compare(model: Model, own: Array, real: Array, decoys: Array, weights: Array, ahead: Array, strict: bool) -> Array:
+def compare(v: Array, v_real: Array, weights: Array, ahead: Array, strict: bool) -> Array:
     """Return what some decoys add to the standing of the real peers, ``(4, line)``.
 
     Parameters
     ----------
-    own, real
-        Statistics of reports and of real peers, ``(line, statistic)``.
-    decoys
-        Statistics of decoys, ``(decoy, line, statistic)``.
+    v, v_real
+        Log PMI on the grid, with decoys, ``(decoy, line)``, and with the real peers, ``(line,)`` or ``(1, line)``.
     weights, ahead
         What each decoy counts, and what of it the lot puts before the real peers, ``(decoy, line or 1)``.
     """
-    v, v_real = (on_grid(line_log_pmi(model, own, line)) for line in (decoys, real[None]))
     tied = v == v_real
     parts = [np.where(v > v_real, weights, 0.0), np.where(tied, weights, 0.0), np.where(tied, ahead, 0.0)]
-    squares = np.zeros(len(own))
+    squares = np.zeros(v.shape[1])
     if strict:
         with np.errstate(invalid="ignore", over="ignore"):
             squares = np.where(tied, 1.0, np.exp(2 * (v - v_real))).sum(axis=0)

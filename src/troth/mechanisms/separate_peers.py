@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from troth.core.contract import HasAnswerPart
 from troth.core.information import leave_one_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from troth.core.contract import Array, Generator, SamplesStatistics
     from troth.mechanisms.round import Round
@@ -28,20 +29,37 @@ def design_ranks(designs: Array) -> Places:
     """Return the place of each design, ``(..., provider)``, among the distinct ones of its leading index in order.
 
     Designs are compared number by number, exactly: two that differ in one digit of one number are two designs. Further
-    columns are looked at only until all designs differ.
+    columns are looked at only until designs of the same rank are equal.
     """
     ranks = np.zeros(designs.shape[:-1], dtype=np.intp)
-    for column in np.moveaxis(designs, -1, 0):
-        if (column == column[..., :1]).all():
+    varying = (designs != designs[..., :1, :]).reshape(-1, designs.shape[-1]).any(axis=0)
+    for place in np.flatnonzero(varying):
+        column = designs[..., place]
+        if ((ranks[..., 1:] == ranks[..., :1]) & (column[..., 1:] == column[..., :1])).all():
             continue
         order = np.lexsort((column, ranks))
         values, before = (np.take_along_axis(each, order, axis=-1) for each in (column, ranks))
         differs = np.zeros(order.shape, dtype=bool)
         differs[..., 1:] = (values[..., 1:] != values[..., :-1]) | (before[..., 1:] != before[..., :-1])
         np.put_along_axis(ranks, order, np.cumsum(differs, axis=-1), axis=-1)
-        if differs[..., 1:].all():
+        if differs[..., 1:].all() or _equal_where_tied(designs, order, differs):
             break
     return ranks
+
+
+def _equal_where_tied(designs: Array, order: Places, differs: NDArray[np.bool_]) -> bool:
+    """Say whether neighbours in order that do not differ so far are equal in all columns."""
+    tied = np.nonzero(~differs[..., 1:])
+    one, two = (designs[(*tied[:-1], order[..., 1:][tied] if step else order[..., :-1][tied])] for step in (0, 1))
+    return bool((one == two).all())
+
+
+def draw_part(model: SamplesStatistics, answers: int | None) -> Callable[[Generator, Array, Array], Array]:
+    """Return what draws statistics given θ and designs, or the entries that answers change, if these are asked for."""
+    if answers is None:
+        return model.draw_statistics
+    assert isinstance(model, HasAnswerPart)  # noqa: S101 (checked by the caller)
+    return model.draw_answer_part
 
 
 class SeparatePeers:
@@ -92,18 +110,18 @@ class SeparatePeers:
             left_out.append((members, out))
         return left_out
 
-    def draw(self, rng: Generator, theta: Array) -> Array:
-        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``."""
-        shape = theta.shape[:-2]
-        drawn = np.zeros((*shape, self._count + 1, self._statistics))
+    def draw(self, rng: Generator, theta: Array, answers: int | None = None) -> Array:
+        """Draw everybody's peers given θ, ``(block, ..., provider, statistic)``, or the entries that answers change."""
+        shape, width = theta.shape[:-2], self._statistics if answers is None else answers
+        drawn = np.zeros((*shape, self._count + 1, width))
         start = 0
         for model, designs in self._designs:
             stop = start + designs.shape[-2]
-            drawn[..., start:stop, :] = model.draw_statistics(rng, theta, designs)
+            drawn[..., start:stop, :] = draw_part(model, answers)(rng, theta, designs)
             start = stop
         if self._left_out is None:
             return np.take_along_axis(leave_one_out(drawn), self._ends[None, ..., None], axis=-2)
-        peers = np.empty((*shape, self._ends.shape[-1], self._statistics))
+        peers = np.empty((*shape, self._ends.shape[-1], width))
         for members, out in self._left_out:
             peers[..., members, :] = np.where(out[..., None], 0.0, drawn).sum(axis=-2, keepdims=True)
         return peers

@@ -301,6 +301,14 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics with the same curvature, in the limit of many rows: g ~ N(H(θ − mean), H)."""
+        return self._with_answers(self.draw_answer_part(rng, parameters, design), design)
+
+    def answer_part(self, statistics: Array, /) -> Array:
+        """Return g."""
+        return self._product(np.asarray(statistics, dtype=np.float64))
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw g ~ N(H(θ − mean), H)."""
         size = len(self.mean)
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         H = design[..., :-1].reshape(*design.shape[:-1], size, size)
@@ -310,9 +318,13 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
         white = rng.standard_normal((*leading, size))
         shift = np.broadcast_to(parameters - np.array(self.mean), (*leading, size))
-        product = scale * _times(root, white) + _times(H, shift)
-        rows = np.broadcast_to(design[..., -1], leading)
-        return self._pack(np.broadcast_to(H, (*leading, size, size)), product, np.zeros(leading), rows)
+        return np.asarray(scale * _times(root, white) + _times(H, shift))
+
+    def _with_answers(self, product: Array, design: Array) -> Array:
+        """Return statistics with this g, and the curvature and the rows of a design."""
+        leading, size = product.shape[:-1], len(self.mean)
+        H = np.broadcast_to(self._gram(design), (*leading, size, size))
+        return self._pack(H, product, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
 
     def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
         """Return the coefficients: every provider has the same."""
@@ -321,9 +333,11 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
         """Return the statistics of answers with this slope at the public point, and the curvature of a design."""
-        leading = np.broadcast_shapes(slope.shape[:-1], design.shape[:-1])
-        H = self._gram(np.broadcast_to(design, (*leading, design.shape[-1])))
-        return self._pack(H, slope + H @ self._away, np.zeros(leading), np.broadcast_to(design[..., -1], leading))
+        return self._with_answers(self.answers_of_slope(slope, design), design)
+
+    def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return g of answers with this slope at the public point."""
+        return np.asarray(slope + self._gram(design) @ self._away)
 
     def expected_log_evidence(self, design: Array, /) -> Array:
         """−½ ln det(P + H), in the limit of many rows."""

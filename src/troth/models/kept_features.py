@@ -14,6 +14,8 @@ from troth.core.support import Support
 from troth.models.features_at_hand import FeaturesAtHand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
 
@@ -77,6 +79,24 @@ class KeptFeatures(FeaturesAtHand):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the kept features, and return their statistics, with the curvature of the design."""
+        drawn = self.model.from_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), drawn, 0.0)
+
+    def answer_part(self, statistics: Array, /) -> Array:
+        """Return that part of the regression's statistics."""
+        return np.asarray(self.model.answer_part(statistics))
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw answers for the kept features, and return that part of their statistics."""
+        drawn = self.model.answers_of_slope(self._draw_slope(rng, parameters, design), design)
+        return np.where((design != 0).any(axis=-1, keepdims=True), drawn, 0.0)
+
+    def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
+        """Return that of the regression."""
+        scorer: Callable[[Array], Array] = self.model.answer_scorer(own, peers)
+        return scorer
+
+    def _draw_slope(self, rng: Generator, parameters: Array, design: Array) -> Array:
         leading = np.broadcast_shapes(parameters.shape[:-1], design.shape[:-1])
         own = self.model.draw_own_coefficients(rng, np.broadcast_to(parameters, (*leading, parameters.shape[-1])))
         flat = own.reshape(-1, own.shape[-1])
@@ -85,5 +105,4 @@ class KeptFeatures(FeaturesAtHand):
             self.model.draw_slope(rng, flat[start : start + step], self.features, self._counts)
             for start in range(0, len(flat), step)
         ]
-        slope = np.concatenate(parts).reshape(own.shape)
-        return np.where((design != 0).any(axis=-1, keepdims=True), self.model.from_slope(slope, design), 0.0)
+        return np.concatenate(parts).reshape(own.shape)

@@ -10,6 +10,8 @@ import numpy as np
 from troth.models.regression import ABOVE_ANY_FIT, Regression
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.core.contract import Array, Generator
 
 
@@ -40,12 +42,16 @@ class KnownNoiseRegression(Regression):
 
     def line_log_pmi(self, own: Array, line: Array, /) -> Array:
         """Log PMI with many peers that have the same features."""
+        return self.answer_scorer(own, line[0])(self._product(line))
+
+    def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
+        """Return log PMI with peers that have the same features as a function of their h."""
         unit = self._unit**2
 
         def evidence(_: Array, quadratic: Array, log_determinant: Array) -> Array:
             return np.asarray(0.5 * (quadratic / unit - log_determinant))
 
-        return self._in_line(own, line, unit, evidence)
+        return lambda line: self._in_line(own, peers, line, np.zeros(2), unit, evidence)
 
     def posterior(self, statistics: Array, /) -> Self:
         """N(mean + Λ⁻¹h, Λ⁻¹)."""

@@ -178,7 +178,7 @@ class LinearRegressionUnknownNoise(Regression):
             A, B = self.shape + t[..., 1] / 2, self.scale + np.maximum(t[..., 0] - quadratic, 0.0) / 2
             return np.asarray(gammaln(A) - A * np.log(B) - 0.5 * log_determinant)
 
-        return self._in_line(own, line, 1.0, evidence)
+        return self._in_line(own, line[0], self._product(line), line[..., -2:], 1.0, evidence)
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, noise variance) from the prior, shape ``(*shape, d + 1)``."""

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.models.numerics.random_effects import Effects, draw_coefficients, evidence_of_effects, integrate_effects
+from troth.models.numerics.random_effects import (
+    Effects,
+    draw_coefficients,
+    evidence_in_line,
+    evidence_of_effects,
+    integrate_effects,
+)
 from troth.models.numerics.spread_grid import SpreadGrid, spread_grid
 from troth.models.spread import VaryingProviders
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.core.contract import Array, Generator
 
 BORROWED_ROWS = 3.0
@@ -62,6 +70,30 @@ class RandomEffects(VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         return self._grid.integrate(evidence_of_effects(self._unpack(t)), t[..., 1])
 
+    def answer_part(self, statistics: Array, /) -> Array:
+        """Return c and h for each spread."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return t[..., 2 : 2 + len(self._grid.nodes) * (1 + self._coefficients)]
+
+    def answer_scorer(self, own: Array, peers: Array, /) -> Callable[[Array], Array]:
+        """Return log PMI as a function of peers' c and h: 1 + M is factored once for each spread."""
+        a, b, nodes = self._unpack(own), self._unpack(peers), len(self._grid.nodes)
+        joint, alone = evidence_in_line(a.precision + b.precision), evidence_in_line(b.precision)
+        of_own = self.log_evidence(own) - self.log_evidence(np.zeros(own.shape[-1]))
+        counts = own[..., 1] + peers[..., 1], peers[..., 1]
+
+        def score(line: Array) -> Array:
+            constant, product = line[..., :nodes], line[..., nodes:].reshape(*line.shape[:-1], nodes, -1)
+            both, peers_alone = (
+                self._grid.integrate(evidence, np.broadcast_to(count, evidence.shape[:-1]))
+                for evidence, count in zip(
+                    (joint(a.constant + constant, a.product + product), alone(constant, product)), counts, strict=True
+                )
+            )
+            return np.asarray((both - peers_alone) - of_own)
+
+        return score
+
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they and their spread give the provider's coefficients."""
         t = np.asarray(statistics, dtype=np.float64)
@@ -71,8 +103,18 @@ class RandomEffects(VaryingProviders):
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)
 
+    def _answers(self, precision: Array, product: Array) -> Array:
+        """Return c and h for each spread, of products g with a precision H."""
+        effects = integrate_effects(precision, product, self._spreads_of_prior, matrices=False)
+        return np.concatenate([effects.constant, effects.product.reshape(*product.shape[:-1], -1)], axis=-1)
+
     def _draw_statistics(self, rng: Generator, gamma: Array, spread: Array, design: Array) -> Array:
-        """Draw statistics given coefficients and spread in units of the prior: g ~ N(Hγᵢ, H)."""
+        """Draw statistics given coefficients and spread in units of the prior."""
+        precision, product = self._draw_product(rng, gamma, spread, design)
+        return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
+
+    def _draw_product(self, rng: Generator, gamma: Array, spread: Array, design: Array) -> tuple[Array, Array]:
+        """Return H, and g ~ N(Hγᵢ, H) given coefficients and spread in units of the prior."""
         d = self._coefficients
         leading = np.broadcast_shapes(gamma.shape[:-1], design.shape[:-1])
         precision = design[..., 1:].reshape(*design.shape[:-1], d, d)
@@ -80,9 +122,7 @@ class RandomEffects(VaryingProviders):
         root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
         own = gamma + spread[..., None] * rng.standard_normal((*leading, d))
         noise = np.einsum("...ik,...k->...i", root, rng.standard_normal((*leading, d)))
-        product = np.einsum("...ik,...k->...i", precision, own) + noise
-        rows = np.broadcast_to(design[..., 0], leading)
-        return self._integrated(rows, precision, product)
+        return precision, np.einsum("...ik,...k->...i", precision, own) + noise
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""

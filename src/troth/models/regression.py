@@ -255,34 +255,44 @@ class Regression(Family):
         precision = self._prior_precision + self._gram(t)
         return {"mean": np.array(self.mean) + np.linalg.solve(precision, self._product(t)), "precision": precision}
 
-    def _in_line(self, own: Array, line: Array, unit: float, evidence: Callable[[Array, Array, Array], Array]) -> Array:
+    def _in_line(
+        self,
+        own: Array,
+        peers: Array,
+        products: Array,
+        tails: Array,
+        unit: float,
+        evidence: Callable[[Array, Array, Array], Array],
+    ) -> Array:
         """Log PMI with the members of a line, whose precision Λ = P + G is factored once, and solved for all members.
 
-        ``evidence(t, quadratic, log_determinant)`` is the log evidence, given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
+        The members have the features of ``peers``, and h and (rᵀr, n) of their own. ``evidence(t, quadratic,
+        log_determinant)`` is the log evidence, given (rᵀr, n), hᵀΛ⁻¹h and ln det Λ.
         """
-        leading, width = line.shape[1:-1], line.shape[-1]
-        one, members = np.broadcast_to(own, line.shape[1:]).reshape(-1, width), line.reshape(len(line), -1, width)
+        count, leading = len(products), products.shape[1:-1]
+        one, two = (np.broadcast_to(t, (*leading, t.shape[-1])).reshape(-1, t.shape[-1]) for t in (own, peers))
+        members = products.reshape(count, len(one), -1)
+        ends = np.broadcast_to(tails, (count, *leading, 2)).reshape(count, -1, 2)
         out = np.empty(members.shape[:-1])
         prior = self._prior_precision * unit
         nothing = evidence(np.zeros(2), np.zeros(()), _log_determinant(prior))
 
         def work(rows: slice) -> None:
-            a, b = one[rows], members[:, rows]
-            ours, theirs = prior + self._gram(a), prior + self._gram(b[0])
-            h, tail = self._product(b), b[..., -2:]
+            a, b, h, tail = one[rows], two[rows], members[:, rows], ends[:, rows]
+            ours, theirs = prior + self._gram(a), prior + self._gram(b)
             joint, alone, peers = (
                 evidence(t, _quadratic(products, precision), _log_determinant(precision))
                 for t, products, precision in (
-                    (a[:, -2:] + tail, self._product(a) + h, ours + self._gram(b[0])),
+                    (a[:, -2:] + tail, self._product(a) + h, ours + self._gram(b)),
                     (a[None, :, -2:], self._product(a)[None], ours),
                     (tail, h, theirs),
                 )
             )
-            empty = (a[:, -1] == 0) | (b[0, :, -1] == 0)
+            empty = (a[:, -1] == 0) | (b[:, -1] == 0)
             out[:, rows] = np.where(empty, 0.0, (joint - peers) - (alone - nothing))
 
-        for_each_chunk(len(one), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + len(line)))), work)
-        return out.reshape(len(line), *leading)
+        for_each_chunk(len(one), max(1, _CHUNK // (len(self.mean) * (len(self.mean) + count))), work)
+        return out.reshape(count, *leading)
 
     def _draw_coefficients(self, rng: Generator, t: Array, variance: Array) -> Array:
         """Draw θ ~ N(mean + Λ⁻¹h, variance·Λ⁻¹) with Λ = P + G."""

@@ -63,5 +63,12 @@ class VaryingCoefficients(RandomEffects, Regression):
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""
-        gamma = (parameters[..., :-1] - np.array(self.mean)) @ self._prior_root
-        return self._draw_statistics(rng, gamma, parameters[..., -1], design)
+        return self._draw_statistics(rng, *self._in_units(parameters), design)
+
+    def draw_answer_part(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw c and h for each (coefficients, τ) and precision."""
+        return self._answers(*self._draw_product(rng, *self._in_units(parameters), design))
+
+    def _in_units(self, parameters: Array) -> tuple[Array, Array]:
+        """Return coefficients and spread in units of the prior."""
+        return (parameters[..., :-1] - np.array(self.mean)) @ self._prior_root, parameters[..., -1]

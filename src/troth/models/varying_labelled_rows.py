@@ -57,10 +57,18 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
         """Return the statistics of answers with this slope at the public point, and the precision of a design."""
+        precision, product = self._moved(slope, design)
+        return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
+
+    def answers_of_slope(self, slope: Array, design: Array, /) -> Array:
+        """Return c and h of answers with this slope at the public point, for each spread."""
+        return self._answers(*self._moved(slope, design))
+
+    def _moved(self, slope: Array, design: Array) -> tuple[Array, Array]:
+        """Return H and g in units of the prior."""
         size = len(self.mean)
         precision = design[..., 1:].reshape(*design.shape[:-1], size, size)
-        product = slope @ self._prior_scale + precision @ (self._away @ self._prior_root)
-        return self._integrated(np.broadcast_to(design[..., 0], product.shape[:-1]), precision, product)
+        return precision, slope @ self._prior_scale + precision @ (self._away @ self._prior_root)
 
 
 @dataclass(frozen=True)

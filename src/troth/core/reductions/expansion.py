@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from troth.core.reductions.reduction import Reduction
 
 _AT_ONCE = 1 << 18  # entries of matrices that are held together
+_ROWS_AT_ONCE = 1 << 13  # rows, more if one code has more
 _LEAST_WEIGHT = 1e-280  # below which curvature is nothing, and its root still has an inverse
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
@@ -128,31 +129,38 @@ class Expansion:
         total[:, 0] = np.bincount(codes, minlength=size)
         sizes = total[:, 0].astype(np.intp)
         z = sorted_columns(columns, codes, sizes)
-        d, predictors = self.features, self.answer.predictors
-        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, d)) @ z[:-1], z[-1])
         present = np.flatnonzero(sizes)
         stops = np.cumsum(sizes)[present]
-        starts = stops - sizes[present]
-        total[present, 1] = np.add.reduceat(log_likelihood, starts) if len(present) else 0.0
+        first = 0
+        while first < len(present):  # as many codes at a time as have few enough rows and matrices for the cache
+            start = stops[first] - sizes[present[first]]
+            last = max(first + 1, int(np.searchsorted(stops, start + _ROWS_AT_ONCE)))
+            some = slice(first, min(last, first + max(1, _AT_ONCE // (len(self.point) + 1) ** 2)))
+            self._add_sorted(z[:, start : stops[some][-1]], stops[some] - start, present[some], total)
+            first = some.stop
+        return total
+
+    def _add_sorted(self, z: Array, stops: NDArray[np.intp], present: NDArray[np.intp], total: Array) -> None:
+        """Write the sums of codes that are present; the rows of each end where it says, and are overwritten."""
+        size, predictors = len(self.point), self.answer.predictors
+        starts = np.concatenate([[0], stops[:-1]])
+        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:-1], z[-1])
+        total[present, 1] = np.add.reduceat(log_likelihood, starts)
         if predictors == 1:  # a matrix times its own transpose is half the work, and its last row is the slope
             root = np.sqrt(np.maximum(weights[0], _LEAST_WEIGHT))
             z[:-1] *= root
             np.divide(slopes[0], root, out=z[-1])
-        rows, others = self._upper
-        upper = rows * (len(self.point) + 1) + others
-        step = max(1, _AT_ONCE // (len(self.point) + 1) ** 2)
-        for first in range(0, len(present), step):
-            some = present[first : first + step]
-            H = np.empty((len(some), len(self.point) + 1, len(self.point) + 1))
-            for k, (start, stop) in enumerate(zip(starts[first:], stops[first : first + step], strict=False)):
-                if predictors == 1:
-                    np.matmul(z[:, start:stop], z[:, start:stop].T, out=H[k])
-                else:
-                    self._multiply(z[:-1, start:stop], [w[start:stop] for w in weights], H[k])
-                    H[k, -1, :-1] = (np.stack([slope[start:stop] for slope in slopes]) @ z[:-1, start:stop].T).ravel()
-            total[some, 2 : 2 + len(self.point)] = H[:, -1, :-1]
-            total[some, 2 + len(self.point) :] = H.reshape(len(some), -1).take(upper, axis=1)
-        return total
+        H = np.empty((len(present), size + 1, size + 1))
+        for out, start, stop in zip(H, starts, stops, strict=True):
+            part = z[:, start:stop]
+            if predictors == 1:
+                np.matmul(part, part.T, out=out)
+            else:
+                self._multiply(part[:-1], [weight[start:stop] for weight in weights], out)
+                out[-1, :-1] = (np.stack([slope[start:stop] for slope in slopes]) @ part[:-1].T).ravel()
+        rows, columns = self._upper
+        total[present, 2 : 2 + size] = H[:, -1, :-1]
+        total[present, 2 + size :] = H.reshape(len(H), -1).take(rows * (size + 1) + columns, axis=1)
 
     def _multiply(self, z: Array, weights: Sequence[Array], out: Array) -> None:
         """Write the upper blocks of ZᵀWZ, one for each pair of predictors."""

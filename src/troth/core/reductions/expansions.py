@@ -112,7 +112,7 @@ class Expansions:
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code, sorted once for all points."""
-        ordered = sorted_columns(columns, codes, np.bincount(codes, minlength=size))
+        ordered = sorted_columns(columns, codes, np.bincount(codes, minlength=size)).copy()  # each sorts anew
         codes = np.sort(codes, kind="stable")
         return self._joined([each.add(list(ordered), codes, size) for each in self.each])
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from troth.core.contract import Array
 
 
@@ -18,8 +20,8 @@ class Effects(NamedTuple):
     precision: Array
 
 
-def integrate_effects(precision: Array, product: Array, spreads: Array) -> Effects:
-    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²), for each τ.
+def integrate_effects(precision: Array, product: Array, spreads: Array, *, matrices: bool = True) -> Effects:
+    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²), for each τ; without ``matrices`` M is left out.
 
     With H = V diag(λ) Vᵀ and u = Vᵀg it is c + hᵀγ − ½γᵀMγ with c = ½Σ(τ²u²/(1 + τ²λ) − log1p(τ²λ)),
     h = V u/(1 + τ²λ) and M = V diag(λ/(1 + τ²λ)) Vᵀ. That is M = H − H(H + τ⁻²)⁻¹H, without its cancellation.
@@ -33,6 +35,8 @@ def integrate_effects(precision: Array, product: Array, spreads: Array) -> Effec
     if vectors is None:
         return Effects(constant, rotated * shrink, (values * shrink)[..., None])
     back = np.swapaxes(vectors, -1, -2)
+    if not matrices:
+        return Effects(constant, (rotated * shrink) @ back, np.empty(0))
     scaled = vectors[..., None, :, :] * (values * shrink)[..., None, :]
     return Effects(constant, (rotated * shrink) @ back, scaled @ back[..., None, :, :])
 
@@ -49,6 +53,20 @@ def evidence_of_effects(effects: Effects) -> Array:
         h[k + 1 :] -= factor * h[k]
         matrix[k + 1 :, k + 1 :] -= factor[:, None] * matrix[k, k + 1 :]
     return np.asarray(evidence)
+
+
+def evidence_in_line(precision: Array) -> Callable[[Array, Array], Array]:
+    """Return the same as a function of c and h of members ``(member, ...)`` that share M, which is factored once."""
+    inverse = np.linalg.inv(np.linalg.cholesky(np.eye(precision.shape[-1]) + precision))
+    log_root = np.log(np.diagonal(inverse, axis1=-2, axis2=-1)).sum(axis=-1)
+    inverse = np.swapaxes(inverse, -1, -2)
+
+    def evidence(constant: Array, product: Array) -> Array:
+        whitened = np.moveaxis(product, 0, -2) @ inverse
+        quadratic = np.einsum("...mi,...mi->...m", whitened, whitened)
+        return np.asarray(constant + 0.5 * np.moveaxis(quadratic, -1, 0) + log_root)
+
+    return evidence
 
 
 def draw_coefficients(normal: Array, effects: Effects) -> Array:

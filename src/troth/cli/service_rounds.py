@@ -247,7 +247,7 @@ def _payments(server: str | None, campaign: str, number: int | None) -> tuple[di
             waiting = "published" if "provider" in chosen else "paid"
             raise DataError(f"{printable(chosen['name'])}: no round is {waiting} yet")
         number = paid[-1]["number"]
-    shown = client.list_payments(chosen["id"], number)
+    shown = {**client.list_payments(chosen["id"], number), "terms": chosen["terms"]}
     wrong = watch_head(client, chosen["id"])
     if wrong is not None:
         warn(f"{wrong}. Compare with what others have seen, and ask the analyst")

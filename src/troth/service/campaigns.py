@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, insert, select, update
 
+from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
@@ -21,6 +22,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
+from troth.data.public import PUBLIC
 from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
 from troth.service.accounts import User, clean_name
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
+_NAMING = ("data", "model", "history")  # tables that may describe every provider
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
 _MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
@@ -156,6 +159,32 @@ def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
 def terms_of(row: Row[Any]) -> Campaign:
     """Return a campaign's terms, checked."""
     return _parsed(row.plain)
+
+
+def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
+    """Return the tables of a campaign file without what describes other providers."""
+    plain = {
+        part: {key: value for key, value in table.items() if key != "providers" or part not in _NAMING}
+        for part, table in terms.plain.items()
+        if part not in ("groups", "weights")
+    }
+    if own := {name: table for name, table in _models_of(terms).items() if name in (provider, PUBLIC)}:
+        plain["model"]["providers"] = own
+    return plain_copy(plain)  # type: ignore[no-any-return]
+
+
+def digest_of_terms(terms: Campaign, provider: str) -> str:
+    """Return the digest of the terms as a provider sees them; most see the same."""
+    return _digest_of_terms(terms, provider if provider in _models_of(terms) else "")
+
+
+@lru_cache(maxsize=256)
+def _digest_of_terms(terms: Campaign, provider: str) -> str:
+    return digest(terms_for(terms, provider))
+
+
+def _models_of(terms: Campaign) -> Mapping[str, Any]:
+    return terms.plain.get("model", {}).get("providers", {})  # type: ignore[no-any-return]
 
 
 def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:

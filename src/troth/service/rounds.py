@@ -196,28 +196,29 @@ def confirm(
     row, member = _locked(tx, user, campaign, number)
     if not _read_late(tx, row, upload):
         check_open(row, member)
-    campaign_row, _ = campaigns.joined(tx, user, campaign)
+    terms = campaigns.terms_of(campaigns.joined(tx, user, campaign)[0])
     my_upload(tx, member.id, row.id, upload)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
     twice = ConflictError("you have already confirmed a report to this round; to replace it, say which one it replaces")
     if current == upload:
         return
+    values = {"upload": upload, "confirmed": now(), "nonce": nonce}
+    values |= {"terms": campaigns.digest_of_terms(terms, member.name)}
     if current is None:
         if replaces is not None:
             raise ConflictError("replaces: there is no report to replace")
-        values = {"campaign": campaign, "round": row.id, "member": member.id, "upload": upload}
+        place = {"id": new_id(), "campaign": campaign, "round": row.id, "member": member.id}
         try:
-            tx.execute(insert(reports).values(id=new_id(), confirmed=now(), nonce=nonce, **values))
+            tx.execute(insert(reports).values(**place, **values))
         except IntegrityError:
             raise twice from None
     elif replaces != current:
         raise twice
     else:
-        tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now(), nonce=nonce, receipt=None))
+        tx.execute(update(reports).where(own_report).values(**values, receipt=None))
     (report,) = tx.execute(_confirmed(campaign).where(own_report))
-    commitment = campaigns.terms_of(campaign_row).commitment
-    signed = keys_of(tx).sign(receipts.statement(campaign, commitment, report))
+    signed = keys_of(tx).sign(receipts.statement(campaign, terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
@@ -280,7 +281,7 @@ def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]
 
 def _uploads_of(member: str, round_id: str) -> Select[Any]:
     return (
-        select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt)
+        select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
         .join(reports, reports.c.upload == uploads.c.id, isouter=True)
         .where(uploads.c.round == round_id, uploads.c.member == member)
     )
@@ -302,6 +303,7 @@ def _confirmed(campaign: str) -> Select[Any]:
             reports.c.confirmed,
             reports.c.nonce.label("own_nonce"),
             reports.c.receipt,
+            reports.c.terms,
         )
         .select_from(reports)
         .join(uploads, uploads.c.id == reports.c.upload)

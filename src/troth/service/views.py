@@ -20,9 +20,8 @@ from troth.campaigns.ledger_entries import report_leaf, report_leaves, report_ro
 from troth.campaigns.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
 from troth.core.errors import TrothError
-from troth.core.settings import plain_copy
-from troth.data.public import PUBLIC
 from troth.data.read import reports_by_day
+from troth.mechanisms import disclosed
 from troth.results.explanation import steps
 from troth.results.pay import verify
 from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
@@ -110,7 +109,7 @@ def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.Join
         **dict(promise(terms)),
         **_attributes(row, "id", "created", "share_ledger"),
         state=_state_for_providers(tx, row),
-        terms=terms_for(terms, member.name),
+        terms=campaigns.terms_for(terms, member.name),
         provider=member.name,
         revoked=member.revoked is not None,
     )
@@ -147,19 +146,6 @@ def _public(terms: Campaign) -> responses.PublicData | None:
     if known is None:
         return None
     return responses.PublicData(source=known.source, rows=known.rows, digest=known.data_digest)
-
-
-def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
-    """Return the tables of a campaign file without what describes other providers."""
-    plain: dict[str, Any] = plain_copy(terms.plain)
-    for part in ("groups", "weights"):
-        plain.pop(part, None)
-    models = plain.get("model", {}).get("providers", {})
-    for part in ("data", "model", "history"):
-        plain.get(part, {}).pop("providers", None)
-    if own := {name: models[name] for name in (provider, PUBLIC) if name in models}:
-        plain["model"]["providers"] = own
-    return plain
 
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
@@ -322,7 +308,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
         if own_name is None or payment.provider == own_name:
             key = payouts.payout_id(campaign, day, payment.provider)
             state = known[key].state if key in known else "pending"
-            figures = payment if own_name is None else disclosed(terms, payment)
+            figures = payment if own_name is None else shown_to_provider(terms, payment)
             shown.append(payment_view(terms, members[payment.provider], figures, id=key, state=state))
     return responses.Payments(
         campaign=campaign,
@@ -353,25 +339,10 @@ def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str,
     }
 
 
-def disclosed(terms: Campaign, payment: Payment) -> Payment:
-    """Return a payment as its provider sees it: estimates are rounded, because they tell of others' data.
-
-    From a score with all its digits the peers' data together can often be computed. What is left is what was paid:
-    the share is that of the whole minor units, and log PMI only if the share is made of it.
-    """
-
-    def rounded(value: float | None, digits: int) -> float | None:
-        return None if value is None else round(value, digits)
-
+def shown_to_provider(terms: Campaign, payment: Payment) -> Payment:
+    """Return a payment as its provider sees it: the share is that of the whole minor units that were paid."""
     share = payment.payment / payment.cap if payment.cap else 0.0
-    return replace(
-        payment,
-        log_pmi=rounded(payment.log_pmi, 1) if terms.rule.log_pmi_first else None,
-        score=rounded(payment.score, 2),
-        terms={key: round(value, 2) for key, value in payment.terms.items()},
-        share=round(share, 4),
-        empty_share=round(payment.empty_share, 4),
-    )
+    return replace(disclosed(terms.rule, payment), share=round(share, 4))
 
 
 def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
@@ -412,7 +383,8 @@ def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) 
     reasons = [
         responses.Step(what=what, value=value, meaning=meaning) for what, value, meaning in steps(terms, payment)
     ]
-    return responses.Payment(**vars(payment) | money, member=member, steps=reasons, **payout)
+    cap = None if terms.task is not None else str(terms.caps_for([payment.provider])[0])
+    return responses.Payment(**vars(payment) | money, exact_cap=cap, member=member, steps=reasons, **payout)
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
@@ -441,7 +413,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             row = campaigns.owned(tx, user, campaign)
             confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
+        check_receipts(store.keys, campaign, campaigns.terms_of(row), confirmed)
         noted = [each.head for each in rows if each.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)

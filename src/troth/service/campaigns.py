@@ -10,7 +10,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
@@ -45,6 +45,10 @@ _NAMING = ("data", "model", "history")  # tables that may describe every provide
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
 _MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
+_CAMPAIGN = select(campaigns).where(campaigns.c.id == bindparam("called"))
+_MEMBER = select(members).where(
+    members.c.campaign == bindparam("of_campaign"), members.c.account == bindparam("of_account")
+)
 
 
 def create_campaign(
@@ -134,16 +138,22 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
 
 def find_campaign(tx: Connection, campaign: str) -> Row[Any]:
     """Return a campaign, for the service itself."""
-    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+    return tx.execute(_CAMPAIGN, {"called": campaign}).one()
 
 
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
     """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
-    query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
-    member = tx.execute(query).first()
+    member = tx.execute(_MEMBER, {"of_campaign": campaign, "of_account": user.account}).first()
     if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
     return find_campaign(tx, campaign), member
+
+
+def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
+    """Return the campaigns that the user provides data to, the latest first, with the memberships."""
+    mine = tx.execute(select(members).where(members.c.account == user.account)).all()
+    by_campaign = {member.campaign: member for member in mine}
+    return [(row, by_campaign[row.id]) for row in list_campaigns(tx, user)]
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ from troth.service.responses import Amount
 from troth.service.store import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -76,7 +75,9 @@ def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.
 
 def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
     """Return the campaigns that a user owns or provides data to."""
-    return [campaign_view(tx, user, row.id) for row in campaigns.list_campaigns(tx, user)]
+    if user.role == "analyst":
+        return [own_campaign(tx, user, row.id) for row in campaigns.list_campaigns(tx, user)]
+    return [campaign_for(tx, row, member) for row, member in campaigns.all_joined(tx, user)]
 
 
 def campaign_view(tx: Connection, user: User, campaign: str) -> responses.Campaign:
@@ -103,7 +104,11 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
 
 def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.JoinedCampaign:
     """Return a campaign as one of its providers sees it."""
-    row, member = campaigns.joined(tx, user, campaign)
+    return campaign_for(tx, *campaigns.joined(tx, user, campaign))
+
+
+def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.JoinedCampaign:
+    """Return a campaign as a member sees it."""
     terms = campaigns.terms_of(row)
     return responses.JoinedCampaign(
         **dict(promise(terms)),
@@ -150,19 +155,24 @@ def _public(terms: Campaign) -> responses.PublicData | None:
 
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    return _view_of_rounds(tx, user, campaign)(rounds.find_round(tx, campaign, number))
+    (shown,) = _views_of_rounds(tx, user, campaign, lambda: [rounds.find_round(tx, campaign, number)])
+    return shown
 
 
-def list_rounds(tx: Connection, user: User, campaign: str) -> list[Any]:
+def list_rounds(tx: Connection, user: User, campaign: str) -> Sequence[responses.Round]:
     """Return all rounds of a campaign."""
-    return list(map(_view_of_rounds(tx, user, campaign), rounds.list_rounds(tx, campaign)))
+    return _views_of_rounds(tx, user, campaign, lambda: rounds.list_rounds(tx, campaign))
 
 
-def _view_of_rounds(tx: Connection, user: User, campaign: str) -> Callable[[Row[Any]], responses.Round]:
-    """Return what shows a round of a campaign to a user, who must own it or provide data to it."""
+def _views_of_rounds(
+    tx: Connection, user: User, campaign: str, find: Callable[[], Sequence[Row[Any]]]
+) -> Sequence[responses.Round]:
+    """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
     if user.role == "analyst":
-        return partial(own_round, tx, campaigns.terms_of(campaigns.owned(tx, user, campaign)))
-    return partial(joined_round, tx, campaigns.joined(tx, user, campaign)[1])
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return [own_round(tx, terms, row) for row in find()]
+    _, member = campaigns.joined(tx, user, campaign)
+    return joined_rounds(tx, member, find())
 
 
 def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
@@ -195,11 +205,15 @@ def dry_run_view(would: DryRun) -> responses.DryRun:
     )
 
 
-def joined_round(tx: Connection, member: Row[Any], row: Row[Any]) -> responses.JoinedRound:
-    """Return a round as a provider sees it: nothing changes between closing and publishing."""
-    uploads = rounds.my_uploads(tx, member.id, row.id)
+def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) -> list[responses.JoinedRound]:
+    """Return rounds as a member sees them."""
+    reported = rounds.my_reports(tx, member.id)
+    return [joined_round(row, reported.get(row.id)) for row in rows]
+
+
+def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
+    """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    submission = next((upload.id for upload in uploads if upload.confirmed is not None), None)
     return responses.JoinedRound(**_times(row), state=state, submission=submission)
 
 
@@ -229,7 +243,13 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
 def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Submission]:
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
-    round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
+    return submissions_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number))
+
+
+def submissions_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
+) -> list[responses.Submission]:
+    """Return a member's submissions to a round, the latest first."""
     keys = keys_of(tx)
     waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
@@ -239,12 +259,18 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
     row, member = campaigns.joined(tx, user, campaign)
-    round_row = rounds.find_round(tx, campaign, number)
+    return submission_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number), submission)
+
+
+def submission_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any], submission: str
+) -> responses.Submission:
+    """Return one of a member's submissions to a round."""
     waiting = upload_queue.find(tx, submission)
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
-        return _unread(campaigns.terms_of(row), member, round_row, waiting)
+        return _unread(terms, member, round_row, waiting)
     upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(keys_of(tx), campaigns.terms_of(row), member, round_row, upload)
+    return _submission(keys_of(tx), terms, member, round_row, upload)
 
 
 def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
@@ -291,34 +317,52 @@ def _receipt(signed: dict[str, Any]) -> responses.Receipt:
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
     """Return the payments of a round: all of them, or a provider's own once it is published."""
     if user.role == "analyst":
-        row, own_name = campaigns.owned(tx, user, campaign), None
+        row, member = campaigns.owned(tx, user, campaign), None
     else:
         row, member = campaigns.joined(tx, user, campaign)
-        own_name = member.name
     round_row = rounds.find_round(tx, campaign, number)
-    if round_row.state != "paid" or (own_name is not None and round_row.published is None):
-        raise ConflictError("the round is not paid yet" if own_name is None else "the round is not published yet")
-    terms, result = campaigns.terms_of(row), ledgers.load_result(tx, campaign)
-    day = rounds.read_day(round_row.day)
-    paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
-    members = {each.name: each.id for each in campaigns.list_members(tx, campaign)}
-    known = payouts.states(tx, campaign)
-    shown = []
-    for payment in () if paid_round is None else paid_round.payments:
-        if own_name is None or payment.provider == own_name:
-            key = payouts.payout_id(campaign, day, payment.provider)
-            state = known[key].state if key in known else "pending"
-            figures = payment if own_name is None else shown_to_provider(terms, payment)
-            shown.append(payment_view(terms, members[payment.provider], figures, id=key, state=state))
+    if round_row.state != "paid" or (member is not None and round_row.published is None):
+        raise ConflictError("the round is not paid yet" if member is None else "the round is not published yet")
+    result, day = ledgers.load_result(tx, campaign), rounds.read_day(round_row.day)
     return responses.Payments(
         campaign=campaign,
         round=number,
         day=day,
-        commitment=terms.commitment,
+        commitment=campaigns.terms_of(row).commitment,
         head=round_row.head,
-        **_made_of(result, day, own_name),
-        payments=shown,
+        **_made_of(result, day, None if member is None else member.name),
+        payments=_payments(tx, row, member, result, [day])[day],
     )
+
+
+def own_payments(
+    tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
+) -> dict[int, responses.Payment]:
+    """Return what a member was paid in rounds that are published, by their numbers."""
+    numbers = {rounds.read_day(each.day): each.number for each in round_rows if each.published is not None}
+    if not numbers:
+        return {}
+    payments = _payments(tx, row, member, ledgers.load_result(tx, row.id), numbers)
+    return {numbers[day]: mine[0] for day, mine in payments.items() if mine}
+
+
+def _payments(
+    tx: Connection, row: Row[Any], member: Row[Any] | None, result: Result | None, days: Collection[Any]
+) -> dict[Any, list[responses.Payment]]:
+    """Return the payments of some days: all of them, or a member's own, as it sees them."""
+    terms, known = campaigns.terms_of(row), payouts.states(tx, row.id)
+    members = [member] if member is not None else campaigns.list_members(tx, row.id)
+    identifiers = {each.name: each.id for each in members}
+    shown: dict[Any, list[responses.Payment]] = {day: [] for day in days}
+    for paid in () if result is None else result.rounds:
+        for payment in paid.payments if paid.day in shown else ():
+            if payment.provider in identifiers:
+                key = payouts.payout_id(row.id, paid.day, payment.provider)
+                state = known[key].state if key in known else "pending"
+                figures = payment if member is None else shown_to_provider(terms, payment)
+                view = payment_view(terms, identifiers[payment.provider], figures, id=key, state=state)
+                shown[paid.day].append(view)
+    return shown
 
 
 def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server =
         show_lines(every, as_json, [about_round(each) for each in every] or ["no rounds yet"])
     else:
         chosen_round = client.show_round(chosen["id"], number)
-        show_lines(chosen_round, as_json, [about_round(chosen_round)])
+        show_lines(chosen_round, as_json, [about_round(chosen_round), *verdict_lines(chosen_round.get("verdict"))])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:

@@ -201,9 +201,10 @@ class Verdict(Shown):
 
     model: Literal["fits", "doubtful", "does not fit", "not checked"]
     meaning: str
+    unchecked: str | None = Field(default=None, description="Why the model was not checked.")
     p_value: float | None
-    below_empty_report: dict[str, float]
-    better_with_less: dict[str, float]
+    below_empty_report: dict[str, float] | None = Field(description="Null if this could not be computed.")
+    better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
     gain_of_less: dict[str, float]
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     remedy: str = Field(description="What to do if the model does not fit.")
@@ -238,6 +239,10 @@ class OwnRound(_Round):
     reports: int
     problem: str | None
     verdict: Verdict | None
+    unchecked: str | None = Field(
+        description="Why the model is not checked: before closing if that is known, and afterwards by the verdict. A "
+        "round that cannot be checked is paid all the same."
+    )
     head: Hash | None
 
 

@@ -23,6 +23,7 @@ from troth.data.read import reports_by_day
 from troth.mechanisms import disclosed
 from troth.results.explanation import steps
 from troth.results.pay import verify
+from troth.results.verdict import unchecked_before
 from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
 from troth.service.keys import keys_of
@@ -177,11 +178,14 @@ def _views_of_rounds(
 
 def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
     """Return a round as the analyst sees it."""
+    verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
+    unchecked = verdict.unchecked if verdict is not None else unchecked_before(terms) if row.state != "paid" else None
     return responses.OwnRound(
         **_times(row),
         **_attributes(row, "final", "paid", "problem", "head"),
         state="published" if row.published is not None else _state(row),
-        verdict=None if row.verdict is None else responses.Verdict(**json.loads(row.verdict)),
+        verdict=verdict,
+        unchecked=unchecked or None,
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
         reports=rounds.count_reports(tx, row.id),
     )

@@ -27,6 +27,8 @@ from troth.campaigns.statements import (
     check_signature,
 )
 from troth.campaigns.terms import Campaign
+from troth.client.heads import watch_head
+from troth.client.http import RefusedError
 from troth.data.request import Report
 from troth.service import heads
 from troth.service.campaigns import secret_of
@@ -228,6 +230,37 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
     forged = world.store.keys.sign({**said, "root": "00" * 32})
     with pytest.raises(StatementError, match="does not begin"):
         check_head(seen, {**forged, "proof": later["proof"]})
+
+
+def test_an_analyst_and_a_provider_on_one_machine_see_different_heads(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider sees less of the ledger, which is no other history."""
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    world.report_all(COUNTS)
+    world.close()
+
+    class Seen:
+        server = "https://troth.example.org"
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def show_head(self, campaign: str, *, since: int) -> Any:
+            path = f"/api/v1/campaigns/{campaign}/head?since={since}"
+            answer = world.client().get(path, headers=world.headers(self.name))
+            if answer.status_code != 200:
+                raise RefusedError(answer.status_code, answer.text)
+            return answer.json()
+
+    analyst, provider = {"id": world.campaign}, {"id": world.campaign, "provider": "Ash"}
+    clients: dict[str, Any] = {name: Seen(name) for name in ("Ana", "Ash")}
+    for _ in range(2):
+        assert watch_head(clients["Ana"], analyst) is None
+        assert watch_head(clients["Ash"], provider) is None
+    post(world, "Ana", "/rounds/1/publish")
+    assert watch_head(clients["Ash"], provider) is None
+    assert len(json.loads((tmp_path / "heads.json").read_text())) == 2
 
 
 def test_heads_are_published_to_a_file(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,11 +242,19 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     first = analyst.json("payouts", campaign, tmp_path / "payouts")["written"]
     assert [Path(path).suffix for path in first] == [".json", ".csv"]
     assert analyst.json("payouts", campaign, tmp_path / "payouts")["written"] == []
-    noted = people["Ash"].home / "troth" / "heads.json"
-    heads = json.loads(noted.read_text())
-    assert "warning" not in people["Ash"].done("payments", campaign).stderr
-    noted.write_text(json.dumps({place: {**head, "root": "00" * 32} for place, head in heads.items()}))
-    assert "changed or cut off" in people["Ash"].done("payments", campaign).stderr
+    about = ("round", "show", campaign), ("export", campaign, tmp_path / "exported")
+    shown_heads: list[tuple[Person, tuple[str | Path, ...]]] = [
+        (people["Ash"], words) for words in (("payments", campaign), ("why", campaign), *about)
+    ]
+    shown_heads += [(analyst, words) for words in (("campaigns",), ("payouts", campaign, tmp_path / "payouts"), *about)]
+    for person, words in shown_heads:
+        noted = person.home / "troth" / "heads.json"
+        assert "warning" not in person.done(*words).stderr
+        seen = noted.read_text()
+        tampered = {place: {**head, "root": "00" * 32} for place, head in json.loads(seen).items()}
+        noted.write_text(json.dumps(tampered))
+        assert "changed or cut off" in person.done(*words).stderr, words
+        noted.write_text(seen)
     why = people["Ash"].run("why", campaign)
     assert f"paid {mine[0]['payment']} EUR" in why
     assert "share × cap, rounded down" in why

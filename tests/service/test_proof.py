@@ -16,6 +16,7 @@ from service.test_ledger import disarm, read_lines, write_lines
 from service.world import TERMS, World, dump, make_world
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.ledger_entries import recorded_reports
+from troth.campaigns.paid_round import PaymentError, check_paid_round
 from troth.campaigns.rounds import pay_rounds
 from troth.campaigns.seed import derive_seed
 from troth.campaigns.statements import (
@@ -23,10 +24,11 @@ from troth.campaigns.statements import (
     RECEIPT,
     StatementError,
     check_head,
-    check_paid_round,
     check_signature,
 )
 from troth.campaigns.terms import Campaign
+from troth.client.heads import watch_head
+from troth.client.http import RefusedError
 from troth.data.request import Report
 from troth.service import heads
 from troth.service.campaigns import secret_of
@@ -84,8 +86,8 @@ def test_a_provider_checks_its_payment_offline(
     world.close()
     post(world, "Ana", "/rounds/1/publish")
     for name, receipt in receipts.items():
-        paid = get(world, name, "/rounds/1/payments")
-        assert len(check_paid_round(receipt, paid)) == 3
+        paid = {**get(world, name, "/rounds/1/payments"), "terms": get(world, name, "")["terms"]}
+        assert len(check_paid_round(receipt, paid).done) == 4
         (tmp_path / "receipt.json").write_text(json.dumps(receipt))
         (tmp_path / "payments.json").write_text(json.dumps(paid))
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
@@ -96,10 +98,13 @@ def test_a_provider_checks_its_payment_offline(
         with pytest.raises(StatementError, match="seed is not made"):
             check_paid_round(receipt, {**paid, "seed": paid["link"]})
         more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
-        with pytest.raises(StatementError, match="not the share"):
+        with pytest.raises(PaymentError, match="not the share"):
             check_paid_round(receipt, {**paid, "payments": more})
         with pytest.raises(StatementError, match="committed to"):
             check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
+        other_terms = {**paid["terms"], "mechanism": {**paid["terms"]["mechanism"], "draws": 5}}
+        with pytest.raises(StatementError, match="terms are not those on the receipt"):
+            check_paid_round(receipt, {**paid, "terms": other_terms})
     (tmp_path / "receipt.json").write_text(json.dumps({**receipts["Ash"], "rows": 8}))
     assert run(monkeypatch, "verify-receipt", tmp_path / "receipt.json") == 1
 
@@ -114,6 +119,32 @@ def test_an_edited_report_is_not_paid(world: World) -> None:
     assert world.round().state == "closed"
     assert "'Ash'" in str(world.round().problem)
     assert "receipt" in str(world.round().problem)
+
+
+def test_a_round_is_not_paid_under_other_terms_than_those_on_receipts(world: World) -> None:
+    for name, counts in COUNTS.items():
+        confirmed(world, name, *counts)
+    with world.store.write() as tx:
+        plain = json.loads(tx.scalar(select(campaigns.c.plain)) or "")
+        plain["campaign"]["budget"] = "900.00"
+        tx.execute(update(campaigns).values(plain=json.dumps(plain)))
+    world.close()
+    assert world.round().state == "closed"
+    assert "the terms are not those under which 'Ash' reported" in str(world.round().problem)
+
+
+def test_receipts_from_before_they_named_terms_stay_right(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("troth.service.campaigns.digest_of_terms", lambda *_: None)
+        receipts = {name: confirmed(world, name, *counts) for name, counts in COUNTS.items()}
+    assert "terms" not in receipts["Ash"]
+    check_signature(receipts["Ash"], RECEIPT, world.store.keys.public)
+    world.close()
+    post(world, "Ana", "/rounds/1/publish")
+    paid = {**get(world, "Ash", "/rounds/1/payments"), "terms": get(world, "Ash", "")["terms"]}
+    checked = check_paid_round(receipts["Ash"], paid)
+    assert any("the receipt does not say" in line for line in checked.believed)
+    assert post(world, "Ana", "/verify")["valid"] is True
 
 
 def test_a_forged_history_is_found(world: World) -> None:
@@ -199,6 +230,37 @@ def test_heads_continue_each_other_and_a_new_epoch_is_seen(world: World) -> None
     forged = world.store.keys.sign({**said, "root": "00" * 32})
     with pytest.raises(StatementError, match="does not begin"):
         check_head(seen, {**forged, "proof": later["proof"]})
+
+
+def test_an_analyst_and_a_provider_on_one_machine_see_different_heads(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider sees less of the ledger, which is no other history."""
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    world.report_all(COUNTS)
+    world.close()
+
+    class Seen:
+        server = "https://troth.example.org"
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def show_head(self, campaign: str, *, since: int) -> Any:
+            path = f"/api/v1/campaigns/{campaign}/head?since={since}"
+            answer = world.client().get(path, headers=world.headers(self.name))
+            if answer.status_code != 200:
+                raise RefusedError(answer.status_code, answer.text)
+            return answer.json()
+
+    analyst, provider = {"id": world.campaign}, {"id": world.campaign, "provider": "Ash"}
+    clients: dict[str, Any] = {name: Seen(name) for name in ("Ana", "Ash")}
+    for _ in range(2):
+        assert watch_head(clients["Ana"], analyst) is None
+        assert watch_head(clients["Ash"], provider) is None
+    post(world, "Ana", "/rounds/1/publish")
+    assert watch_head(clients["Ash"], provider) is None
+    assert len(json.loads((tmp_path / "heads.json").read_text())) == 2
 
 
 def test_heads_are_published_to_a_file(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +355,7 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
             for name in COUNTS:
                 paid = get(world, name, f"/rounds/{day}/payments")
                 assert len(paid["next_roots"]) == 3 - day
-                assert len(check_paid_round(receipts[name, day], paid)) == 3
+                assert len(check_paid_round(receipts[name, day], paid).done) == 3
         with pytest.raises(StatementError, match="seed is not made"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})

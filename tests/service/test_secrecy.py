@@ -171,13 +171,15 @@ def test_naming_a_peer_is_refused_like_naming_nobody(databases: Databases, kind:
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
 def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that does not show what it counts: a provider would wait for it."""
-    original = views.joined_round
+    original = views.joined_rounds
 
-    def telling(tx: Any, member: Any, row: Any) -> Any:
-        count_reports(tx, row.id)
-        return original(tx, member, row)
+    def telling(tx: Any, member: Any, rows: Any) -> Any:
+        for row in rows:
+            count_reports(tx, row.id)
+        return original(tx, member, rows)
 
     before = seen(databases, kind, FEW, "alone", only="/rounds/1")
-    monkeypatch.setattr(views, "joined_round", telling)
+    monkeypatch.setattr(views, "joined_rounds", telling)
     with_count = seen(databases, kind, FEW, "alone", only="/rounds/1")
     assert [what for what in before if before[what] != with_count[what]]
+    assert [one.status for one in before.values()] == [one.status for one in with_count.values()]

@@ -21,7 +21,8 @@ from campaigns.shop import run
 from service.databases import Databases, chiefly, in_turn, opened
 from service.test_secrecy import statements_of
 from service.world import World, make_world
-from troth.campaigns.statements import RECEIPT, check_paid_round, check_signature
+from troth.campaigns.paid_round import check_paid_round
+from troth.campaigns.statements import RECEIPT, check_signature
 from troth.campaigns.task_reports import FILE_NAME
 from troth.campaigns.tasks import check_tasks, payments_of, read_file, settle_tasks, task_request
 from troth.campaigns.toml import to_toml
@@ -203,7 +204,7 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
             paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid)) == 3
+            assert len(check_paid_round(receipt, paid).done) == 3
             other = next(each for each in WORKERS if each != name)
             with pytest.raises(troth.TrothError, match="not among those"):
                 check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)

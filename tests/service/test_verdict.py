@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 import troth
-from service.databases import opened
+from service.databases import chiefly, opened
 from service.test_pages import Browser
-from service.world import World, make_world, payments_of
+from service.world import TERMS, World, make_world, payments_of
 from troth.campaigns.ledger import Ledger
+from troth.cli.service_lines import about_round, verdict_lines
+from troth.results.verdict import unchecked_before
 from troth.service import accounts, campaigns, settling
 from troth.service.errors import ConflictError
+from troth.service.sandbox import OutOfTimeError, UnavailableError
 
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
 ALIKE = dict(zip(NAMES, ((30, 10), (28, 12), (31, 9), (29, 11), (30, 10)), strict=True))
@@ -110,16 +113,77 @@ def test_a_provider_reads_that_its_report_counts_until_payments_are_published(wo
     assert "once published" in client.get(f"/campaigns/{world.campaign}").text
 
 
-def test_a_check_that_takes_too_much_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise troth.TrothError("out of time")
+def refuse_to_judge(monkeypatch: pytest.MonkeyPatch, error: troth.TrothError) -> None:
+    """Let payments be computed, and the check of the model fail."""
+    run = settling.SANDBOX.run
 
-    monkeypatch.setattr(settling.SANDBOX, "run", refuse)
-    plain: dict[str, Any] = {
-        "campaign": {"name": "x", "budget": "1.00"},
-        "model": {"family": "Bernoulli", "columns": ["x"]},
-    }
-    campaign = troth.Campaign.from_dict({**plain, "model": {**plain["model"], "prior": {"alpha": 1, "beta": 1}}})
-    verdict = settling.judge(campaign, Ledger())
+    def refusing(function: Any, *arguments: Any, **options: Any) -> Any:
+        if function is settling._judge:
+            raise error
+        return run(function, *arguments, **options)
+
+    monkeypatch.setattr(settling.SANDBOX, "run", refusing)
+
+
+def test_a_round_that_could_not_be_checked_says_so_before_and_after(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_judge(monkeypatch, OutOfTimeError("it takes longer than 300 s"))
+    world.report_all(ALIKE)
+    client, analyst, why = world.client(), world.headers("Ana"), "more time or memory"
+    browser = Browser(client.app)
+    browser.client = client
+    with world.store.write() as tx:
+        client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
+    page, api = f"/campaigns/{world.campaign}/rounds/1", f"{world.base}/rounds/1"
+    assert "If that cannot be checked, closing pays" in browser.get(f"{page}/close").text
+    assert "paid without a check" not in browser.seen.text
+    dry = browser.post(f"{page}/dry-run").text
+    assert "This round is paid without a check of the model" in dry
+    assert why in dry
+    assert "Better off with nothing" not in dry  # nobody knows
+    would = client.post(f"{api}/dry-run", json={}, headers=analyst).json()["verdict"]
+    assert (would["model"], would["below_empty_report"]) == ("not checked", None)
+    assert why in would["unchecked"]
+    closed = client.post(f"{api}/close", json={}, headers=analyst).json()
+    assert closed["state"] == "paid"
+    for state in ("paid", "published"):
+        shown = client.get(api, headers=analyst).json()
+        assert (shown["state"], shown["verdict"]["model"]) == (state, "not checked")
+        assert why in shown["unchecked"]
+        text = browser.get(page).text
+        assert "Not checked." in text
+        assert why in text
+        assert "holds up no payment" in text
+        assert why in "\n".join([about_round(shown), *verdict_lines(shown["verdict"])])
+        client.post(f"{api}/publish", headers=analyst)
+
+
+def test_what_is_not_checked_for_want_of_a_place_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_to_judge(monkeypatch, UnavailableError("all places are taken"))
+    verdict = settling.judge(troth.Campaign.from_dict(TERMS), Ledger())
     assert verdict["model"] == "not checked"
-    assert "more time or memory" in verdict["meaning"]
+    assert verdict["unchecked"] == "the check could not be run: all places are taken"
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_model_that_cannot_be_checked_is_said_so_while_the_round_is_open(database: str) -> None:
+    """A likelihood that is known up to a factor leaves open what data are likely: none can be drawn to compare with."""
+    likelihood = {"likelihood": [[0.9, 0.1], [0.2, 0.8]], "normalised": False}
+    plain = {"family": "Finite", "columns": ["x"], "prior": [0.5, 0.5], **likelihood}
+    rule = {"rule": "OneTime", "range": {"low": -30.0, "high": 30.0}}
+    terms = {**TERMS, "model": plain, "limits": {"rows": 20}, "mechanism": rule}
+    with opened(database) as store:
+        world = make_world(store, terms=terms)
+        client, page = world.client(), f"/campaigns/{world.campaign}/rounds/1"
+        shown = client.get(f"{world.base}/rounds/1", headers=world.headers("Ana")).json()
+        assert (shown["state"], shown["verdict"]) == ("open", None)
+        assert "cannot draw data" in shown["unchecked"]
+        assert "unchecked" not in client.get(f"{world.base}/rounds/1", headers=world.headers("Ash")).json()
+        with world.store.write() as tx:
+            client.cookies.set("troth_session", accounts.start_session(tx, world.analyst.account))
+        for path in (page, f"{page}/close"):
+            text = client.get(path).text
+            assert "paid without a check of the model" in text
+            assert "cannot draw data" in text
+        assert unchecked_before(troth.Campaign.from_dict(TERMS)) == ""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.canonical_json import canonical
 from troth.campaigns.ledger_entries import leaf_of
-from troth.campaigns.merkle import extends, includes
-from troth.campaigns.seed import derive_seed, follows
+from troth.campaigns.merkle import extends
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -75,55 +74,6 @@ def receipt_leaf(receipt: Mapping[str, Any]) -> str:
     nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
     summary = [float(value) for value in receipt["summary"]]
     return leaf_of(receipt["day"], receipt["rows"], summary, nonce, tasks=receipt.get("tasks"))
-
-
-def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:
-    """Check the round that a provider was paid in against its receipt, and return what was checked, in words.
-
-    Parameters
-    ----------
-    receipt
-        A receipt whose signature is right.
-    paid
-        What the service shows the provider of the round: the answer of ``list_payments``.
-
-    Raises
-    ------
-    StatementError
-        If the report is not in the round's tree, or the seed is not made of it and of what was committed to.
-    """
-    proof = paid["proof"]
-    if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
-        raise StatementError("the payment is of another campaign or round than the receipt")
-    if proof is None or not includes(
-        paid["root"], proof["size"], proof["place"], receipt_leaf(receipt), proof["hashes"]
-    ):
-        raise StatementError("the report on the receipt is not among those that the round was paid by")
-    checked = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
-    for payment in [each for each in paid["payments"] if each["provider"] == receipt["provider"]]:
-        if not _is_share(payment) or payment["rows"] != receipt["rows"]:
-            raise StatementError("the payment is not the share shown of the cap shown, or for other rows")
-        checked.append(f"the payment of {payment['payment']} is the share shown, of the cap shown")
-    link = paid["link"]
-    if link is None:
-        return checked
-    if receipt["commitment"] != paid["commitment"]:
-        raise StatementError("the commitment is not the one on the receipt")
-    if paid["commitment"] is not None and not follows(link, paid["commitment"], paid["paid_as"]):
-        raise StatementError("the revealed secret is not the one that was committed to")
-    if derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"]) != paid["seed"]:
-        raise StatementError("the seed is not made of the revealed secret and the reports")
-    checked.append("the seed is made of the secret that was committed to and of all reports together")
-    if paid["beacon"] is not None:
-        checked.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
-    return checked
-
-
-def _is_share(payment: Mapping[str, Any]) -> bool:
-    """Say whether a payment is its share of the cap, to the four digits that shares are shown with, in whole coins."""
-    coin = 10.0 ** -len(payment["payment"].partition(".")[2])
-    paid, share, cap = (float(payment[name]) for name in ("payment", "share", "cap"))
-    return abs(paid - share * cap) <= 5.1e-5 * cap + coin
 
 
 def check_head(seen: Mapping[str, Any] | None, head: Mapping[str, Any]) -> None:

@@ -121,6 +121,24 @@ def check_fit(
     )
 
 
+def why_unchecked(model: Model, width: int) -> str:
+    """Say why the fit of a model cannot be checked, whatever is reported; nothing if it can draw an empty report.
+
+    ``width`` is how many numbers its statistics have.
+
+    Examples
+    --------
+    >>> import troth
+    >>> why_unchecked(troth.models.Bernoulli(1, 1), 2)
+    ''
+    """
+    try:
+        _simulate(model, np.zeros((1, 1, width)), np.zeros((1, 1)), 1, np.random.default_rng(0))
+    except MissingCapabilityError as error:
+        return str(error)
+    return ""
+
+
 def _distance(values: Array) -> Array:
     """Return how far values lie from their median, in units of the 5% or the 95% quantile on their side."""
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])

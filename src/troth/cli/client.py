@@ -11,7 +11,7 @@ import typer
 
 from troth.cli.options import AsJson, CampaignFile
 from troth.cli.output import progress, warn, watch_as
-from troth.cli.service_connection import Server, TheCampaign, find_campaign, find_round, open_client
+from troth.cli.service_connection import Server, TheCampaign, compare_head, find_campaign, find_round, open_client
 from troth.cli.service_lines import as_read, printable, receipt_lines, show_lines, table_lines
 from troth.cli.service_rounds import export, payments, payouts, rounds, why
 from troth.core.errors import DataError
@@ -108,7 +108,11 @@ def join(
 
 def campaigns(server: Server = None, as_json: AsJson = False) -> None:
     """List your campaigns."""
-    mine = open_client(server).list_campaigns()
+    client = open_client(server)
+    mine = client.list_campaigns()
+    for each in mine:
+        if each.get("head") is not None:
+            compare_head(client, each)
     rows = [[each["id"], each["name"], each["state"], f"{each['budget']} {each['currency']}".strip()] for each in mine]
     show_lines(mine, as_json, table_lines(["id", "name", "state", "budget"], rows) if mine else ["no campaigns yet"])
 

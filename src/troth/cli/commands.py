@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from troth.cli import campaign, checks, client, history, ledger, receipts
+from troth.cli.output import end
 from troth.cli.service import serve, service
 from troth.core.errors import TrothError
 
@@ -65,6 +66,8 @@ def main() -> None:
         _fail("this does not fit into memory")
     except KeyboardInterrupt:
         _fail("interrupted; nothing was left half-done", code=130)
+    finally:
+        end()
 
 
 def _fail(message: str, code: int = 1) -> None:

@@ -45,6 +45,20 @@ def warn(message: str) -> None:
     typer.echo(f"warning: {printable(message)}", err=True)
 
 
+_later: list[Callable[[], None]] = []
+
+
+def afterwards(action: Callable[[], None]) -> None:
+    """Do something once the command has ended, whether or not it failed."""
+    _later.append(action)
+
+
+def end() -> None:
+    """Do what was to be done once the command has ended."""
+    while _later:
+        _later.pop(0)()
+
+
 @contextmanager
 def progress() -> Iterator[Watch | None]:
     """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.

@@ -10,13 +10,7 @@ import typer
 
 from troth.cli.options import AsJson
 from troth.cli.output import show
-from troth.core.errors import DataError
-
-BELIEVED = (
-    "that the other reports are those of the other providers: each of them can check its own",
-    "that the score is what the rule makes of all reports: whoever has the ledger can recompute it with troth verify",
-)
-"""What a receipt and a payment do not show."""
+from troth.core.errors import DataError, TrothError
 
 
 def verify_receipt(
@@ -30,19 +24,24 @@ def verify_receipt(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a receipt offline: who signed it, and that the round was paid by the report on it."""
-    from troth.campaigns.statements import RECEIPT, check_paid_round, check_signature
+    """Check a receipt offline: who signed it, that the round was paid by its report, and that the payment follows."""
+    from troth.campaigns.paid_round import check_paid_round
+    from troth.campaigns.statements import RECEIPT, check_signature
     from troth.results.explanation import printable
 
     signed = _read(receipt)
     signed = signed.get("receipt") or signed
     check_signature(signed, RECEIPT, key)
+    believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
     checked = [f"signed by {signed['key']}" + ("" if key is not None else ", the key that it names itself")]
     if payments is not None:
         try:
-            checked += check_paid_round(signed, _read(payments))
+            of_round = check_paid_round(signed, _read(payments))
+        except TrothError:
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{payments}: this is not what troth payments --json prints: {error}") from None
+        checked, believed = checked + of_round.done, believed + of_round.believed
     day = "" if signed["day"] is None else f", day {signed['day']}"
     about = (
         f"{signed['provider']}, campaign {signed['campaign']}, round {signed['round']}{day}: {signed['rows']:,} rows"
@@ -51,7 +50,6 @@ def verify_receipt(
         f"valid: {about}, received {signed['received']}, confirmed {signed['confirmed']}",
         *(f"  {line}" for line in checked),
     ]
-    believed = list(BELIEVED) if payments is not None else []
     lines += ["to be believed:", *(f"  {line}" for line in believed)] if believed else []
     plain = {"valid": True, "checked": checked, "believed": believed, "receipt": signed}
     show(plain, as_json, *map(printable, lines))

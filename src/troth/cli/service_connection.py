@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from troth.cli.output import afterwards, warn
 from troth.cli.service_lines import printable
-from troth.core.errors import DataError
+from troth.core.errors import DataError, TrothError
 
 if TYPE_CHECKING:
     from troth.client import Client
@@ -37,9 +38,31 @@ def open_client(server: str | None) -> Client:
 
 
 def find_campaign(server: str | None, campaign: str) -> tuple[Client, dict[str, Any]]:
-    """Return a client, and a campaign by its identifier or name."""
+    """Return a client, and a campaign by its identifier or name, whose head is compared when the command is done."""
     client = open_client(server)
-    return client, client.find_campaign(campaign)
+    chosen = client.find_campaign(campaign)
+    compare_head(client, chosen)
+    return client, chosen
+
+
+def compare_head(client: Client, campaign: dict[str, Any]) -> None:
+    """Once the command is done, warn if a campaign's ledger does not continue the one that was seen here before.
+
+    Every command about a campaign comes through here, also those that fail; nothing that was done is undone by a
+    warning.
+    """
+
+    def compare() -> None:
+        from troth.client.heads import watch_head
+
+        try:
+            wrong = watch_head(client, campaign)
+        except TrothError as error:
+            wrong = f"the head of the ledger could not be compared with the one seen before: {error}"
+        if wrong is not None:
+            warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
+
+    afterwards(compare)
 
 
 def find_round(

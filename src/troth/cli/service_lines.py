@@ -41,6 +41,8 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
         return []
     lines = [f"model {verdict['model']}: {verdict['meaning']}"]
     less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
+    if verdict["below_empty_report"] is None:
+        return [*lines, "who would have been better off with nothing or with less is not known either"]
     for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
         listed = ", ".join(f"{printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
         lines.append(f"better off with {what}: {listed or 'nobody'}")
@@ -60,6 +62,8 @@ def about_round(shown: dict[str, Any]) -> str:
         parts.append("paid once the next day is closed, or with troth round finish")
     if shown.get("amount") is not None:
         parts.append(f"{shown['amount']} paid")
+    if shown.get("unchecked") is not None:
+        parts.append(f"the model is not checked ({printable(shown['unchecked'])})")
     if shown.get("head") is not None:
         parts.append(f"ledger {shown['head'][:16]}…")
     return ", ".join(parts)

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
-from troth.cli.output import warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
@@ -132,7 +131,7 @@ def show_rounds(campaign: TheCampaign, number: TheRound = None, server: Server =
         show_lines(every, as_json, [about_round(each) for each in every] or ["no rounds yet"])
     else:
         chosen_round = client.show_round(chosen["id"], number)
-        show_lines(chosen_round, as_json, [about_round(chosen_round)])
+        show_lines(chosen_round, as_json, [about_round(chosen_round), *verdict_lines(chosen_round.get("verdict"))])
 
 
 def payments(campaign: TheCampaign, number: TheRound = None, server: Server = None, as_json: AsJson = False) -> None:
@@ -238,8 +237,6 @@ def payouts(
 
 
 def _payments(server: str | None, campaign: str, number: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    from troth.client.heads import watch_head
-
     client, chosen = find_campaign(server, campaign)
     if number is None:
         paid = [each for each in client.list_rounds(chosen["id"]) if each["state"] in ("paid", "published")]
@@ -247,8 +244,4 @@ def _payments(server: str | None, campaign: str, number: int | None) -> tuple[di
             waiting = "published" if "provider" in chosen else "paid"
             raise DataError(f"{printable(chosen['name'])}: no round is {waiting} yet")
         number = paid[-1]["number"]
-    shown = client.list_payments(chosen["id"], number)
-    wrong = watch_head(client, chosen["id"])
-    if wrong is not None:
-        warn(f"{wrong}. Compare with what others have seen, and ask the analyst")
-    return chosen, shown
+    return chosen, {**client.list_payments(chosen["id"], number), "terms": chosen["terms"]}

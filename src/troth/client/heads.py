@@ -12,6 +12,7 @@ from troth.client.http import RefusedError
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from troth.client.api import Client
@@ -22,31 +23,38 @@ def heads_path() -> Path:
     return credentials_path().with_name("heads.json")
 
 
-def watch_head(client: Client, campaign: str) -> str | None:
+def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     """Compare a campaign's head with the one that was seen before, and return what is wrong, or None.
 
     A head that continues the one before takes its place; one that does not is not stored, so that the warning stays.
+    Providers see the ledger up to what is published, and the analyst all of it, so their heads are kept apart.
+
+    Parameters
+    ----------
+    campaign
+        As `Client.find_campaign` returns it.
     """
     path = heads_path()
     try:
         seen_heads: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     except ValueError:
         raise DataError(f"{path}: cannot be read; keep a copy of it, and remove it") from None
-    place = f"{client.server} {campaign}"
-    seen = seen_heads.get(place)
+    place = f"{client.server} {campaign['id']}"  # without a role, as it was written first
+    role_place = f"{place} {'provider' if 'provider' in campaign else 'analyst'}"
+    seen = seen_heads.get(role_place) or seen_heads.get(place)
     try:
-        head: dict[str, Any] = client.show_head(campaign, since=0 if seen is None else seen["lines"])
+        head: dict[str, Any] = client.show_head(campaign["id"], since=0 if seen is None else seen["lines"])
     except RefusedError as error:
         if error.status != 409:
             raise
         return None if seen is None else f"the service shows no head any more, and you have seen one: {error}"
     try:
-        if head["campaign"] != campaign:
+        if head["campaign"] != campaign["id"]:
             raise StatementError("the head is of another campaign")
         check_head(seen, head)
     except StatementError as error:
         return str(error)
-    seen_heads[place] = {name: value for name, value in head.items() if name != "proof"}
+    seen_heads[role_place] = {name: value for name, value in head.items() if name != "proof"}
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     replace_private(path, json.dumps(seen_heads, indent=1).encode())
     return None

@@ -4,6 +4,7 @@ from troth.mechanisms import divergences
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Scale, Step
 from troth.mechanisms.brier import Brier
+from troth.mechanisms.disclosure import Span, disclosed
 from troth.mechanisms.line_up import LineUp
 from troth.mechanisms.log_pmi_rule import LogPmiRule
 from troth.mechanisms.multi_day import MultiDay
@@ -40,10 +41,12 @@ __all__ = [
     "Rule",
     "Scale",
     "ScoreRange",
+    "Span",
     "Step",
     "SyntheticPeers",
     "clipped_range",
     "default_rule",
+    "disclosed",
     "divergences",
     "exact_range",
     "group_weights",

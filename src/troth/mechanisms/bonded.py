@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.disclosure import Span, around
 from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.rule import Rule, delegated
 
@@ -133,6 +134,16 @@ class Bonded(Rule):
             "to the deposit.",
         )
         return (*inner, bond)
+
+    def share_shown(self, figures: Figures, /) -> Span | None:
+        """Put the bond on what the share before it can be."""
+        before = self.rule.share_shown(figures)
+        if before is None or _EMPTY not in figures.terms:
+            return None
+        fixed = self.rule.fixed_empty_share
+        empty = around(figures.terms[_EMPTY]) if fixed is None else Span(fixed, fixed)
+        ends = ((share, np.asarray(held_back)) for share, held_back in zip(before, reversed(empty), strict=True))
+        return Span(*(float((share - held_back) / self._room(held_back)) for share, held_back in ends))
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Stretch what a lie can gain under the rule behind it, as shares are stretched."""

@@ -14,6 +14,7 @@ from troth.core.claims import Claim
 from troth.core.contract import Bounds, Model, Models
 from troth.core.errors import ParameterError
 from troth.mechanisms.breakdown import Figures, Step, step_on_scale
+from troth.mechanisms.disclosure import Span, share_on_scale
 from troth.mechanisms.registry import RULES
 from troth.mechanisms.score_range import ScoreRange
 
@@ -64,6 +65,9 @@ class RuleDescription:
 
     constant_empty_share: bool = False
     """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
+
+    fixed_empty_share: float | None = None
+    """The empty share, where it follows from the options alone."""
 
     pools_peers: bool = False
     """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
@@ -152,6 +156,13 @@ class RuleDescription:
         if figures.score is None:
             return (Step("Nothing is scored", meaning="The share was fixed without a score."),)
         return self.score_step(figures), step_on_scale(figures)
+
+    def share_shown(self, figures: Figures, /) -> Span | None:
+        """Return what a share can be, given `disclosed` figures; None if they do not tell.
+
+        A provider compares it with its payment. A note says that the share was not made of the figures.
+        """
+        return None if figures.note else share_on_scale(figures)
 
     def score_step(self, figures: Figures, /) -> Step:
         """Explain a score."""

@@ -162,6 +162,22 @@ def limit_share(better: Array, worse: Array, rivals: int) -> Array:
     return np.asarray(np.clip(sum(powers) / (rivals + 1), 0.0, 1.0))
 
 
+def mean_place_share(place: float, decoys: int | None, rivals: int) -> float:
+    """Return φ at a place between two others, on the straight line between them; in an endless line (1 − u)^r.
+
+    Examples
+    --------
+    >>> mean_place_share(0.5, 9, 4), mean_place_share(0.5, None, 4)
+    (0.7777777777777778, 0.0625)
+    """
+    if decoys is None:
+        return float((1 - min(max(place, 0.0), 1.0)) ** rivals)
+    place = min(max(place, 0.0), float(decoys))
+    first = min(int(place), decoys - 1)
+    ends = rank_share(np.array([first, first + 1]), np.zeros(2), decoys, rivals)
+    return float(ends[0] + (place - first) * (ends[1] - ends[0]))
+
+
 def whole_line_score(pmi: Array, squares: Array, most: Any, rivals: int) -> Array:
     """Return the strict score of a line of all that peers could report: 1/(r + 1) + c·(PMI/‖PMI‖ − 1).
 

@@ -14,8 +14,9 @@ from troth.core.errors import DataError, MissingCapabilityError, ParameterError,
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
 from troth.mechanisms.decoys import Lines
+from troth.mechanisms.disclosure import HALF, Span, around
 from troth.mechanisms.expected_line_up import ExpectedLineUp
-from troth.mechanisms.line import Standing, limit_share, rank_share
+from troth.mechanisms.line import Standing, limit_share, mean_place_share, rank_share
 from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
@@ -229,6 +230,11 @@ class LineUp(Rule):
         return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1)
 
     @property
+    def fixed_empty_share(self) -> float:  # type: ignore[override]
+        """The base share."""
+        return self.base_share
+
+    @property
     def truthful_if(self) -> str:  # type: ignore[override]
         """The seed is secret, or days are independent."""
         if self.source == "days":
@@ -395,6 +401,52 @@ class LineUp(Rule):
             text = f"{made} {decoys:,} {what}. The real ones fit your data better than {below:,.0f} of them"
         text += f", and as well as {tied:,.0f}." if round(tied) else "."
         return Step("The line", meaning=text, line=Line(decoys, above, tied))
+
+    def share_shown(self, figures: Figures, /) -> Span | None:
+        """Compute the share of a place: to the bit for one line whose ties are averaged and that has no strict score.
+
+        Of several panels the mean place is shown, not each: φ is convex, so the share is at least φ at the mean, and at
+        most what a straight line from 1 to 0 has there. Of a strict score, of ties by lot and of a line of all that
+        peers could report, two digits and the ends between which a lot decides are what is shown.
+        """
+        if figures.note or "above" not in figures.terms:
+            return super().share_shown(figures)
+        above, tied, count = (figures.terms.get(key, inf) for key in ("above", "tied", "decoys"))
+        self._check_place(above, tied, count)
+        if self.panels == 1 and tied == count and self.ties == "average":
+            base = replace(self, decoys=int(count)).base_share
+            return Span(base, base)
+        share = self._share_of_panels if self.panels > 1 else self._share_among_all if count == inf else self._share_at
+        span = share(above, tied, count)
+        if self.strict:
+            span = span.mix(self.strict, around(figures.terms["strict_score"]))
+        return span.within(0.0, 1.0)
+
+    def _check_place(self, above: float, tied: float, count: float) -> None:
+        """Refuse a place that no line of this rule has."""
+        whole = self.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
+        known = count == self.decoys or (self.source == "days" and self.rivals <= count <= self.decoys)
+        room = (1.0 if count == inf else count) + 2 * HALF
+        if not (known and whole and min(above, tied) >= 0 and above + tied <= room):
+            raise DataError(f"{self.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
+
+    def _share_at(self, above: float, tied: float, count: float) -> Span:
+        ends = [(above + tied, 0.0), (above, 0.0)] if self.ties == "lot" else [(above, tied)] * 2
+        shares = (rank_share(np.array(first), np.array(ties), int(count), self.rivals) for first, ties in ends)
+        return Span(*map(float, shares))
+
+    def _share_among_all(self, above: float, tied: float, _: float) -> Span:
+        better = around(above).within(0.0, 1.0)
+        worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
+        if self.ties == "lot":
+            return Span(worse.least**self.rivals, (1 - better.least) ** self.rivals)
+        least, most = ((better.most, worse.least), (better.least, worse.most))
+        return Span(*(float(limit_share(np.array(b), np.array(w), self.rivals)) for b, w in (least, most)))
+
+    def _share_of_panels(self, above: float, tied: float, count: float) -> Span:
+        first, behind = (above, above + tied) if self.ties == "lot" else [above + tied / 2] * 2
+        least = mean_place_share(behind + 2 * HALF, None if count == inf else int(count), self.rivals)
+        return Span(least, 1 - (first - 2 * HALF) / (1.0 if count == inf else count))
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""

@@ -14,6 +14,7 @@ from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.description import NO_LIE_GAINS
+from troth.mechanisms.disclosure import HALF, Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
 from troth.mechanisms.rule import Rule, delegated
@@ -88,6 +89,11 @@ class EqualShares(Rule):
         del figures
         meaning = "The last day has no next one to be compared with, so everybody gets the full cap."
         return (Step("Nothing is scored", meaning=meaning),)
+
+    def share_shown(self, figures: Figures, /) -> Span:
+        """Pay everybody the same."""
+        del figures
+        return Span(1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -205,6 +211,15 @@ class MultiDay(Rule):
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain the last day by its own rule."""
         return super().steps(figures) if "next_day" in figures.terms else self.last_rule.steps(figures)
+
+    def share_shown(self, figures: Figures, /) -> Span | None:
+        """Compute the last day's share by its own rule.
+
+        The share of an empty report may mean that the next day's peers contradict each other: nothing shown tells.
+        """
+        if "next_day" not in figures.terms:
+            return self.last_rule.share_shown(figures)
+        return None if abs(figures.share - self.divergence.empty_share) < HALF else super().share_shown(figures)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""

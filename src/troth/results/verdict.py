@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.certificates.fit import why_unchecked
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, replay_lies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from troth.campaigns.terms import Campaign
     from troth.certificates import Fit
     from troth.results.findings import CheckedFit
     from troth.results.result import Result
@@ -96,6 +99,7 @@ class Verdict:
         """Plain data for JSON."""
         return {
             "model": self.word,
+            "unchecked": self.unchecked or None,
             "p_value": None if self.fit is None else self.fit.p_value,
             "below_empty_report": dict(self.below_empty),
             "better_with_less": dict(self.better_with_less),
@@ -172,6 +176,24 @@ class TaskVerdict(Verdict):
                 f"below the base share       {self._listed(self.below_empty)}",
             ]
         )
+
+
+@lru_cache(maxsize=64)
+def unchecked_before(campaign: Campaign) -> str:
+    """Say why the model of a campaign cannot be checked, whatever is reported; nothing if that is not known before."""
+    reduction = campaign.request.reduction
+    if campaign.task is not None:
+        return (
+            "" if reduction.labels is not None else "answers are replayed for one label per task, and these are values"
+        )
+    for model in (campaign.model, *campaign.provider_models.values()):
+        try:
+            width = campaign.statistics(model, np.zeros(reduction.width)).shape[-1]
+            if why := why_unchecked(model, width):
+                return why
+        except FAILURES:
+            continue
+    return ""
 
 
 def judge(result: Result) -> Verdict:

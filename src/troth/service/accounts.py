@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from argon2 import PasswordHasher
 from argon2.exceptions import VerificationError
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.operations import SCOPES, Scope
@@ -44,6 +44,18 @@ FIRST_WAIT, LONGEST_WAIT = 15.0, 300.0  # seconds
 DEVICE_DAYS = 400
 SHORTEST_PASSWORD = 12
 _PREFIX = "troth_"
+_SESSION = (
+    select(accounts, sessions.c.hash)
+    .join(sessions, sessions.c.account == accounts.c.id)
+    .where(sessions.c.hash == bindparam("hash_of"), sessions.c.expires > bindparam("time"))
+    .where(accounts.c.revoked.is_(None))
+)
+_TOKEN = (
+    select(accounts, tokens.c.hash, tokens.c.scopes, tokens.c.id.label("token"), tokens.c.used)
+    .join(tokens, tokens.c.account == accounts.c.id)
+    .where(tokens.c.hash == bindparam("hash_of"), tokens.c.expires > bindparam("time"), tokens.c.revoked.is_(None))
+    .where(accounts.c.revoked.is_(None))
+)
 _hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)  # OWASP's argon2id floor
 _nobody = _hasher.hash(secrets.token_hex(16))  # so that unknown names take as long as wrong passwords
 
@@ -204,18 +216,13 @@ def end_all_sessions(tx: Connection, account: str | None = None) -> None:
 
 def user_of_session(tx: Connection, secret: str) -> User | None:
     """Return who a session's cookie belongs to."""
-    query = (
-        select(accounts, sessions.c.hash)
-        .join(sessions, sessions.c.account == accounts.c.id)
-        .where(sessions.c.hash == digest(secret), sessions.c.expires > now(), accounts.c.revoked.is_(None))
-    )
-    row = _with_hash(tx, query, secret)
+    row = _with_hash(tx, _SESSION, secret, hash_of=digest(secret), time=now())
     return None if row is None else User(row.id, row.name, row.role)
 
 
-def _with_hash(tx: Connection, query: Select[Any], secret: str) -> Row[Any] | None:
+def _with_hash(tx: Connection, query: Select[Any], secret: str, **values: str) -> Row[Any] | None:
     """Return the row that a query finds by the hash of a secret, compared in constant time."""
-    row = tx.execute(query).first()
+    row = tx.execute(query, values).first()
     return row if row is not None and hmac.compare_digest(row.hash, digest(secret)) else None
 
 
@@ -247,14 +254,8 @@ def revoke_token(tx: Connection, account: str, token: str) -> None:
 
 def user_of_token(store: Store, secret: str) -> User | None:
     """Return who a token belongs to, with its scopes."""
-    query = (
-        select(accounts, tokens.c.hash, tokens.c.scopes, tokens.c.id.label("token"), tokens.c.used)
-        .join(tokens, tokens.c.account == accounts.c.id)
-        .where(tokens.c.hash == digest(secret), tokens.c.expires > now(), tokens.c.revoked.is_(None))
-        .where(accounts.c.revoked.is_(None))
-    )
     with store.read() as tx:
-        row = _with_hash(tx, query, secret)
+        row = _with_hash(tx, _TOKEN, secret, hash_of=digest(secret), time=now())
     if row is None:
         return None
     if row.used is None or row.used < after(hours=-1):  # the hour is precise enough, and not every request writes

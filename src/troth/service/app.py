@@ -103,7 +103,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     )
     app.state.store, app.state.settings = store, settings
     app.state.access = {**API, **pages.ACCESS}
-    app.include_router(api.mounted())
+    app.router.routes.extend(api.mounted().routes)  # matched once; an included router is matched twice
     pages.add_to(app)
     describe(app)
     answer_errors(app)

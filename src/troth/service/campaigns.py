@@ -10,8 +10,9 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
+from troth.campaigns.canonical_json import digest
 from troth.campaigns.commit import DAILY_ROUNDS
 from troth.campaigns.seed import Secret, draw_secret
 from troth.campaigns.settle import rehearse
@@ -21,6 +22,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.contract import HasReduction
 from troth.core.errors import TrothError
 from troth.core.settings import plain_copy
+from troth.data.public import PUBLIC
 from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
 from troth.service.accounts import User, clean_name
@@ -39,9 +41,14 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 _ELSEWHERE = ("source", "format", "engine")  # where files lie: the service is sent its data
+_NAMING = ("data", "model", "history")  # tables that may describe every provider
 _LARGEST_TERMS = 1 << 20
 _MOST_NUMBERS = 50_000_000  # about a minute's work
 _MOST_TASKS, _MOST_SUMS = 100_000, 2_000_000  # of one worker's file
+_CAMPAIGN = select(campaigns).where(campaigns.c.id == bindparam("called"))
+_MEMBER = select(members).where(
+    members.c.campaign == bindparam("of_campaign"), members.c.account == bindparam("of_account")
+)
 
 
 def create_campaign(
@@ -131,16 +138,22 @@ def owned(tx: Connection, user: User, campaign: str, *, lock: bool = False) -> R
 
 def find_campaign(tx: Connection, campaign: str) -> Row[Any]:
     """Return a campaign, for the service itself."""
-    return tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
+    return tx.execute(_CAMPAIGN, {"called": campaign}).one()
 
 
 def joined(tx: Connection, user: User, campaign: str) -> tuple[Row[Any], Row[Any]]:
     """Return a campaign that the user provides data to, and the membership; whoever was revoked may still read."""
-    query = select(members).where(members.c.campaign == campaign, members.c.account == user.account)
-    member = tx.execute(query).first()
+    member = tx.execute(_MEMBER, {"of_campaign": campaign, "of_account": user.account}).first()
     if member is None or user.role != "provider":
         raise NotFoundError("there is no such campaign")
     return find_campaign(tx, campaign), member
+
+
+def all_joined(tx: Connection, user: User) -> list[tuple[Row[Any], Row[Any]]]:
+    """Return the campaigns that the user provides data to, the latest first, with the memberships."""
+    mine = tx.execute(select(members).where(members.c.account == user.account)).all()
+    by_campaign = {member.campaign: member for member in mine}
+    return [(row, by_campaign[row.id]) for row in list_campaigns(tx, user)]
 
 
 def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
@@ -156,6 +169,32 @@ def list_campaigns(tx: Connection, user: User) -> Sequence[Row[Any]]:
 def terms_of(row: Row[Any]) -> Campaign:
     """Return a campaign's terms, checked."""
     return _parsed(row.plain)
+
+
+def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
+    """Return the tables of a campaign file without what describes other providers."""
+    plain = {
+        part: {key: value for key, value in table.items() if key != "providers" or part not in _NAMING}
+        for part, table in terms.plain.items()
+        if part not in ("groups", "weights")
+    }
+    if own := {name: table for name, table in _models_of(terms).items() if name in (provider, PUBLIC)}:
+        plain["model"]["providers"] = own
+    return plain_copy(plain)  # type: ignore[no-any-return]
+
+
+def digest_of_terms(terms: Campaign, provider: str) -> str:
+    """Return the digest of the terms as a provider sees them; most see the same."""
+    return _digest_of_terms(terms, provider if provider in _models_of(terms) else "")
+
+
+@lru_cache(maxsize=256)
+def _digest_of_terms(terms: Campaign, provider: str) -> str:
+    return digest(terms_for(terms, provider))
+
+
+def _models_of(terms: Campaign) -> Mapping[str, Any]:
+    return terms.plain.get("model", {}).get("providers", {})  # type: ignore[no-any-return]
 
 
 def secret_of(keys: Keys, row: Row[Any]) -> Secret | None:

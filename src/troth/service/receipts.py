@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.statements import RECEIPT, StatementError, check_signature, joint_nonce
 from troth.core.errors import DataError
+from troth.service.campaigns import digest_of_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from troth.campaigns.terms import Campaign
     from troth.service.keys import Keys
 
 
@@ -18,7 +20,8 @@ def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, A
     """Return what the receipt of a confirmed report says.
 
     ``report`` has the columns of the upload, the ``provider``, the round's ``number`` and ``day``, the provider's part
-    of the nonce as ``own_nonce``, and when it was ``created``, that is received, and ``confirmed``.
+    of the nonce as ``own_nonce``, the digest of the ``terms``, and when it was ``created``, that is received, and
+    ``confirmed``.
     """
     return {
         "kind": RECEIPT,
@@ -36,6 +39,7 @@ def statement(campaign: str, commitment: str | None, report: Any) -> dict[str, A
         "confirmed": report.confirmed,
         "commitment": commitment,
         **({} if report.tasks is None else {"tasks": report.tasks}),
+        **({} if report.terms is None else {"terms": report.terms}),
     }
 
 
@@ -46,10 +50,10 @@ def signed_receipt(keys: Keys, campaign: str, commitment: str | None, report: An
     return {**statement(campaign, commitment, report), "key": keys.public, "signature": report.receipt}
 
 
-def check_receipts(keys: Keys, campaign: str, commitment: str | None, reports: Iterable[Any]) -> None:
-    """Raise if a report is not the one that its receipt was signed for."""
+def check_receipts(keys: Keys, campaign: str, terms: Campaign, reports: Iterable[Any]) -> None:
+    """Raise if a report, or the terms, are not those that a receipt was signed for."""
     for report in reports:
-        receipt = signed_receipt(keys, campaign, commitment, report)
+        receipt = signed_receipt(keys, campaign, terms.commitment, report)
         if receipt is None and report.nonce is None:
             continue
         try:
@@ -59,6 +63,11 @@ def check_receipts(keys: Keys, campaign: str, commitment: str | None, reports: I
                 f"the report of {report.provider!r} is not the one that its receipt was signed for: the database was "
                 "changed. Reopen the round and let the provider report again"
             ) from None
+        if report.terms is not None and report.terms != digest_of_terms(terms, report.provider):
+            raise DataError(
+                f"the terms are not those under which {report.provider!r} reported: the database was changed. Restore "
+                "the terms, or set the round aside"
+            )
 
 
 def nonce_of(report: Any) -> str | None:

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+)
 
 from troth.campaigns.money import to_text
 from troth.operations import Scope
@@ -45,6 +54,7 @@ Money = Annotated[
 ]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Commitment = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$", description="The hash of the secret seed.")]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
 Extended = Annotated[
     float,
     PlainSerializer(_number_or_text, return_type=float | Literal["inf", "-inf", "nan"]),
@@ -191,9 +201,10 @@ class Verdict(Shown):
 
     model: Literal["fits", "doubtful", "does not fit", "not checked"]
     meaning: str
+    unchecked: str | None = Field(default=None, description="Why the model was not checked.")
     p_value: float | None
-    below_empty_report: dict[str, float]
-    better_with_less: dict[str, float]
+    below_empty_report: dict[str, float] | None = Field(description="Null if this could not be computed.")
+    better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
     gain_of_less: dict[str, float]
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     remedy: str = Field(description="What to do if the model does not fit.")
@@ -228,6 +239,10 @@ class OwnRound(_Round):
     reports: int
     problem: str | None
     verdict: Verdict | None
+    unchecked: str | None = Field(
+        description="Why the model is not checked: before closing if that is known, and afterwards by the verdict. A "
+        "round that cannot be checked is paid all the same."
+    )
     head: Hash | None
 
 
@@ -274,8 +289,16 @@ class Receipt(Shown):
     received: Time = Field(description="When the last bytes arrived, which counts for the deadline.")
     confirmed: Time
     commitment: Commitment | None
+    terms: Digest | None = Field(
+        default=None, description="The digest of the terms as the provider sees them; early receipts have none."
+    )
     key: Hash
     signature: str = Field(pattern="^[0-9a-f]{128}$")
+
+    @model_serializer(mode="wrap")
+    def _as_signed(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        shown = write(self)
+        return shown if self.terms is not None else {key: value for key, value in shown.items() if key != "terms"}
 
 
 class TaskReceipt(Receipt):
@@ -335,6 +358,11 @@ class Payment(Shown):
     share: float
     empty_share: float
     cap: Money
+    exact_cap: str | None = Field(
+        pattern="^[0-9]+(/[0-9]+)?$",
+        description="The cap before it is rounded down, in minor units; null where tasks are settled together.",
+        examples=["100000/3"],
+    )
     payment: Money
     deposit: Money
     note: str

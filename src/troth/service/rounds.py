@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import delete, exists, func, insert, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from troth.campaigns.task_reports import TaskReport
@@ -36,6 +36,19 @@ _LAST_NUMBER = 10**9
 MOST_UPLOADS, MOST_TASK_BYTES = 50, 32 << 20
 GRACE_MINUTES = 10.0
 """How long an upload that came in time and was read after the round closed can be confirmed."""
+
+# what every page of a provider asks for, made once: making a statement takes longer than to run it
+_ROUNDS = select(rounds).where(rounds.c.campaign == bindparam("of_campaign")).order_by(rounds.c.number)
+_ROUND = select(rounds).where(
+    rounds.c.campaign == bindparam("of_campaign"), rounds.c.number == bindparam("with_number")
+)
+_REPORTED = select(reports.c.round, reports.c.upload).where(reports.c.member == bindparam("of_member"))
+_UPLOADS = (
+    select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt, reports.c.terms)
+    .join(reports, reports.c.upload == uploads.c.id, isouter=True)
+    .where(uploads.c.round == bindparam("to_round"), uploads.c.member == bindparam("of_member"))
+)
+_LATEST_UPLOADS = _UPLOADS.order_by(uploads.c.created.desc(), uploads.c.id)
 
 
 def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadline: str | None = None) -> int:
@@ -105,16 +118,16 @@ def next_day(before: Sequence[Day]) -> Day:
 
 def list_rounds(tx: Connection, campaign: str) -> Sequence[Row[Any]]:
     """Return a campaign's rounds in order."""
-    return tx.execute(select(rounds).where(rounds.c.campaign == campaign).order_by(rounds.c.number)).all()
+    return tx.execute(_ROUNDS, {"of_campaign": campaign}).all()
 
 
 def find_round(tx: Connection, campaign: str, number: int, *, lock: str | None = None) -> Row[Any]:
     """Return a round, locked if asked for: those who report share the lock, one who closes has it alone."""
-    query = select(rounds).where(rounds.c.campaign == campaign, rounds.c.number == number)
+    query = _ROUND
     if lock is not None:
         queue(tx, f"round {number} of {campaign}", shared=lock == "shared")
         query = query.with_for_update(read=lock == "shared")
-    row = tx.execute(query).first()
+    row = tx.execute(query, {"of_campaign": campaign, "with_number": number}).first()
     if row is None:
         raise NotFoundError("there is no such round")
     return row
@@ -196,28 +209,29 @@ def confirm(
     row, member = _locked(tx, user, campaign, number)
     if not _read_late(tx, row, upload):
         check_open(row, member)
-    campaign_row, _ = campaigns.joined(tx, user, campaign)
+    terms = campaigns.terms_of(campaigns.joined(tx, user, campaign)[0])
     my_upload(tx, member.id, row.id, upload)
     own_report = (reports.c.round == row.id) & (reports.c.member == member.id)
     current = tx.scalar(select(reports.c.upload).where(own_report).with_for_update())
     twice = ConflictError("you have already confirmed a report to this round; to replace it, say which one it replaces")
     if current == upload:
         return
+    values = {"upload": upload, "confirmed": now(), "nonce": nonce}
+    values |= {"terms": campaigns.digest_of_terms(terms, member.name)}
     if current is None:
         if replaces is not None:
             raise ConflictError("replaces: there is no report to replace")
-        values = {"campaign": campaign, "round": row.id, "member": member.id, "upload": upload}
+        place = {"id": new_id(), "campaign": campaign, "round": row.id, "member": member.id}
         try:
-            tx.execute(insert(reports).values(id=new_id(), confirmed=now(), nonce=nonce, **values))
+            tx.execute(insert(reports).values(**place, **values))
         except IntegrityError:
             raise twice from None
     elif replaces != current:
         raise twice
     else:
-        tx.execute(update(reports).where(own_report).values(upload=upload, confirmed=now(), nonce=nonce, receipt=None))
+        tx.execute(update(reports).where(own_report).values(**values, receipt=None))
     (report,) = tx.execute(_confirmed(campaign).where(own_report))
-    commitment = campaigns.terms_of(campaign_row).commitment
-    signed = keys_of(tx).sign(receipts.statement(campaign, commitment, report))
+    signed = keys_of(tx).sign(receipts.statement(campaign, terms.commitment, report))
     tx.execute(update(reports).where(own_report).values(receipt=signed["signature"]))
 
 
@@ -264,7 +278,7 @@ def _read_late(tx: Connection, row: Row[Any], upload: str) -> bool:
 
 def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[Any]:
     """Return one of a provider's own uploads."""
-    row = tx.execute(_uploads_of(member, round_id).where(uploads.c.id == upload)).first()
+    row = tx.execute(_UPLOADS.where(uploads.c.id == upload), {"of_member": member, "to_round": round_id}).first()
     if row is None:
         mine = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
         if tx.scalar(select(exists().where(mine))):
@@ -275,15 +289,12 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
 
 def my_uploads(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
     """Return a provider's uploads to a round, the latest first; the one with a time ``confirmed`` is the report."""
-    return tx.execute(_uploads_of(member, round_id).order_by(uploads.c.created.desc(), uploads.c.id)).all()
+    return tx.execute(_LATEST_UPLOADS, {"of_member": member, "to_round": round_id}).all()
 
 
-def _uploads_of(member: str, round_id: str) -> Select[Any]:
-    return (
-        select(uploads, reports.c.confirmed, reports.c.nonce.label("own_nonce"), reports.c.receipt)
-        .join(reports, reports.c.upload == uploads.c.id, isouter=True)
-        .where(uploads.c.round == round_id, uploads.c.member == member)
-    )
+def my_reports(tx: Connection, member: str) -> dict[str, str]:
+    """Return what a provider has confirmed in every round: the submission, by the round."""
+    return {row.round: row.upload for row in tx.execute(_REPORTED, {"of_member": member})}
 
 
 def confirmed_rows(tx: Connection, campaign: str, round_ids: Sequence[str]) -> list[Row[Any]]:
@@ -302,6 +313,7 @@ def _confirmed(campaign: str) -> Select[Any]:
             reports.c.confirmed,
             reports.c.nonce.label("own_nonce"),
             reports.c.receipt,
+            reports.c.terms,
         )
         .select_from(reports)
         .join(uploads, uploads.c.id == reports.c.upload)

@@ -179,7 +179,7 @@ reports = _table(
     _of("round", "rounds"),
     _of("member", "members"),
     _of("upload", "uploads"),
-    *("confirmed", "nonce?", "receipt?"),
+    *("confirmed", "nonce?", "receipt?", "terms?"),
     UniqueConstraint("campaign", "round", "member", name="one_report_per_provider_and_round"),
 )
 ledger_lines = _table(

@@ -222,7 +222,7 @@ def _settled(store: Store, campaign: str) -> bool:
         return False
     try:
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, terms.commitment, confirmed)
+        check_receipts(store.keys, campaign, terms, confirmed)
         refuse_lonely(received)
         options["secret"] = secret_of(store.keys, campaign_row)
         if attempts > MOST_ATTEMPTS:

@@ -79,11 +79,13 @@ def pay_rounds(campaign: Campaign, reports: Sequence[Report], ledger: Ledger, **
 
 
 def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict[str, Any]:
-    """Return the verdict on what a ledger pays as plain data: "not checked" if the check takes more than there is."""
+    """Return the verdict on what a ledger pays as plain data: "not checked", and why, if it cannot be computed."""
     try:
         verdict: dict[str, Any] = SANDBOX.run(_judge, campaign.plain, list(ledger.lines), file, bounds=BOUNDS)
-    except TrothError:
-        return _plain(Verdict(None, "the check needs more time or memory than it may have"))
+    except (OutOfMemoryError, OutOfTimeError):
+        return _unchecked("the check needs more time or memory than it may have")
+    except TrothError as error:
+        return _unchecked(f"the check could not be run: {error}")
     return verdict
 
 
@@ -91,7 +93,12 @@ def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dic
     try:
         return _plain(result_of(Campaign.from_dict(plain), Ledger.from_lines(lines), file).verdict)
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
-        return _plain(Verdict(None, "the check cannot be computed for these reports"))
+        return _unchecked("the check cannot be computed for these reports")
+
+
+def _unchecked(why: str) -> dict[str, Any]:
+    """Return a verdict that says nothing but why there is none: who would have been better off is unknown, too."""
+    return {**_plain(Verdict(None, why)), "below_empty_report": None, "better_with_less": None}
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, exists, func, insert, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, update
 
 from troth.service import campaigns, lanes, rounds
 from troth.service.errors import ConflictError, TooManyError
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 MOST_WAITING, MOST_ATTEMPTS = 8, 3
 HOURLY_SECONDS, HOURLY_BYTES, CAMPAIGNS = 600, 16 << 30, 10
 """What reading an account's uploads may take in an hour, and how many times as much those of a campaign."""
+_UNREAD = (
+    select(queued)
+    .where(queued.c.member == bindparam("of_member"), queued.c.round == bindparam("to_round"))
+    .where((queued.c.state == "waiting") | (queued.c.state == "reading"))
+    .order_by(queued.c.received.desc())
+)
 _LEASE_MINUTES, _OLDEST_HOURS, _RECENT_MINUTES, _MARGIN = 5.0, 1.0, 10.0, 0.5
 
 
@@ -177,9 +183,7 @@ def find(tx: Connection, identifier: str) -> Row[Any] | None:
 
 def unread(tx: Connection, member: str, round_id: str) -> Sequence[Row[Any]]:
     """Return a provider's uploads to a round that wait to be read, the latest first."""
-    waits = queued.c.state.in_(("waiting", "reading"))
-    mine = (queued.c.member == member) & (queued.c.round == round_id)
-    return tx.execute(select(queued).where(waits, mine).order_by(queued.c.received.desc())).all()
+    return tx.execute(_UNREAD, {"of_member": member, "to_round": round_id}).all()
 
 
 def pending(tx: Connection, round_ids: Sequence[str]) -> bool:

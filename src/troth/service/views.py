@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,11 @@ from troth.campaigns.ledger_entries import report_leaf, report_leaves, report_ro
 from troth.campaigns.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
 from troth.core.errors import TrothError
-from troth.core.settings import plain_copy
-from troth.data.public import PUBLIC
 from troth.data.read import reports_by_day
+from troth.mechanisms import disclosed
 from troth.results.explanation import steps
 from troth.results.pay import verify
+from troth.results.verdict import unchecked_before
 from troth.service import campaigns, heads, ledgers, payouts, responses, rounds, upload_queue
 from troth.service.errors import ConflictError, NotFoundError, RefusedError
 from troth.service.keys import keys_of
@@ -33,7 +32,7 @@ from troth.service.responses import Amount
 from troth.service.store import now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -77,7 +76,9 @@ def list_providers(tx: Connection, user: User, campaign: str) -> list[responses.
 
 def list_campaigns(tx: Connection, user: User) -> list[responses.Campaign]:
     """Return the campaigns that a user owns or provides data to."""
-    return [campaign_view(tx, user, row.id) for row in campaigns.list_campaigns(tx, user)]
+    if user.role == "analyst":
+        return [own_campaign(tx, user, row.id) for row in campaigns.list_campaigns(tx, user)]
+    return [campaign_for(tx, row, member) for row, member in campaigns.all_joined(tx, user)]
 
 
 def campaign_view(tx: Connection, user: User, campaign: str) -> responses.Campaign:
@@ -104,13 +105,17 @@ def own_campaign(tx: Connection, user: User, campaign: str) -> responses.OwnCamp
 
 def joined_campaign(tx: Connection, user: User, campaign: str) -> responses.JoinedCampaign:
     """Return a campaign as one of its providers sees it."""
-    row, member = campaigns.joined(tx, user, campaign)
+    return campaign_for(tx, *campaigns.joined(tx, user, campaign))
+
+
+def campaign_for(tx: Connection, row: Row[Any], member: Row[Any]) -> responses.JoinedCampaign:
+    """Return a campaign as a member sees it."""
     terms = campaigns.terms_of(row)
     return responses.JoinedCampaign(
         **dict(promise(terms)),
         **_attributes(row, "id", "created", "share_ledger"),
         state=_state_for_providers(tx, row),
-        terms=terms_for(terms, member.name),
+        terms=campaigns.terms_for(terms, member.name),
         provider=member.name,
         revoked=member.revoked is not None,
     )
@@ -149,43 +154,38 @@ def _public(terms: Campaign) -> responses.PublicData | None:
     return responses.PublicData(source=known.source, rows=known.rows, digest=known.data_digest)
 
 
-def terms_for(terms: Campaign, provider: str) -> dict[str, Any]:
-    """Return the tables of a campaign file without what describes other providers."""
-    plain: dict[str, Any] = plain_copy(terms.plain)
-    for part in ("groups", "weights"):
-        plain.pop(part, None)
-    models = plain.get("model", {}).get("providers", {})
-    for part in ("data", "model", "history"):
-        plain.get(part, {}).pop("providers", None)
-    if own := {name: models[name] for name in (provider, PUBLIC) if name in models}:
-        plain["model"]["providers"] = own
-    return plain
-
-
 def round_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Round:
     """Return a round as its owner or one of its providers may see it."""
-    return _view_of_rounds(tx, user, campaign)(rounds.find_round(tx, campaign, number))
+    (shown,) = _views_of_rounds(tx, user, campaign, lambda: [rounds.find_round(tx, campaign, number)])
+    return shown
 
 
-def list_rounds(tx: Connection, user: User, campaign: str) -> list[Any]:
+def list_rounds(tx: Connection, user: User, campaign: str) -> Sequence[responses.Round]:
     """Return all rounds of a campaign."""
-    return list(map(_view_of_rounds(tx, user, campaign), rounds.list_rounds(tx, campaign)))
+    return _views_of_rounds(tx, user, campaign, lambda: rounds.list_rounds(tx, campaign))
 
 
-def _view_of_rounds(tx: Connection, user: User, campaign: str) -> Callable[[Row[Any]], responses.Round]:
-    """Return what shows a round of a campaign to a user, who must own it or provide data to it."""
+def _views_of_rounds(
+    tx: Connection, user: User, campaign: str, find: Callable[[], Sequence[Row[Any]]]
+) -> Sequence[responses.Round]:
+    """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
     if user.role == "analyst":
-        return partial(own_round, tx, campaigns.terms_of(campaigns.owned(tx, user, campaign)))
-    return partial(joined_round, tx, campaigns.joined(tx, user, campaign)[1])
+        terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
+        return [own_round(tx, terms, row) for row in find()]
+    _, member = campaigns.joined(tx, user, campaign)
+    return joined_rounds(tx, member, find())
 
 
 def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
     """Return a round as the analyst sees it."""
+    verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
+    unchecked = verdict.unchecked if verdict is not None else unchecked_before(terms) if row.state != "paid" else None
     return responses.OwnRound(
         **_times(row),
         **_attributes(row, "final", "paid", "problem", "head"),
         state="published" if row.published is not None else _state(row),
-        verdict=None if row.verdict is None else responses.Verdict(**json.loads(row.verdict)),
+        verdict=verdict,
+        unchecked=unchecked or None,
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
         reports=rounds.count_reports(tx, row.id),
     )
@@ -209,11 +209,15 @@ def dry_run_view(would: DryRun) -> responses.DryRun:
     )
 
 
-def joined_round(tx: Connection, member: Row[Any], row: Row[Any]) -> responses.JoinedRound:
-    """Return a round as a provider sees it: nothing changes between closing and publishing."""
-    uploads = rounds.my_uploads(tx, member.id, row.id)
+def joined_rounds(tx: Connection, member: Row[Any], rows: Iterable[Row[Any]]) -> list[responses.JoinedRound]:
+    """Return rounds as a member sees them."""
+    reported = rounds.my_reports(tx, member.id)
+    return [joined_round(row, reported.get(row.id)) for row in rows]
+
+
+def joined_round(row: Row[Any], submission: str | None) -> responses.JoinedRound:
+    """Return a round as a provider sees it, with what it has confirmed: nothing changes before it is published."""
     state: Any = "published" if row.published is not None else "open" if _state(row) == "open" else "closed"
-    submission = next((upload.id for upload in uploads if upload.confirmed is not None), None)
     return responses.JoinedRound(**_times(row), state=state, submission=submission)
 
 
@@ -243,7 +247,13 @@ def list_reports(tx: Connection, user: User, campaign: str, number: int) -> list
 def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> list[responses.Submission]:
     """Return a provider's submissions to a round, the latest first."""
     row, member = campaigns.joined(tx, user, campaign)
-    round_row, terms = rounds.find_round(tx, campaign, number), campaigns.terms_of(row)
+    return submissions_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number))
+
+
+def submissions_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any]
+) -> list[responses.Submission]:
+    """Return a member's submissions to a round, the latest first."""
     keys = keys_of(tx)
     waiting = [_unread(terms, member, round_row, each) for each in upload_queue.unread(tx, member.id, round_row.id)]
     uploads = rounds.my_uploads(tx, member.id, round_row.id)
@@ -253,12 +263,18 @@ def list_submissions(tx: Connection, user: User, campaign: str, number: int) -> 
 def submission_view(tx: Connection, user: User, campaign: str, number: int, submission: str) -> responses.Submission:
     """Return one of a provider's submissions: the receipt, once it is confirmed."""
     row, member = campaigns.joined(tx, user, campaign)
-    round_row = rounds.find_round(tx, campaign, number)
+    return submission_of(tx, campaigns.terms_of(row), member, rounds.find_round(tx, campaign, number), submission)
+
+
+def submission_of(
+    tx: Connection, terms: Campaign, member: Row[Any], round_row: Row[Any], submission: str
+) -> responses.Submission:
+    """Return one of a member's submissions to a round."""
     waiting = upload_queue.find(tx, submission)
     if waiting is not None and waiting.state != "read" and (waiting.member, waiting.round) == (member.id, round_row.id):
-        return _unread(campaigns.terms_of(row), member, round_row, waiting)
+        return _unread(terms, member, round_row, waiting)
     upload = rounds.my_upload(tx, member.id, round_row.id, submission)
-    return _submission(keys_of(tx), campaigns.terms_of(row), member, round_row, upload)
+    return _submission(keys_of(tx), terms, member, round_row, upload)
 
 
 def _unread(terms: Campaign, member: Row[Any], row: Row[Any], waiting: Row[Any]) -> responses.Submission:
@@ -305,34 +321,52 @@ def _receipt(signed: dict[str, Any]) -> responses.Receipt:
 def payments_view(tx: Connection, user: User, campaign: str, number: int) -> responses.Payments:
     """Return the payments of a round: all of them, or a provider's own once it is published."""
     if user.role == "analyst":
-        row, own_name = campaigns.owned(tx, user, campaign), None
+        row, member = campaigns.owned(tx, user, campaign), None
     else:
         row, member = campaigns.joined(tx, user, campaign)
-        own_name = member.name
     round_row = rounds.find_round(tx, campaign, number)
-    if round_row.state != "paid" or (own_name is not None and round_row.published is None):
-        raise ConflictError("the round is not paid yet" if own_name is None else "the round is not published yet")
-    terms, result = campaigns.terms_of(row), ledgers.load_result(tx, campaign)
-    day = rounds.read_day(round_row.day)
-    paid_round = None if result is None else next((paid for paid in result.rounds if paid.day == day), None)
-    members = {each.name: each.id for each in campaigns.list_members(tx, campaign)}
-    known = payouts.states(tx, campaign)
-    shown = []
-    for payment in () if paid_round is None else paid_round.payments:
-        if own_name is None or payment.provider == own_name:
-            key = payouts.payout_id(campaign, day, payment.provider)
-            state = known[key].state if key in known else "pending"
-            figures = payment if own_name is None else disclosed(terms, payment)
-            shown.append(payment_view(terms, members[payment.provider], figures, id=key, state=state))
+    if round_row.state != "paid" or (member is not None and round_row.published is None):
+        raise ConflictError("the round is not paid yet" if member is None else "the round is not published yet")
+    result, day = ledgers.load_result(tx, campaign), rounds.read_day(round_row.day)
     return responses.Payments(
         campaign=campaign,
         round=number,
         day=day,
-        commitment=terms.commitment,
+        commitment=campaigns.terms_of(row).commitment,
         head=round_row.head,
-        **_made_of(result, day, own_name),
-        payments=shown,
+        **_made_of(result, day, None if member is None else member.name),
+        payments=_payments(tx, row, member, result, [day])[day],
     )
+
+
+def own_payments(
+    tx: Connection, row: Row[Any], member: Row[Any], round_rows: Iterable[Row[Any]]
+) -> dict[int, responses.Payment]:
+    """Return what a member was paid in rounds that are published, by their numbers."""
+    numbers = {rounds.read_day(each.day): each.number for each in round_rows if each.published is not None}
+    if not numbers:
+        return {}
+    payments = _payments(tx, row, member, ledgers.load_result(tx, row.id), numbers)
+    return {numbers[day]: mine[0] for day, mine in payments.items() if mine}
+
+
+def _payments(
+    tx: Connection, row: Row[Any], member: Row[Any] | None, result: Result | None, days: Collection[Any]
+) -> dict[Any, list[responses.Payment]]:
+    """Return the payments of some days: all of them, or a member's own, as it sees them."""
+    terms, known = campaigns.terms_of(row), payouts.states(tx, row.id)
+    members = [member] if member is not None else campaigns.list_members(tx, row.id)
+    identifiers = {each.name: each.id for each in members}
+    shown: dict[Any, list[responses.Payment]] = {day: [] for day in days}
+    for paid in () if result is None else result.rounds:
+        for payment in paid.payments if paid.day in shown else ():
+            if payment.provider in identifiers:
+                key = payouts.payout_id(row.id, paid.day, payment.provider)
+                state = known[key].state if key in known else "pending"
+                figures = payment if member is None else shown_to_provider(terms, payment)
+                view = payment_view(terms, identifiers[payment.provider], figures, id=key, state=state)
+                shown[paid.day].append(view)
+    return shown
 
 
 def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str, Any]:
@@ -353,25 +387,10 @@ def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str,
     }
 
 
-def disclosed(terms: Campaign, payment: Payment) -> Payment:
-    """Return a payment as its provider sees it: estimates are rounded, because they tell of others' data.
-
-    From a score with all its digits the peers' data together can often be computed. What is left is what was paid:
-    the share is that of the whole minor units, and log PMI only if the share is made of it.
-    """
-
-    def rounded(value: float | None, digits: int) -> float | None:
-        return None if value is None else round(value, digits)
-
+def shown_to_provider(terms: Campaign, payment: Payment) -> Payment:
+    """Return a payment as its provider sees it: the share is that of the whole minor units that were paid."""
     share = payment.payment / payment.cap if payment.cap else 0.0
-    return replace(
-        payment,
-        log_pmi=rounded(payment.log_pmi, 1) if terms.rule.log_pmi_first else None,
-        score=rounded(payment.score, 2),
-        terms={key: round(value, 2) for key, value in payment.terms.items()},
-        share=round(share, 4),
-        empty_share=round(payment.empty_share, 4),
-    )
+    return replace(disclosed(terms.rule, payment), share=round(share, 4))
 
 
 def head_view(tx: Connection, user: User, campaign: str, since: int) -> responses.Head:
@@ -412,7 +431,8 @@ def payment_view(terms: Campaign, member: str, payment: Payment, **payout: Any) 
     reasons = [
         responses.Step(what=what, value=value, meaning=meaning) for what, value, meaning in steps(terms, payment)
     ]
-    return responses.Payment(**vars(payment) | money, member=member, steps=reasons, **payout)
+    cap = None if terms.task is not None else str(terms.caps_for([payment.provider])[0])
+    return responses.Payment(**vars(payment) | money, exact_cap=cap, member=member, steps=reasons, **payout)
 
 
 def shared_result(tx: Connection, user: User, campaign: str) -> Result:
@@ -441,7 +461,7 @@ def verified(store: Store, user: User, campaign: str) -> responses.Verified:
             row = campaigns.owned(tx, user, campaign)
             confirmed = rounds.confirmed_rows(tx, campaign, [each.id for each in rows if each.head is not None])
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, campaigns.terms_of(row).commitment, confirmed)
+        check_receipts(store.keys, campaign, campaigns.terms_of(row), confirmed)
         noted = [each.head for each in rows if each.head is not None]
         result = verify(ledger, head=noted[-1] if noted else None, file=file)
         _check_recorded(result, confirmed)

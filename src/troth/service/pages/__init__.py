@@ -112,6 +112,6 @@ def add_to(app: FastAPI) -> None:
     router = APIRouter(dependencies=[Depends(identify)], include_in_schema=False)
     for page in PAGES:
         router.add_api_route(page.path, in_lane(page.lane, page.function), methods=[page.method], response_model=None)
-    app.include_router(router)
+    app.router.routes.extend(router.routes)
     static = Unchanged(directory=str(files("troth.service") / "static"), packages=[("troth.results", "assets")])
     app.mount("/static", static, name="static")

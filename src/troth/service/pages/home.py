@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from troth.results.page import ASSUMED
-from troth.service import campaigns, views
+from troth.service import campaigns, rounds, views
 from troth.service.access import SignedIn, Visitor
 from troth.service.accounts import User
 from troth.service.pages.campaign_status import campaign_status
@@ -39,8 +39,8 @@ def _analysts_home(request: Request, user: User) -> Response:
 def _providers_home(request: Request, user: User) -> Response:
     with store_of(request).read() as tx:
         shown = [
-            (views.joined_campaign(tx, user, row.id), views.list_rounds(tx, user, row.id))
-            for row in campaigns.list_campaigns(tx, user)
+            (views.campaign_for(tx, row, member), views.joined_rounds(tx, member, rounds.list_rounds(tx, row.id)))
+            for row, member in campaigns.all_joined(tx, user)
         ]
     return page(request, user, "provider_home.html", campaigns=shown)
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
-    from troth.service.responses import JoinedRound, Payment
+    from troth.service.responses import JoinedCampaign, JoinedRound, Payment
 
 _MOST_ROUNDS, _SMALL = 60, 1 << 16
 
@@ -33,19 +33,19 @@ _MOST_ROUNDS, _SMALL = 60, 1 << 16
 def campaign_for_provider(request: Request, user: User, campaign: str) -> Response:
     """Show a campaign to one of its providers."""
     with store_of(request).read() as tx:
-        view = views.joined_campaign(tx, user, campaign)
-        shown = views.list_rounds(tx, user, campaign)
-        payments = {each.number: _own_payment(tx, user, campaign, each) for each in shown}
+        row, member = campaigns.joined(tx, user, campaign)
+        view, shown, payments = _rounds(tx, row, member)
     toml = to_toml(view.terms)
     return page(request, user, "provider_campaign.html", view=view, rounds=shown, payments=payments, toml=toml)
 
 
-def _own_payment(tx: Connection, user: User, campaign: str, shown: JoinedRound) -> Payment | None:
-    """Return what a provider was paid in a round, once it is published."""
-    if shown.state != "published":
-        return None
-    payments = views.payments_view(tx, user, campaign, shown.number).payments
-    return payments[0] if payments else None
+def _rounds(
+    tx: Connection, row: Row[Any], member: Row[Any]
+) -> tuple[JoinedCampaign, list[JoinedRound], dict[int, Payment]]:
+    """Return a campaign as one of its providers sees it, with its rounds and what they paid, once published."""
+    round_rows = rounds.list_rounds(tx, row.id)
+    shown, payments = views.joined_rounds(tx, member, round_rows), views.own_payments(tx, row, member, round_rows)
+    return views.campaign_for(tx, row, member), shown, payments
 
 
 def round_for_provider(
@@ -53,13 +53,15 @@ def round_for_provider(
 ) -> Response:
     """Show a round to a provider: what it has sent, and where to send more."""
     with store_of(request).read() as tx:
-        _, member = campaigns.joined(tx, user, campaign)
-        shown = views.joined_round(tx, member, rounds.find_round(tx, campaign, number))
+        row, member = campaigns.joined(tx, user, campaign)
+        round_row = rounds.find_round(tx, campaign, number)
+        submissions = views.submissions_of(tx, campaigns.terms_of(row), member, round_row)
+        report = next((each.id for each in submissions if each.confirmed is not None), None)
         context = {
-            "view": views.joined_campaign(tx, user, campaign),
-            "round": shown,
-            "submissions": views.list_submissions(tx, user, campaign, number),
-            "payment": _own_payment(tx, user, campaign, shown),
+            "view": views.campaign_for(tx, row, member),
+            "round": views.joined_round(round_row, report),
+            "submissions": submissions,
+            "payment": views.own_payments(tx, row, member, [round_row]).get(number),
             "limits": request.app.state.settings.limits,
         }
     return page(request, user, "submit.html", error=error, **context)
@@ -128,10 +130,12 @@ def _submission(
     request: Request, user: User, campaign: str, number: int, submission: str, error: TrothError | None = None
 ) -> Response:
     with store_of(request).read() as tx:
+        row, member = campaigns.joined(tx, user, campaign)
+        round_row = rounds.find_round(tx, campaign, number)
         context = {
-            "view": views.joined_campaign(tx, user, campaign),
-            "receipt": views.submission_view(tx, user, campaign, number, submission),
-            "round": views.round_view(tx, user, campaign, number),
+            "view": views.campaign_for(tx, row, member),
+            "receipt": views.submission_of(tx, campaigns.terms_of(row), member, round_row, submission),
+            "round": views.joined_round(round_row, rounds.my_reports(tx, member.id).get(round_row.id)),
         }
     return page(request, user, "submission.html", error=error, **context)
 
@@ -153,10 +157,9 @@ def results(request: Request, user: SignedIn) -> Response:
     """Show what a provider was paid, in all campaigns."""
     paid_campaigns = []
     with store_of(request).read() as tx:
-        for row in campaigns.list_campaigns(tx, user):
-            view = views.joined_campaign(tx, user, row.id)
-            payments = [(each, _own_payment(tx, user, row.id, each)) for each in views.list_rounds(tx, user, row.id)]
-            lines = [{"round": each, "payment": payment} for each, payment in payments if payment is not None]
+        for row, member in campaigns.all_joined(tx, user):
+            view, shown, payments = _rounds(tx, row, member)
+            lines = [{"round": each, "payment": payments[each.number]} for each in shown if each.number in payments]
             if lines:
                 paid_campaigns.append({"view": view, "lines": lines, "picture": _draw_rounds(lines)})
     return page(request, user, "results.html", campaigns=paid_campaigns)

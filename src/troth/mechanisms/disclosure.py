@@ -1,0 +1,78 @@
+"""What a provider is shown of the numbers behind its share, and which shares are possible given that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isfinite, nextafter
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from troth.mechanisms.breakdown import Figures
+    from troth.mechanisms.description import RuleDescription
+
+    F = TypeVar("F", bound=Figures)
+else:
+    F = TypeVar("F")
+
+_DIGITS, _DIGITS_OF_LOG_PMI = 2, 1
+HALF = nextafter(0.5 * 10.0**-_DIGITS, 1.0) * (1 + 1e-9)
+"""How far a number that is shown can be from the one that it was rounded from."""
+
+
+class Span(NamedTuple):
+    """From the least to the most that a number can be; an exact one has both the same.
+
+    Examples
+    --------
+    >>> Span(0.25, 0.5).mix(0.5, Span(1.0, 1.0))
+    Span(least=0.625, most=0.75)
+    """
+
+    least: float
+    most: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether it can be one number only."""
+        return self.least == self.most
+
+    def mix(self, part: float, other: Span) -> Span:
+        """Return what it can be with a part of another number mixed in."""
+        ends = ((1 - part) * end + part * end_of_other for end, end_of_other in zip(self, other, strict=True))
+        return Span(*ends)
+
+    def within(self, low: float, high: float) -> Span:
+        """Return what it can be between two bounds."""
+        return Span(*(min(max(end, low), high) for end in self))
+
+
+def around(shown: float) -> Span:
+    """Return what a number can be that is shown rounded."""
+    return Span(shown - HALF, shown + HALF)
+
+
+def disclosed(rule: RuleDescription, figures: F) -> F:
+    """Return figures as their provider sees them: rounded, because more digits tell of others' data.
+
+    From a score with all its digits the peers' data together can often be computed. Places in a line are whole numbers
+    and stay what they are; log PMI is shown only if the share is made of it.
+    """
+
+    def rounded(value: float | None, digits: int) -> float | None:
+        return None if value is None else round(value, digits)
+
+    return replace(
+        figures,
+        log_pmi=rounded(figures.log_pmi, _DIGITS_OF_LOG_PMI) if rule.log_pmi_first else None,
+        score=rounded(figures.score, _DIGITS),
+        terms={key: round(value, _DIGITS) for key, value in figures.terms.items()},
+        empty_share=round(figures.empty_share, 4),
+    )
+
+
+def share_on_scale(figures: Figures) -> Span | None:
+    """Return what the share of a score on its scale can be; None if there is no such score or no end to the scale."""
+    score, low, high = figures.score, figures.low, figures.high
+    if score is None or low is None or high is None or not isfinite(high - low) or high <= low:
+        return None
+    return Span(*((end - low) / (high - low) for end in around(score))).within(0.0, 1.0)

@@ -1,0 +1,131 @@
+"""A provider computes its share from what it is shown, under every rule, as far as that tells."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+from troth import models
+from troth.mechanisms import (
+    Bonded,
+    Brier,
+    Figures,
+    LineUp,
+    MultiDay,
+    OneTime,
+    Rule,
+    SyntheticPeers,
+    clipped_range,
+    disclosed,
+)
+from troth.mechanisms.multi_day import EqualShares
+from troth.mechanisms.round import Round
+
+MODEL = models.Bernoulli(1, 1)
+RANGE = clipped_range(MODEL, rows=[12] * 5)
+LINES = [
+    LineUp(decoys=19),
+    LineUp(decoys=19, rivals=1),
+    LineUp(decoys=inf),
+    LineUp(decoys=19, strict=0.1),
+    LineUp(decoys=inf, strict=0.1),
+    LineUp(decoys=19, panels=2),
+    LineUp(decoys=inf, panels=2),
+    LineUp(decoys=9, panels=2, strict=0.5, ties="lot"),
+    LineUp(decoys=9, ties="lot"),
+    LineUp(decoys=inf, ties="lot"),
+    LineUp(decoys=4, source="days"),
+]
+RULES: list[Rule] = [
+    *LINES,
+    *map(Bonded, LINES[:6]),
+    SyntheticPeers(draws=4),
+    Bonded(SyntheticPeers(draws=4)),
+    OneTime(RANGE),
+    Brier(),
+    Bonded(Brier()),
+    MultiDay(),
+    MultiDay(last=LineUp(decoys=19)),
+]
+
+
+def rounds_of(rule: Rule) -> list[Figures]:
+    """Return everybody's exact figures in some rounds, an empty report and an extreme one among them."""
+    figures = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rows = np.array([12, 12, 12, 12, 0])
+        ones = rng.binomial(rows, rng.uniform(size=(6, 1)))
+        ones[..., 0] = 12
+        t = np.stack([rows - ones, ones], axis=-1).astype(float)
+        t = t if rule.days > 1 else t[0]
+        result = rule.evaluate(Round(MODEL, t, rng=np.random.default_rng(seed)))
+        empty = rule.evaluate_empty(Round(MODEL, t, rng=np.random.default_rng(seed)))
+        figures += [result.at(*place, empty_share=float(empty[place])) for place in np.ndindex(result.share.shape)]
+    return figures
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_every_share_is_among_those_that_are_possible_given_what_is_shown(rule: Rule) -> None:
+    for exact in rounds_of(rule):
+        span = rule.share_shown(disclosed(rule, exact))
+        assert (span is None) == ("next_day" in exact.terms and abs(exact.share - exact.empty_share) < 0.005)
+        assert span is None or span.least <= exact.share <= span.most
+
+
+@pytest.mark.parametrize("rule", [LINES[0], LINES[1], LINES[10], Bonded(LINES[0]), Bonded(LINES[1])], ids=repr)
+def test_a_place_in_one_line_gives_the_share_to_the_bit(rule: Rule) -> None:
+    for exact in rounds_of(rule):
+        span = rule.share_shown(disclosed(rule, exact))
+        assert span is not None
+        assert span.exact
+        assert span.least == exact.share
+
+
+@pytest.mark.parametrize("rule", [LINES[3], LINES[2], LINES[5], LINES[7]], ids=repr)
+def test_a_share_that_is_far_off_is_not_among_them(rule: Rule) -> None:
+    """Two digits of a score tell more of a share than the mean place over panels does."""
+    found = 0
+    for exact in rounds_of(rule):
+        span = rule.share_shown(disclosed(rule, exact))
+        assert span is not None
+        found += not span.least <= (exact.share + 0.5) % 1 <= span.most
+    assert found >= 16
+
+
+def test_an_empty_report_is_paid_the_base_share_to_the_bit() -> None:
+    for rule in (LineUp(decoys=19), LineUp(decoys=19, strict=0.3)):
+        empty = Figures(log_pmi=None, score=None, low=None, high=None, share=0.0, empty_share=0.0, terms={})
+        terms = {"decoys": 19.0, "above": 0.0, "tied": 19.0, "strict_score": 0.22}
+        span = rule.share_shown(replace(empty, terms=terms))
+        assert span == (rule.base_share, rule.base_share)
+
+
+def test_what_does_not_tell_says_so() -> None:
+    noted = Figures(log_pmi=None, score=0.4, low=0.0, high=1.0, terms={}, share=0.4, empty_share=0.2, note="paid so")
+    rules: list[Any] = [LineUp(), SyntheticPeers(), Bonded(LineUp()), OneTime(RANGE)]
+    assert {rule.share_shown(noted) for rule in rules} == {None}
+    unscored = replace(noted, score=None, note="")
+    assert SyntheticPeers().share_shown(unscored) is None
+    assert EqualShares().share_shown(unscored) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("rule", [LineUp(decoys=19), SyntheticPeers(draws=4), MultiDay(), MultiDay(last=LineUp())])
+def test_where_peers_contradict_each_other_nobody_is_accused(rule: Rule) -> None:
+    """What an empty report gets is then paid, whatever the figures say."""
+    model = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    rng = np.random.default_rng(0)
+    told, rows = 0, np.full((3, 4), 2.0)
+    for _ in range(8):
+        t = np.stack([[model.statistics([symbol, symbol]) for symbol in rng.integers(0, 3, 4)] for _ in range(3)])
+        days = slice(None) if rule.days > 1 else 0
+        result = rule.evaluate(Round(model, t[days], rows=rows[days], rng=rng))
+        for place in np.ndindex(result.share.shape):
+            span = rule.share_shown(disclosed(rule, result.at(*place, empty_share=0.2)))
+            told += span is not None
+            assert span is None or span.least <= result.share[place] <= span.most
+    assert told

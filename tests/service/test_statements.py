@@ -1,0 +1,70 @@
+"""A page asks the database for what it shows, once, however many rounds there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from service.databases import chiefly, opened
+from service.world import TERMS, World, make_world
+from troth.service import accounts
+from troth.service.rounds import publish
+
+DAILY = {**TERMS, "campaign": {**TERMS["campaign"], "budget_per": "day"}, "data": {"day": "day"}}
+COUNTS = {"Ash": (5, 2), "Birch": (4, 3), "Elm": (6, 1)}
+
+
+@pytest.fixture(name="world")
+def _world(database: str) -> Any:
+    with opened(database) as store:
+        yield make_world(store, terms=DAILY, opened=False)
+
+
+def count(world: World, path: str, name: str = "Ash") -> int:
+    """Return how many statements a page takes for a provider, the lookup of its session included."""
+    client = world.client()
+    with world.store.write() as tx:
+        client.cookies.set("troth_session", accounts.start_session(tx, world.providers[name].account))
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(world.store.engine, "before_cursor_execute", note)
+    try:
+        answer = client.get(path)
+    finally:
+        event.remove(world.store.engine, "before_cursor_execute", note)
+    assert answer.status_code == 200, answer.text
+    return sum(statement != "BEGIN" for statement in seen)
+
+
+def pay(world: World, day: int) -> None:
+    world.open(day)
+    world.report_all(COUNTS, day)
+    world.close(day)
+    with world.store.write() as tx:
+        publish(tx, world.analyst, world.campaign, day)
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_provider_page_takes_as_many_statements_for_two_rounds_as_for_one(world: World, kind: str) -> None:
+    del kind
+    base = f"/campaigns/{world.campaign}"
+    pay(world, 1)
+    paths = ("/", base, f"{base}/rounds/1", "/results")
+    count(world, base)  # reads the ledger
+    once = [count(world, path) for path in paths]
+    pay(world, 2)
+    count(world, base)
+    assert [count(world, path) for path in paths] == once
+    assert max(once) <= 9
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_page_of_an_open_round_takes_few_statements(world: World, kind: str) -> None:
+    del kind
+    world.open(1)
+    assert count(world, f"/campaigns/{world.campaign}/rounds/1") <= 6

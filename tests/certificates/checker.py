@@ -25,7 +25,7 @@ ROUNDING, INTEGRATED = 1e-11, 1e-7
 VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
 BUDGET = 7.0
 DRAWS = 60
-MOST_LISTINGS = 1e6  # of several days there may be more than memory holds
+MOST_LISTINGS = 1e5  # of several days there may be more than memory holds
 ALL_BUT_NONE = 40  # the sum of counts beyond which there is next to nothing
 
 

@@ -19,7 +19,7 @@ from troth.mechanisms import RULES
 from troth.mechanisms.round import empty_round
 
 SLOW = 1  # the last family integrates over how far providers differ
-WORLDS = 30 * len(FAMILIES) if SOAK else len(FAMILIES) - SLOW
+WORLDS = 20 * len(FAMILIES) if SOAK else len(FAMILIES) - SLOW
 COIN = models.Bernoulli(1, 1)
 OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
 STATES = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])

@@ -39,14 +39,13 @@ def compared(name: str, **options: Any) -> troth.ModelComparison:
         ("nitrogen oxides", "textbook Normal", "drifting offsets", 0.005),
     ][: 3 if SOAK else 1],
 )
-def test_lies_gain_under_the_textbook_model_and_not_under_what_was_learnt(
+def test_lies_gain_much_under_the_textbook_model_and_little_under_what_was_learnt(
     name: str, textbook: str, learnt: str, left: float
 ) -> None:
-    """Up to what is left on two histories: one lie each, which ``docs/history.md`` names."""
+    """On two histories something is left, which ``docs/history.md`` names: a quarter of the textbook's at most."""
     found = compared(name, types=5)
-    assert found[textbook].gaining()
-    gains = [finding.gain for finding in found[learnt].gaining()]
-    assert len(gains) <= (left > 0)
-    assert max(gains, default=0.0) <= left
+    gains = {model: max((f.gain for f in found[model].gaining()), default=0.0) for model in (textbook, learnt)}
+    assert gains[learnt] <= min(left, gains[textbook] / 4)
+    assert gains[textbook] > 0
     assert found[learnt].log_score > found[textbook].log_score
-    assert found.recommended == learnt
+    assert left or found.recommended == learnt

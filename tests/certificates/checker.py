@@ -381,7 +381,10 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
             table[key] = -float(rng.uniform(0.1, 3))
         elif key == "last" and rng.random() < 0.5:
             one_day = [other for other, each in RULES.items() if not (each.not_offered or each().days > 1)]
-            table[key] = random_rule(rng, str(rng.choice(one_day))).to_settings()
+            last = random_rule(rng, str(rng.choice(one_day)))
+            while last.days > 1:
+                last = random_rule(rng, str(rng.choice(one_day)))
+            table[key] = last.to_settings()
     return kind.from_settings(Section("mechanism", table))
 
 

@@ -8,18 +8,26 @@ DOCUMENTED := $(VENV)/.documented
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE # commands that tests start would compile everything again
 
-.PHONY: demo test lint docs bench soak clean
+.PHONY: demo test tests lint style types docs bench soak clean
 
 demo: $(READY)
 	@$(BIN)/troth demo
 
+# Types are checked while the tests start.
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types tests
+
 # A worker has a core of its own, so one thread for arithmetic is best.
-test: lint
+tests: $(TESTED)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
-lint: $(TESTED)
+lint: style types
+
+style: $(TESTED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(TESTED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from math import comb
 from typing import Any, NamedTuple
@@ -47,7 +48,9 @@ def scenes(seed: int) -> list[Scene]:
     return views
 
 
-ALL = [view for seed in range(MODELS) for view in scenes(seed)]
+@cache
+def every_scene() -> list[Scene]:
+    return [view for seed in range(MODELS) for view in scenes(seed)]
 
 
 def place_distribution(v: Any, law: Any, decoys: int, *, favoured: bool = False) -> Any:
@@ -85,7 +88,7 @@ def test_the_place_under_the_truth_is_stochastically_best_and_without_knowledge_
 
     The empty report has a uniform place in every line, and any report, even made up, where peers are like decoys.
     """
-    for scene in ALL:
+    for scene in every_scene():
         for decoys in DECOYS:
             best = places(scene, decoys)
             assert gains(scene, best).max() <= TOLERANCE
@@ -103,11 +106,14 @@ def test_no_lie_gains_under_any_decreasing_payment() -> None:
         payments += [rank_share(np.arange(decoys + 1), np.zeros(decoys + 1), decoys, r) for r in range(1, decoys + 1)]
         steps = -np.diff(np.array(payments), axis=1)  # φ as a sum of events
         assert (steps >= 0).all()
-        assert max(float((gains(scene, places(scene, decoys)) @ steps.T).max()) for scene in ALL[::5]) <= TOLERANCE
+        assert (
+            max(float((gains(scene, places(scene, decoys)) @ steps.T).max()) for scene in every_scene()[::5])
+            <= TOLERANCE
+        )
 
 
 def test_the_checker_finds_planted_errors() -> None:
-    some = ALL[:200]
+    some = every_scene()[:200]
     better = max(gains(scene, places(scene, 2, favoured=True)).max() for scene in some)
     assert better > 0.05, "ties to the better place: an empty report is paid best of all"
     posterior = [scene._replace(marginal=scene.conditional.mean(axis=0)) for scene in some]
@@ -121,7 +127,7 @@ def test_the_checker_finds_planted_errors() -> None:
 def test_decoys_that_a_provider_knows_make_lies_pay() -> None:
     """Past days as decoys: a provider that knows them chooses its report by them."""
     worst = 0.0
-    for scene in ALL[:100]:
+    for scene in every_scene()[:100]:
         v, outcomes = scene.log_pmi, range(len(scene.marginal))
         beats = (v[:, :, None] > v[:, None, :]) + 0.5 * (v[:, :, None] == v[:, None, :])  # report, real, decoy
         given = np.einsum("tb,rbk->trk", scene.conditional, beats)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -123,14 +124,19 @@ class Door:
             await send({"type": f"lifespan.{event}.complete"})
 
 
+@cache
+def _document() -> Any:
+    app = FastAPI(title="Troth", version="0", description="Pays for data.")
+    app.include_router(mounted())
+    describe(app)
+    return app.openapi()
+
+
 def _contract(door: Door, who: str | None) -> Any:
     """Return the OpenAPI document, with what data that fits it may still be refused for.
 
     Everybody gets the same shapes, so the edges of each are tried by one who may send it, and others try a little.
     """
-    app = FastAPI(title="Troth", version="0", description="Pays for data.")
-    app.include_router(mounted())
-    describe(app)
     # a name that is taken or terms that make no campaign fit the document's shapes all the same
     fits = {"expected-statuses": ["2xx", "401", "403", "404", "409", "415", "422", "429"]}
     little = {"phases": {"coverage": {"enabled": False}}, "generation": {"max-examples": 1}}
@@ -142,7 +148,7 @@ def _contract(door: Door, who: str | None) -> Any:
             "operations": [] if SOAK else [{"include-name": line, **little} for line in others],
         }
     )
-    found = schemathesis.openapi.from_dict(app.openapi(), config=config)
+    found = schemathesis.openapi.from_dict(deepcopy(_document()), config=config)
     found.app = door
     return found
 

@@ -46,7 +46,8 @@ def report_to(served: Served, world: World, name: str, turn: int) -> tuple[str, 
 
 
 def close(served: Served, world: World) -> Answer:
-    return served.post(f"{world.base}/rounds/1/close", world.headers(world.analyst.name))
+    """Close and pay: many reports that are this much alike are no model's."""
+    return served.post(f"{world.base}/rounds/1/close", world.headers(world.analyst.name), {"anyway": True})
 
 
 def test_many_report_once_and_one_close_pays(database: str) -> None:

@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
+from troth.campaigns.starter.task_campaign import init_tasks
 from troth.campaigns.tasks import audit_task_campaign, certify_task_campaign, describe_public_tasks, read_file
 from troth.cli.commands import app
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
 from troth.models.fitting.workers import fit_workers
 from troth.results.tasks import pay_task_campaign
@@ -399,3 +400,38 @@ def test_the_verdict_comes_before_the_money(tmp_path: Path) -> None:
     assert paid.exit_code == 0, paid.output
     assert (folder / "ledger.jsonl").exists()
     assert "would have earned more" in (folder / "report.html").read_text()
+
+
+def test_few_tasks_are_paid_and_said_not_to_be_checked(tmp_path: Path) -> None:
+    """No label is given often enough to be replayed as another one."""
+    (tmp_path / "labels.csv").write_text("item,worker,label\n1,ann,cat\n1,bo,dog\n1,cy,cat\n")
+    campaign = init_tasks(
+        tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", currency="JPY"
+    )
+    result: Any = troth.pay(campaign)
+    assert result.verdict.word == "not checked"
+    assert "too seldom" in str(result.verdict)
+    assert result.campaign.decimals == 0
+    with pytest.raises(ParameterError, match="ISO 4217"):
+        init_tasks(
+            tmp_path / "no", tmp_path / "labels.csv", provider="worker", task="item", column="label", currency="€"
+        )
+
+
+def test_nobody_is_called_as_the_public_guess_is(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("item,worker,label\n1,public data,cat\n1,bo,dog\n")
+    campaign = init_tasks(
+        tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", price="1"
+    )
+    with pytest.raises(DataError, match="'public data'"):
+        troth.pay(campaign)
+
+
+def test_a_file_without_rows_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("item,worker,label\n1,ann,cat\n1,bo,dog\n")
+    campaign = init_tasks(
+        tmp_path / "pets", tmp_path / "labels.csv", provider="worker", task="item", column="label", price="1"
+    )
+    (tmp_path / "labels.csv").write_text("item,worker,label\n")
+    with pytest.raises(DataError, match="no rows"):
+        troth.pay(campaign)

@@ -100,7 +100,8 @@ class Reference:
 
     def may_open(self) -> bool:
         stuck = any(day.state == "open" or day.final or (day.state == "closed" and day.problem) for day in self.days)
-        return not self.ended and not stuck and len(self.revoked) < len(NAMES)
+        needed = 1 if self.days else 2  # the first opening fixes who takes part
+        return not self.ended and not stuck and len(NAMES) - len(self.revoked) >= needed
 
 
 class Orders(RuleBasedStateMachine):
@@ -215,9 +216,11 @@ class Orders(RuleBasedStateMachine):
         if number >= len(self.reference.days):
             return
         day, last = self.reference.days[number], number == len(self.reference.days) - 1
-        allowed = day.state == "closed" and day.problem and (not day.used or (day.final and last))
+        done = day.state == "paid" and not day.paid  # to set aside what pays nobody changes nothing
+        allowed = done or (day.state == "closed" and day.problem and (not day.used or (day.final and last)))
         world = self.world
-        if self.attempt(allowed, settlement.set_aside, self.store, world.analyst, world.campaign, number + 1):
+        put_aside = self.attempt(allowed, settlement.set_aside, self.store, world.analyst, world.campaign, number + 1)
+        if put_aside and not done:
             self.reference.set_aside(day)
 
     @invariant()

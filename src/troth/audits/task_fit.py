@@ -91,6 +91,8 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, level: flo
                     gain = mean_over_tasks(world.task[places], (share - truth)[places])
                     by_label[f"{names[reported]} as {names[other]}"] = gain
         gains.append(by_label)
+    if not gains[0]:
+        raise MissingCapabilityError(f"no label was given {_FEWEST} times, too seldom to replay it as another one")
     tried = {name: _chance(*gain) for name, gain in gains[0].items()}
     worst = min([1.0, *(len(tried) * p for p in tried.values())])
     expected = {name: gains[1].get(name, (0.0, 0.0))[0] for name in tried}

@@ -32,3 +32,14 @@ def minor_unit(currency: str) -> int:
             "currency and decimals into the campaign file"
         )
     return _DECIMALS[currency]
+
+
+def usual_decimals(currency: str) -> int:
+    """Return the decimals of a currency of ISO 4217, and two for others, until a campaign says something else.
+
+    Examples
+    --------
+    >>> usual_decimals("JPY"), usual_decimals("points")
+    (0, 2)
+    """
+    return _DECIMALS.get(currency, 2)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from troth import models
+from troth.campaigns.currencies import usual_decimals
 from troth.campaigns.model_file import check_digest
 from troth.campaigns.money import to_minor, to_price
 from troth.core.contract import HasReduction, Model
@@ -56,11 +57,12 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def take_money(section: Section) -> dict[str, Any]:
     """Read [campaign]: the name, the budget or price, and the currency."""
+    currency = section.text("currency", "")
     settings = {
         "name": section.text("name", needed=True),
         "about": section.text("about", ""),
-        "currency": section.text("currency", ""),
-        "decimals": section.whole("decimals", 2, most=8),
+        "currency": currency,
+        "decimals": section.whole("decimals", usual_decimals(currency), most=8),
     }
     if "budget" not in section.left and "price" not in section.left:
         raise section.fail("budget", 'is missing; give a decimal string such as "1000.00"')

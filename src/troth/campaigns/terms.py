@@ -348,6 +348,8 @@ class Campaign:
 
     def check_tasks_providers(self, names: Sequence[str]) -> None:
         """Refuse reports of people who are not invited; laws may be those of more people than work now."""
+        if PUBLIC in names:
+            raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
         invited = set(self.providers) or set(names)
         unknown = next((name for name in names if name not in invited), None)
         if unknown is not None:

@@ -107,7 +107,11 @@ def init(
     from troth.campaigns.currencies import minor_unit
 
     if task is not None:
-        _init_tasks(directory, data, provider, task, column, price, as_json)
+        others = {"--family": family, "--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
+        unused = [option for option, value in others.items() if value is not None]
+        if unused:
+            raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
+        _init_tasks(directory, data, provider, task, column, {"price": price, "currency": currency}, as_json)
         return
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
@@ -161,7 +165,7 @@ def _init_tasks(
     provider: str | None,
     task: str,
     column: list[str] | None,
-    price: str,
+    money: dict[str, str],
     as_json: bool,
 ) -> None:
     """Write a campaign of tasks."""
@@ -169,7 +173,7 @@ def _init_tasks(
 
     if data is None or provider is None or not column:
         raise ParameterError("--task needs --data, --provider and --column: the file, its workers and its labels")
-    path = init_tasks(directory, data, provider=provider, task=task, column=column[0], price=price)
+    path = init_tasks(directory, data, provider=provider, task=task, column=column[0], **money)
     text = (
         f"wrote {path} for {data}\n"
         "next: read it, above all prior and likelihood, which are guesses; learn them from past tasks with\n"

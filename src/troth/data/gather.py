@@ -97,6 +97,8 @@ def requested_table(data: Any, request: Request) -> Any:
             batches = [batch for fragment in fragments for batch in fragment.batches(request)]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are no numbers
             batches = [batch for fragment in fragments for batch in fragment.batches(request, text=True)]
+        if not batches:
+            raise DataError("the data have no rows")
         return pa.Table.from_batches(batches).select(list(request.named))
     if is_pushed_down(data):
         from troth.data.pushdown import as_ibis

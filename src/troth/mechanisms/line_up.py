@@ -142,7 +142,8 @@ class LineUp(Rule):
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels
-        (with many providers: on average over the seed).
+        (with many providers: on average over the seed), unless it contradicts the others under a model with zeros:
+        whoever's peers contradict each other is paid as for an empty report.
     ties
         ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
     source
@@ -367,13 +368,15 @@ class LineUp(Rule):
         if line is None:
             return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
         score = figures.terms.get("strict_score", 0.0)
-        rank = figures.share if self.strict in (0, 1) else (figures.share - self.strict * score) / (1 - self.strict)
-        meaning = f"Against {self.rivals} of these picked at random they would win with probability {rank:.0%}"
+        said = []
+        if self.strict < 1:
+            rank = (figures.share - self.strict * score) / (1 - self.strict)
+            said.append(f"Against {self.rivals} of these picked at random they would win with probability {rank:.0%}")
         if self.strict:
-            meaning += f"; {self.strict:.0%} of the share is a score of how clearly your data tell the real peers apart"
-        meaning += f": the share is {figures.share:.0%} of your cap."
+            said.append(f"{self.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
+        meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
         if self.panels > 1:
-            meaning += f" It is the mean over {self.panels} panels of your peers, with a line each."
+            meaning += f" It is the mean over up to {self.panels} panels of your peers, with a line each."
         terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
         return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
 
@@ -459,8 +462,10 @@ class LineUp(Rule):
         if self.ties == "average":
             text = (
                 f"{best} among reports that do not tie, but ties are averaged: a very risk-averse provider with little "
-                f'data may prefer the sure {self.base_share:.4g} of the cap for an empty report; ties="lot" prevents it'
+                f"data may prefer the sure {self.base_share:.4g} of the cap for an empty report"
             )
+            if not self.strict and self.panels == 1:
+                text += '; ties="lot" prevents it'
             return Claim(name, "refuted", text, basis)
         if self.strict or self.panels > 1:
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
@@ -468,6 +473,13 @@ class LineUp(Rule):
         return Claim(name, "proved", f"{best}, so whoever prefers more money to less tells the truth", basis, 0.0)
 
     def _base(self) -> Claim:
+        if self.strict:
+            text = (
+                f"empty reports earn {self.base_share:.4g} of the cap, and made-up or stale ones at most that in "
+                "expectation, if the real peers and the decoys are exchangeable given the report: its place earns as "
+                "much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+            )
+            return Claim("uninformed reports earn at most the base share", "proved", text, "exchangeability", 0.0)
         text = (
             f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
             "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"

@@ -7,6 +7,7 @@ import os
 import tomllib
 from pathlib import Path
 
+from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
@@ -20,7 +21,14 @@ _RIGHT = 0.7
 
 
 def init_tasks(
-    directory: str | Path, data: str | Path, *, provider: str, task: str, column: str, price: str = "0.05"
+    directory: str | Path,
+    data: str | Path,
+    *,
+    provider: str,
+    task: str,
+    column: str,
+    price: str = "0.05",
+    currency: str = "EUR",
 ) -> Path:
     """Write a commented campaign that settles all tasks of a table together; return the campaign file.
 
@@ -35,9 +43,10 @@ def init_tasks(
         A file or folder, which stays where it is.
     provider, task, column
         Its columns of workers, of tasks and of labels.
-    price
-        The most for one label.
+    price, currency
+        The most for one label, and in which currency of ISO 4217, which says how many decimals payments have.
     """
+    minor_unit(currency)
     folder, source = Path(directory), Path(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: is there already; name a new folder")
@@ -48,7 +57,7 @@ def init_tasks(
     if len({provider, task, column}) < 3:
         raise ParameterError("--provider, --task and --column must be three columns")
     labels = _labels(source, column)
-    text = _text(labels, source, folder, provider=provider, task=task, column=column, price=price)
+    text = _text(labels, source, folder, provider=provider, task=task, column=column, price=price, currency=currency)
     Campaign.from_dict(tomllib.loads(text))
     folder.mkdir(parents=True, exist_ok=True)
     return write_whole(folder / "campaign.toml", text.encode())
@@ -67,19 +76,18 @@ def _labels(source: Path, column: str) -> list[str]:
     return sorted(values, key=int if numbers else str)
 
 
-def _text(labels: list[str], source: Path, folder: Path, *, provider: str, task: str, column: str, price: str) -> str:
+def _text(labels: list[str], source: Path, folder: Path, *, price: str, currency: str, **columns: str) -> str:
     count = len(labels)
     rest = (1 - _RIGHT) / (count - 1)
     table = [[round(_RIGHT if code == label else rest, 12) for label in range(count)] for code in range(count)]
     rows = ",\n".join(f"    {json.dumps(row)}" for row in table)
     place = Path(os.path.relpath(source.resolve(), folder.resolve())).as_posix()
-    names = {"provider": provider, "task": task, "column": column, "source": place}
-    quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in names.items()}
+    quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in {**columns, "source": place}.items()}
     return f"""\
 [campaign]
 name = {json.dumps(source.stem, ensure_ascii=False)}
 price = "{price}"          # the most for one label; a payment is the sum of shares times this, rounded down once
-currency = "EUR"
+currency = "{currency}"
 
 [model]
 family = "Finite"       # each task has a class; given it, workers answer independently

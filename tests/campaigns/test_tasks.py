@@ -120,6 +120,28 @@ def test_verify_recomputes_every_share(tmp_path: Path) -> None:
         troth.verify(ledger)
 
 
+def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path) -> None:
+    ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
+    entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
+    table = pq.read_table(file)
+
+    def written_again(table: Any, **changes: Any) -> None:
+        other = BytesIO()
+        pq.write_table(table, other, compression="gzip")
+        file.write_bytes(other.getvalue())
+        entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}", **changes}
+        ledger.write_bytes(Ledger(entries).to_bytes())
+
+    written_again(table)
+    assert troth.verify(ledger).paid > 0
+    written_again(table, reports=entries[1]["reports"] + 1)
+    with pytest.raises(troth.LedgerError, match="reports is"):
+        troth.verify(ledger)
+    written_again(table.drop_columns("share"))
+    with pytest.raises(troth.LedgerError, match="columns that it should have"):
+        troth.verify(ledger)
+
+
 def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from functools import cached_property
+from hashlib import sha256
 from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -231,7 +232,11 @@ class TaskResult(Result):
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
     """Return what a ledger paid; one of tasks comes with the file of shares."""
-    return TaskResult(campaign, ledger, file or b"") if has_tasks(ledger) else Result(campaign, ledger)
+    if not has_tasks(ledger):
+        return Result(campaign, ledger)
+    if file is not None and f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
+        raise LedgerError("the file of shares is not the one that was recorded; its digest differs")
+    return TaskResult(campaign, ledger, file or b"")
 
 
 def _sums(table: Any) -> Array:
@@ -309,7 +314,9 @@ def open_tasks(path: str | Path, book: Ledger) -> TaskResult:
         content = file.read_bytes()
     except OSError as error:
         raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
-    return TaskResult(campaign_of(book, Path(path).name), book, content)
+    result = result_of(campaign_of(book, Path(path).name), book, content)
+    assert isinstance(result, TaskResult)
+    return result
 
 
 def verify_tasks(path: str | Path, book: Ledger) -> TaskResult:

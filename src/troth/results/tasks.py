@@ -234,9 +234,14 @@ def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> 
     """Return what a ledger paid; one of tasks comes with the file of shares."""
     if not has_tasks(ledger):
         return Result(campaign, ledger)
-    if file is not None and f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
+    return TaskResult(campaign, ledger, b"" if file is None else _recorded(ledger, file))
+
+
+def _recorded(ledger: Ledger, file: bytes) -> bytes:
+    """Return the file of shares, if it is the one whose digest the ledger has."""
+    if f"sha256:{sha256(file).hexdigest()}" != ledger.of("tasks")[0]["digest"]:
         raise LedgerError("the file of shares is not the one that was recorded; its digest differs")
-    return TaskResult(campaign, ledger, file or b"")
+    return file
 
 
 def _sums(table: Any) -> Array:
@@ -314,9 +319,7 @@ def open_tasks(path: str | Path, book: Ledger) -> TaskResult:
         content = file.read_bytes()
     except OSError as error:
         raise LedgerError(f"{file}: the file of shares cannot be read: {error.strerror}") from None
-    result = result_of(campaign_of(book, Path(path).name), book, content)
-    assert isinstance(result, TaskResult)
-    return result
+    return TaskResult(campaign_of(book, Path(path).name), book, _recorded(book, content))
 
 
 def verify_tasks(path: str | Path, book: Ledger) -> TaskResult:

@@ -137,6 +137,11 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
     written_again(table, reports=entries[1]["reports"] + 1)
     with pytest.raises(troth.LedgerError, match="reports is"):
         troth.verify(ledger)
+    place = table.column_names.index("log_pmi")
+    raised = pa.array([1.0] * table.num_rows)
+    written_again(table.set_column(place, "log_pmi", raised), reports=entries[1]["reports"] - 1)
+    with pytest.raises(troth.LedgerError, match="digest is"):
+        troth.verify(ledger)
     written_again(table.drop_columns("share"))
     with pytest.raises(troth.LedgerError, match="columns that it should have"):
         troth.verify(ledger)

@@ -60,7 +60,6 @@ class Bonded(Rule):
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")
-    more_claims = delegated("rule", "more_claims")
     free_lies = delegated("rule", "free_lies")
     log_pmi_first = delegated("rule", "log_pmi_first")
     symmetry = delegated("rule", "symmetry")
@@ -105,6 +104,10 @@ class Bonded(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
+
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Ask the rule behind it."""
+        self.rule.check_payable(model, rows, groups)
 
     def drawing(self, most: int) -> Rule:
         """Let the rule behind it draw less often."""
@@ -153,6 +156,12 @@ class Bonded(Rule):
         empty = self.rule.evaluate_empty(empty_round(model, len(rows), self.rule.days))
         margin = claim.margin / float(self._room(empty).min())
         return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
+
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+        """Those of the rule behind it, whose shares are before the bond."""
+        before = "shares before the bond, which takes off that of an empty report"
+        claims = self.rule.more_claims(model, rows, values)
+        return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
 
     def feasible(self) -> list[Claim]:
         """Say that a bond can be lost."""

@@ -13,7 +13,7 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
-from troth.mechanisms.decoys import Lines
+from troth.mechanisms.decoys import Lines, refuse_unlisted
 from troth.mechanisms.disclosure import HALF, Span, around
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, mean_place_share, rank_share
@@ -245,6 +245,12 @@ class LineUp(Rule):
             return ""
         return ", for every number of decoys, in expectation over decoys whose seed providers do not know"
 
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Refuse what cannot be listed, where the line has all that peers could report."""
+        super().check_payable(model, rows, groups)
+        if self.decoys == inf:
+            refuse_unlisted(model, rows, groups, self.panels)
+
     def drawing(self, most: int) -> Rule:
         """Draw fewer decoys, at least as many as rivals: the expected share is the same for every number."""
         if self.strict or self.decoys == inf or self.source == "days":
@@ -466,7 +472,7 @@ class LineUp(Rule):
             )
             if not self.strict and self.panels == 1:
                 text += '; ties="lot" prevents it'
-            return Claim(name, "refuted", text, basis)
+            return Claim(name, "undecided", text, basis)
         if self.strict or self.panels > 1:
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)

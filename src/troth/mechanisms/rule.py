@@ -18,7 +18,7 @@ import numpy as np
 from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
-from troth.mechanisms.round import Round
+from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import share_by_stacks
 
 if TYPE_CHECKING:
@@ -150,6 +150,11 @@ class Rule(RuleDescription):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:  # noqa: ARG002
         """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
         return self
+
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Refuse models that this rule cannot pay for these numbers of rows."""
+        silent = np.random.default_rng(0)
+        self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=silent))
 
     def drawing(self, most: int) -> Rule:  # noqa: ARG002
         """Return a rule that draws peers at most ``most`` times, and pays the same in expectation."""

@@ -12,14 +12,14 @@ from troth.core.claims import Claim
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
 from troth.core.settings import whole_problem
-from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
+from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines
-from troth.mechanisms.disclosure import HALF, Span, around
 from troth.mechanisms.expected_line_up import ExpectedLineUp
-from troth.mechanisms.line import Standing, limit_share, mean_place_share, rank_share
+from troth.mechanisms.line import Standing, limit_share, rank_share
 from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
+from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array, Bounds, Generator, Model, Models
     from troth.core.settings import Section
     from troth.mechanisms.description import PriceScale
+    from troth.mechanisms.disclosure import Span
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
@@ -364,92 +365,13 @@ class LineUp(Rule):
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Tell where the real peers stand in the line, and what that place pays."""
-        line, place = self._line_step(figures), "From the place to a share"
-        if line is None:
-            return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
-        score = figures.terms.get("strict_score", 0.0)
-        said = []
-        if self.strict < 1:
-            rank = (figures.share - self.strict * score) / (1 - self.strict)
-            said.append(f"Against {self.rivals} of these picked at random they would win with probability {rank:.0%}")
-        if self.strict:
-            said.append(f"{self.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
-        meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
-        if self.panels > 1:
-            meaning += f" It is the mean over up to {self.panels} panels of your peers, with a line each."
-        terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
-
-    def _line_step(self, figures: Figures) -> Step | None:
-        if "above" not in figures.terms:
-            return None
-        above, tied = figures.terms["above"], figures.terms["tied"]
-        if "decoys" not in figures.terms:
-            text = (
-                "Of all that your peers could have reported, by its probability under the model, what they did report "
-                f"fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
-            )
-            return Step("The line", meaning=text, line=Line(100, 100 * above, 100 * tied))
-        decoys = int(figures.terms["decoys"])
-        below = decoys - above - tied
-        if self.panels > 1:
-            text = (
-                f"We drew {decoys:,} imaginary groups for each panel of your peers. On average the real ones fit your "
-                f"data better than {below:,.0f} of them"
-            )
-        else:
-            from_days = self.source == "days" and decoys < self.decoys
-            made = "Your peers' reports of" if from_days else "We drew"
-            what = "later days are imaginary groups of peers" if from_days else "imaginary groups of peers"
-            text = f"{made} {decoys:,} {what}. The real ones fit your data better than {below:,.0f} of them"
-        text += f", and as well as {tied:,.0f}." if round(tied) else "."
-        return Step("The line", meaning=text, line=Line(decoys, above, tied))
+        return explain_place(self, figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the share of a place: to the bit for one line whose ties are averaged and that has no strict score.
-
-        Of several panels the mean place is shown, not each: φ is convex, so the share is at least φ at the mean, and at
-        most what a straight line from 1 to 0 has there. Of a strict score, of ties by lot and of a line of all that
-        peers could report, two digits and the ends between which a lot decides are what is shown.
-        """
+        """Compute the share of a place."""
         if figures.note or "above" not in figures.terms:
             return super().share_shown(figures)
-        above, tied, count = (figures.terms.get(key, inf) for key in ("above", "tied", "decoys"))
-        self._check_place(above, tied, count)
-        if self.panels == 1 and tied == count and self.ties == "average":
-            base = replace(self, decoys=int(count)).base_share
-            return Span(base, base)
-        share = self._share_of_panels if self.panels > 1 else self._share_among_all if count == inf else self._share_at
-        span = share(above, tied, count)
-        if self.strict:
-            span = span.mix(self.strict, around(figures.terms["strict_score"]))
-        return span.within(0.0, 1.0)
-
-    def _check_place(self, above: float, tied: float, count: float) -> None:
-        """Refuse a place that no line of this rule has."""
-        whole = self.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
-        known = count == self.decoys or (self.source == "days" and self.rivals <= count <= self.decoys)
-        room = (1.0 if count == inf else count) + 2 * HALF
-        if not (known and whole and min(above, tied) >= 0 and above + tied <= room):
-            raise DataError(f"{self.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
-
-    def _share_at(self, above: float, tied: float, count: float) -> Span:
-        ends = [(above + tied, 0.0), (above, 0.0)] if self.ties == "lot" else [(above, tied)] * 2
-        shares = (rank_share(np.array(first), np.array(ties), int(count), self.rivals) for first, ties in ends)
-        return Span(*map(float, shares))
-
-    def _share_among_all(self, above: float, tied: float, _: float) -> Span:
-        better = around(above).within(0.0, 1.0)
-        worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
-        if self.ties == "lot":
-            return Span(worse.least**self.rivals, (1 - better.least) ** self.rivals)
-        least, most = ((better.most, worse.least), (better.least, worse.most))
-        return Span(*(float(limit_share(np.array(b), np.array(w), self.rivals)) for b, w in (least, most)))
-
-    def _share_of_panels(self, above: float, tied: float, count: float) -> Span:
-        first, behind = (above, above + tied) if self.ties == "lot" else [above + tied / 2] * 2
-        least = mean_place_share(behind + 2 * HALF, None if count == inf else int(count), self.rivals)
-        return Span(least, 1 - (first - 2 * HALF) / (1.0 if count == inf else count))
+        return share_at_place(self, figures.terms)
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""

@@ -83,6 +83,10 @@ class Bonded(Rule):
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return nobody: the rule behind it sees to contradictions."""
+        return np.zeros(this_round.own.shape[:-1], dtype=bool)
+
     def deposit(
         self, model: Models, statistics: Array, *, budget: Amount, weights: Shares | None = None, **reports: Any
     ) -> Array:

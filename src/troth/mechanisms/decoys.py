@@ -60,6 +60,8 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
+    Where the real peers of a line contradict each other, which ``contradict`` says, everything in it ties.
+
     Parameters
     ----------
     panels
@@ -75,6 +77,11 @@ class Lines:
         self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
+        self.contradict = np.zeros(len(self.real), dtype=bool)
+        if np.isneginf(self.real).any():
+            self.contradict = np.isneginf(self._model.log_evidence(self.real))
+            # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
+            self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
         self._parts: list[Part] = []
         designs = []
         start = 0

@@ -143,8 +143,8 @@ class LineUp(Rule):
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels
-        (with many providers: on average over the seed), unless it contradicts the others under a model with zeros:
-        whoever's peers contradict each other is paid as for an empty report.
+        (with many providers: on average over the seed). A panel whose members contradict each other, as they can under
+        a model with zeros, pays as for an empty report; the others pay as usual.
     ties
         ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
     source
@@ -187,6 +187,7 @@ class LineUp(Rule):
         "above": "decoys that fit better than the real peers",
         "tied": "decoys that fit equally well",
         "strict_score": "spherical score of the line",
+        "contradicting": "part of the panels whose members contradict each other",
     }
     log_pmi_first = False
     score_formula = r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
@@ -288,6 +289,11 @@ class LineUp(Rule):
             f"before {others}, picked at random.{strict}"
         )
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return nobody where there are panels: each sees to its own members, as if its line were all ties."""
+        everybody = super().contradicted(this_round)
+        return everybody if self.panels == 1 else np.zeros_like(everybody)
+
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
         return np.full(this_round.own.shape[:-1], self.base_share)
@@ -296,7 +302,8 @@ class LineUp(Rule):
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         lines = Lines(this_round, panels)
-        if self.decoys == inf:
+        count = self.decoys if decoys is None else len(decoys)
+        if count == inf:
             better, worse, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
             share = self._limit(better, worse, rng)
             terms = {"above": better, "tied": 1 - better - worse}
@@ -304,19 +311,23 @@ class LineUp(Rule):
                 share = (1 - self.strict) * share + self.strict * strict_score
                 terms["strict_score"] = strict_score
         else:
-            count = int(self.decoys) if decoys is None else len(decoys)
-            priorities = rng.random((1 + count, lines.rounds))
+            priorities = rng.random((1 + int(count), lines.rounds))
             if decoys is None:
-                standing = lines.stand(count, priorities, bool(self.strict), rng)
+                standing = lines.stand(int(count), priorities, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
                 standing = lines.stand_among(line, priorities, bool(self.strict))
-            share, spherical = self._share(standing, count)
+            share, spherical = self._share(standing, int(count))
             terms = {"decoys": np.full(share.shape, float(count)), "above": standing.above, "tied": standing.tied}
             if self.strict:
                 terms["strict_score"] = spherical
+        contradict = lines.contradict.reshape(share.shape)
+        share = np.where(contradict, replace(self, decoys=count).base_share, share)
         shape = this_round.own.shape[:-1]
         terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
+        if panels is not None and contradict.any():
+            part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
+            terms["contradicting"] = np.where(part > 0, part, np.nan)
         share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
         return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
 

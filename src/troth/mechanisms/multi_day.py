@@ -202,6 +202,12 @@ class MultiDay(Rule):
             noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
         )
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""
+        contradicted = np.array(super().contradicted(this_round))
+        contradicted[..., -1:, :] = self.last_rule.contradicted(self._of_last_day(this_round))
+        return contradicted
+
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale, and on the last day what its rule pays an empty report."""
         share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
@@ -237,10 +243,13 @@ class MultiDay(Rule):
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
     def _last_day(self, this_round: Round) -> Breakdown:
+        return self.last_rule.breakdown(self._of_last_day(this_round))
+
+    def _of_last_day(self, this_round: Round) -> Round:
         rows = None if this_round.rows is None else this_round.count_rows()[..., -1:, :]
         day = replace(this_round, statistics=this_round.statistics[..., -1:, :, :], rows=rows)
         scored_as_reported = this_round.own is this_round.statistics
-        return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
+        return day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :])
 
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.

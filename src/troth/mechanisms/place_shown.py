@@ -34,12 +34,15 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
     if rule.panels > 1:
         meaning += f" It is the mean over up to {rule.panels} panels of your peers, with a line each."
+    if "contradicting" in figures.terms:
+        part = f"{figures.terms['contradicting']:.0%} of the panels"
+        meaning += f" In {part} your peers contradict each other: there you are paid as for an empty report."
     terms = tuple((rule.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
     return line, Step(place, rule.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
 
 
 def _line_step(rule: LineUp, figures: Figures) -> Step | None:
-    if "above" not in figures.terms:
+    if figures.note or "above" not in figures.terms:
         return None
     above, tied = figures.terms["above"], figures.terms["tied"]
     if "decoys" not in figures.terms:

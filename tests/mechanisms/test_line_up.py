@@ -326,6 +326,27 @@ def test_later_days_are_decoys() -> None:
         troth.LineUp(rivals=1, decoys=2, source="days").explain(regression, t, rng=generator(1))
 
 
+def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
+    """Everybody has other rows on one of the days compared, each on another: nobody's features differ."""
+    t = np.tile([3.0, 4.0], (5, 3, 1))
+    t[2, 1], t[1, 0], t[3, 2] = [3.0, 5.0], [0.0, 0.0], [9.0, 9.0]
+    rule = troth.LineUp(rivals=2, decoys=4, source="days")
+    with pytest.raises(troth.UnequalSizesError) as refused:
+        rule.explain(models.Bernoulli(1, 1), t, rng=generator(1))
+    error = refused.value
+    assert (error.provider, error.day, error.rows, error.compared) == (0, 0, (7.0, 0.0), range(5))
+    assert "every day from 0 to 4, such as provider 0: 7 rows on day 0, but 0 on day 1;" in str(error)
+    assert "features" not in str(error)
+    names, days = ["Ash", "Elm", "Fir"], ["Mon", "Tue", "Wed", "Thu", "Fri"]
+    assert "from Mon to Fri, such as provider 'Ash': 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
+        names, days
+    )
+    assert rule.explain(models.Bernoulli(1, 1), t[:, [1, 2, 2]][[0, 1, 4, 0, 1]], rng=generator(1)).share.shape == (
+        5,
+        3,
+    )
+
+
 def test_certificates_say_what_is_proved() -> None:
     model = models.Bernoulli(1, 1)
 

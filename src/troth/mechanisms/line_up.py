@@ -365,8 +365,8 @@ class LineUp(Rule):
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
                 if same is not None:
-                    stay = np.asarray(same[..., day : day + count, :].all(axis=-2))
-                    today, later = _among(today, stay, day), np.where(stay[..., None], later, 0.0)
+                    stay = _who_stays(this_round, same, range(day, day + count + 1))
+                    today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
                 parts.append(self._one_day(today, rng, later))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
@@ -430,13 +430,24 @@ def _day(this_round: Round, day: int) -> Round:
     return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])
 
 
-def _among(today: Round, stay: NDArray[np.bool_], day: int) -> Round:
+def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> NDArray[np.bool_]:
+    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
+    unchanged = same[..., compared[0] : compared[-1], :]
+    stay = np.asarray(unchanged.all(axis=-2))
+    nobody = np.argwhere(~stay.any(axis=-1))
+    if len(nobody):
+        where = tuple(nobody[0])
+        rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]
+        other_rows = rows[1:] != rows[:-1]
+        day, provider = np.argwhere(other_rows if other_rows.any() else ~unchanged[where])[0]
+        sizes = float(rows[day, provider]), float(rows[day + 1, provider])
+        raise UnequalSizesError(int(provider), compared[0] + int(day), sizes, compared)
+    return stay
+
+
+def _among(today: Round, stay: NDArray[np.bool_]) -> Round:
     """Leave out of everybody's peers who has another design on a later day (erratum E10), by its reports alone."""
     if stay.all():
         return today
-    if not stay.any(axis=-1).all():
-        *_, provider = np.argwhere(~stay)[0]
-        size = float(today.count_rows()[..., provider].ravel()[0])
-        raise UnequalSizesError(int(provider), day, (size, size))
     rows = None if today.rows is None else np.where(stay, today.count_rows(), 0.0)
     return replace(today, statistics=np.where(stay[..., None], today.statistics, 0.0), rows=rows).with_own(today.own)

@@ -158,7 +158,7 @@ def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
 
 def test_what_cannot_be_enumerated_says_so() -> None:
     t = reports("poisson", 3, 1)
-    with pytest.raises(troth.MissingCapabilityError, match="too many datasets to enumerate"):
+    with pytest.raises(troth.MissingCapabilityError, match="is endless: choose a number"):
         share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
     with pytest.raises(troth.DataError, match="choose a number of decoys"):
         share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
@@ -173,8 +173,8 @@ def test_what_cannot_be_enumerated_says_so() -> None:
         ({"ties": "coin"}, 'ties must be "average" or "lot"'),
         ({"source": "past"}, 'source must be "model" or "days"'),
         ({"panels": 0}, "panels must be a whole number of at least 1"),
-        ({"decoys": "many"}, "decoys must be all or a whole number"),
-        ({"decoys": inf, "source": "days"}, "decoys from later days need a number"),
+        ({"decoys": "many"}, 'decoys must be "all" or a whole number'),
+        ({"decoys": inf, "source": "days"}, "decoys must be a number where later days are decoys"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], problem: str) -> None:

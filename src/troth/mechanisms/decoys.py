@@ -22,7 +22,7 @@ from troth.core.contract import (
     SamplesStatistics,
     has_independent_rows,
 )
-from troth.core.errors import DataError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from troth.mechanisms.separate_peers import Places
 
 _MOST_OUTCOMES = 1 << 22
+_CHOOSE = "choose a number of decoys, such as 999"
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
@@ -339,15 +340,20 @@ class Lines:
                     kind for kind, count in zip(part.kinds, columns.astype(int), strict=True) for _ in range(count)
                 ]
             for each in peers:
-                if len(total) * count_reports(part.model, int(each[0])) > _MOST_OUTCOMES:
-                    raise DataError("peers could report too many things to try them all: choose a number of decoys")
+                try:
+                    reports = count_reports(part.model, int(each[0]))
+                except MissingCapabilityError:
+                    family = type(part.model).__name__
+                    raise MissingCapabilityError(f"what {family} peers could report is endless: {_CHOOSE}") from None
+                if len(total) * reports > _MOST_OUTCOMES:
+                    raise DataError(f"peers could report too many things to try them all: {_CHOOSE}")
                 _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
                 total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
                 log_orders = (log_orders[:, None] + orders).ravel()
         empty = self._model.log_evidence(np.zeros(total.shape[-1]))
         chances = np.exp(log_orders + self._model.log_evidence(total) - empty)
         if abs(chances.sum() - 1) > 1e-6:
-            raise DataError("the model does not say how probable peers' data are: choose a number of decoys")
+            raise DataError(f"the model does not say how probable peers' data are: {_CHOOSE}")
         return total, chances / chances.sum()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.claims import Claim
 from troth.core.contract import HasReduction
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
+from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines
@@ -30,41 +30,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
-    from troth.core.settings import Section
     from troth.mechanisms.description import PriceScale
     from troth.mechanisms.disclosure import Span
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
 _MOST_DECOYS = 1_000_000
+_ALL = "all"
 
 
 @dataclass(frozen=True)
 class DecoysOption(Option):
-    """How many decoys stand in a line: a whole number, or ``"all"`` (in Python ``math.inf``)."""
+    """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
         """Say that it must be whole, or all."""
-        if isinstance(value, float) and value == inf:
+        if isinstance(value, str | float) and value in (_ALL, inf):
             return ""
         problem = whole_problem(int(value) if isinstance(value, np.integer) else value, 1, _MOST_DECOYS)
-        return problem and problem.replace("must be", "must be all or")
-
-    def read(self, section: Section) -> int | float:
-        """Take the number or the word."""
-        value = section.take(self.key, self.default)
-        value = inf if value == "all" else value
-        if problem := self.problem(value):
-            raise section.fail(self.key, problem)
-        return value
+        return problem and problem.replace("must be", f'must be "{_ALL}" or')
 
     def write(self, value: Any) -> dict[str, Any] | None:
         """Return the number or the word."""
-        return {self.key: "all" if value == inf else int(value)}
+        return {self.key: _ALL if value == inf else int(value)}
 
     def parse(self, text: str) -> int | float:
         """Read digits or the word."""
-        if text.strip().lower() in ("all", "inf"):
+        if text.strip().lower() in (_ALL, "inf"):
             return inf
         if not text.isascii() or not text.isdigit() or len(text) > 15:
             raise ValueError(f"{text!r} is neither a whole number nor all")
@@ -134,8 +126,8 @@ class LineUp(Rule):
     rivals
         r: the fewer, the more an empty report is paid, and the steadier payments are.
     decoys
-        K, at least r. More make payments depend less on the seed, not more truthful. ``math.inf`` stands for a line of
-        all that peers could report: nothing is drawn, for data of which there are finitely many.
+        K, at least r. More make payments depend less on the seed, not more truthful. ``"all"``, or ``math.inf``, stands
+        for a line of all that peers could report: nothing is drawn, for data of which there are finitely many.
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
@@ -178,7 +170,6 @@ class LineUp(Rule):
     purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
     constant_empty_share = True
     symmetric = True
-    truthful_by = "rearrangement inequality, for every number of decoys"
     free_lies = (
         "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
     )
@@ -186,18 +177,20 @@ class LineUp(Rule):
         "decoys": "decoys in the line",
         "above": "decoys that fit better than the real peers",
         "tied": "decoys that fit equally well",
+        "later_days": "later days that are decoys",
         "strict_score": "spherical score of the line",
         "contradicting": "part of the panels whose members contradict each other",
     }
     log_pmi_first = False
-    score_formula = r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.decoys, str):
+            object.__setattr__(self, "decoys", inf)
         if self.decoys < self.rivals:
-            raise ParameterError(f"LineUp: decoys must be at least rivals, {self.rivals}, not {self.decoys}")
+            raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
         if self.decoys == inf and self.source == "days":
-            raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
+            raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
 
     @property
     def needs_seed(self) -> bool:  # type: ignore[override]
@@ -233,9 +226,23 @@ class LineUp(Rule):
         return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1)
 
     @property
-    def fixed_empty_share(self) -> float:  # type: ignore[override]
-        """The base share."""
-        return self.base_share
+    def fixed_empty_share(self) -> float | None:  # type: ignore[override]
+        """The base share, unless a day has fewer decoys than others and this changes it."""
+        return None if self.strict and self.source == "days" else self.base_share
+
+    @property
+    def score_formula(self) -> str:  # type: ignore[override]
+        """φ, averaged over places that tie in a line of all: b and w are the chances to fit better and worse."""
+        if self.decoys == inf:
+            return r"\text{share} = \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
+        return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
+
+    @property
+    def truthful_by(self) -> str:  # type: ignore[override]
+        """The order by one theorem, and the strict part by another."""
+        order, score = "rearrangement inequality", "propriety of the spherical score, by Cauchy and Schwarz"
+        parts = [order] * (self.strict < 1) + [score] * (self.strict > 0)
+        return "; ".join(parts) + ", for every number of decoys"
 
     @property
     def truthful_if(self) -> str:  # type: ignore[override]
@@ -296,7 +303,11 @@ class LineUp(Rule):
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
-        return np.full(this_round.own.shape[:-1], self.base_share)
+        share = np.full(this_round.own.shape[:-1], self.base_share)
+        if self.source == "days" and this_round.own.ndim > 2:
+            for day, count in enumerate(self._later_days(this_round.own.shape[-3])):
+                share[..., day, :] = replace(self, decoys=count or self.decoys).base_share
+        return share
 
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
@@ -350,6 +361,11 @@ class LineUp(Rule):
         place = better + rng.random((len(better), 1)) * (1 - better - worse)
         return np.asarray((1 - np.clip(place, 0.0, 1.0)) ** self.rivals)
 
+    def _later_days(self, days: int) -> list[int]:
+        """Return how many later days are each day's decoys: none where they are fewer than rivals."""
+        counts = (min(int(self.decoys), days - 1 - day) for day in range(days))
+        return [count if count >= self.rivals else 0 for count in counts]
+
     def _over_days(self, this_round: Round, rng: Generator) -> Breakdown:
         """Pay each day by the later ones, and days that have too few of them by the model."""
         if this_round.own.ndim < 3:
@@ -357,17 +373,18 @@ class LineUp(Rule):
         days = this_round.own.shape[-3]
         same = None if self.exchangeable or days == 1 else same_designs(this_round)
         parts = []
-        for day in range(days):
-            count = min(int(self.decoys), days - 1 - day)
+        for day, count in enumerate(self._later_days(days)):
             today = _day(this_round, day)
-            if count < self.rivals:
+            if not count:
                 parts.append(self._one_day(today, rng))
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
                 if same is not None:
                     stay = _who_stays(this_round, same, range(day, day + count + 1))
                     today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
-                parts.append(self._one_day(today, rng, later))
+                part = self._one_day(today, rng, later)
+                among = {"later_days": np.full(part.share.shape, float(count))}
+                parts.append(replace(part, terms={**part.terms, **among}))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
@@ -407,10 +424,11 @@ class LineUp(Rule):
 
     def _base(self) -> Claim:
         if self.strict:
+            fewer = " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
-                f"empty reports earn {self.base_share:.4g} of the cap, and made-up or stale ones at most that in "
-                "expectation, if the real peers and the decoys are exchangeable given the report: its place earns as "
-                "much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+                f"empty reports earn {self.base_share:.4g} of the cap{fewer}, and made-up or stale ones at most that "
+                "in expectation, if the real peers and the decoys are exchangeable given the report: its place earns "
+                "as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
             )
             return Claim("uninformed reports earn at most the base share", "proved", text, "exchangeability", 0.0)
         text = (

@@ -46,23 +46,24 @@ def _line_step(rule: LineUp, figures: Figures) -> Step | None:
         return None
     above, tied = figures.terms["above"], figures.terms["tied"]
     if "decoys" not in figures.terms:
+        peers, average = ("each panel of your peers", "on average ") if rule.panels > 1 else ("your peers", "")
         text = (
-            "Of all that your peers could have reported, by its probability under the model, what they did report "
-            f"fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
+            f"Of all that {peers} could have reported, by its probability under the model, what they did report "
+            f"{average}fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
         )
-        return Step("The line", meaning=text, line=Line(100, 100 * above, 100 * tied))
+        return Step("The line", meaning=text, line=Line(None, above, tied))
     decoys = int(figures.terms["decoys"])
     below = decoys - above - tied
     if rule.panels > 1:
-        text = (
-            f"We drew {decoys:,} imaginary groups for each panel of your peers. On average the real ones fit your "
-            f"data better than {below:,.0f} of them"
-        )
+        drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
+        if "later_days" in figures.terms:
+            drawn = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
+        text = f"{drawn}. On average the real ones fit your data better than {below:,.0f} of them"
     else:
-        from_days = rule.source == "days" and decoys < rule.decoys
-        made = "Your peers' reports of" if from_days else "We drew"
-        what = "later days are imaginary groups of peers" if from_days else "imaginary groups of peers"
-        text = f"{made} {decoys:,} {what}. The real ones fit your data better than {below:,.0f} of them"
+        drawn = f"We drew {decoys:,} imaginary groups of peers"
+        if "later_days" in figures.terms:
+            drawn = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
+        text = f"{drawn}. The real ones fit your data better than {below:,.0f} of them"
     text += f", and as well as {tied:,.0f}." if round(tied) else "."
     return Step("The line", meaning=text, line=Line(decoys, above, tied))
 

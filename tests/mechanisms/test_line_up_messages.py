@@ -124,3 +124,18 @@ def test_later_days_are_not_said_to_be_drawn() -> None:
     result = pay(troth.LineUp(rivals=1, decoys=2, source="days"), days, day="day")
     assert "reports on 2 later days stand for" in result.explain("a", 0)
     assert "We drew 2 imaginary groups" in result.explain("a", 3)
+
+
+def test_a_line_up_on_the_last_day_of_a_multi_day_rule_is_explained() -> None:
+    days: dict[str, Any] = {**DATA, "day": [0] * 8 + [1] * 8}
+    days |= {key: days[key] * 2 for key in DATA}
+    result = pay(troth.MultiDay(last=troth.LineUp(decoys=99)), days, day="day")
+    assert "We drew 99 imaginary groups" in result.explain("a", 1)
+    assert "imaginary" not in result.explain("a", 0)
+
+
+def test_log_pmi_with_peers_who_contradict_each_other_is_not_shown_beside_panels() -> None:
+    result = pay(troth.LineUp(decoys=99, panels=2), CONTRADICTING, ZEROS)
+    assert "log PMI" not in result.explain("a")
+    assert "log PMI" in result.explain("c")
+    troth.verify(result.ledger)

@@ -340,7 +340,12 @@ class LineUp(Rule):
             part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
             terms["contradicting"] = np.where(part > 0, part, np.nan)
         share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
-        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
+
+    def _log_pmi(self, this_round: Round) -> Array:
+        """Return log PMI with all peers; NaN where these contradict each other and panels are paid all the same."""
+        log_pmi = this_round.log_pmi()
+        return log_pmi if self.panels == 1 else np.where(this_round.peers_contradict, np.nan, log_pmi)
 
     def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:
         """Return the share of each line, and its strict score."""
@@ -389,7 +394,7 @@ class LineUp(Rule):
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Tell where the real peers stand in the line, and what that place pays."""

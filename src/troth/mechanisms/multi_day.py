@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -138,11 +138,6 @@ class MultiDay(Rule):
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
     strict_when = "on all days but the last"
-    term_labels: ClassVar[Mapping[str, str]] = {
-        "next_day_log_pmi": "log PMI with the next day's peers",
-        "next_day": "term of the next day's peers",
-        "same_day": "term of the same day's peers",
-    }
     summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
@@ -162,6 +157,16 @@ class MultiDay(Rule):
     def last_rule(self) -> Rule:
         """The rule of the last day."""
         return self.last if isinstance(self.last, Rule) else EqualShares()
+
+    @property
+    def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Those of both days, and of the last day's rule."""
+        return {
+            **self.last_rule.term_labels,
+            "next_day_log_pmi": "log PMI with the next day's peers",
+            "next_day": "term of the next day's peers",
+            "same_day": "term of the same day's peers",
+        }
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
@@ -191,13 +196,15 @@ class MultiDay(Rule):
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
         days = score.shape[-2]
+        before = np.full_like(score, np.nan)
+        of_last_day = {key: np.concatenate([before, term], axis=-2) for key, term in final.terms.items()}
         return Breakdown(
             share=np.concatenate([share, final.share], axis=-2),
             log_pmi=same,
             score=np.concatenate([score, blank if final.score is None else final.score], axis=-2),
             low=np.array([f.low] * days + [final.low])[:, None],
             high=np.array([f.high] * days + [final.high])[:, None],
-            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()},
+            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()} | of_last_day,
             note=_LEFT_OUT if left_out.any() else "",
             noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
         )

@@ -54,8 +54,14 @@ def test_a_campaign_file_names_the_key(settings: dict[str, Any], problem: str) -
     "model", [models.Normal(0, 1, 1), models.Poisson(2, 1), models.VaryingPoisson(2, 1), models.VaryingNormal(0, 1, 1)]
 )
 def test_a_line_of_all_where_data_are_endless_says_what_to_choose(model: Any) -> None:
-    with pytest.raises(troth.DataError, match=f"{type(model).__name__} .* choose a number of decoys, such as 999"):
-        pay(troth.LineUp(decoys=inf), model=model)
+    """A campaign is refused before anybody reports, and Python's own statistics when they are paid."""
+    problem = f"{type(model).__name__} .* choose a number of decoys, such as 999"
+    for rule in (troth.LineUp(decoys=inf), troth.Bonded(troth.LineUp(decoys=inf))):
+        with pytest.raises(CampaignError, match=rf"\[mechanism\] decoys: .*{problem}"):
+            pay(rule, model=model)
+    t = np.stack([model.statistics([1.0, 2.0])] * 3)
+    with pytest.raises(troth.MissingCapabilityError, match=problem):
+        troth.LineUp(decoys=inf).pay(model, t, budget=1.0)
 
 
 @pytest.mark.parametrize("rule", [troth.LineUp(), troth.SyntheticPeers(), troth.Bonded(troth.LineUp())], ids=repr)

@@ -65,6 +65,7 @@ class Bonded(Rule):
     log_pmi_first = delegated("rule", "log_pmi_first")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
+    refuses = delegated("rule", "refuses")
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]

@@ -343,8 +343,7 @@ class Lines:
                 try:
                     reports = count_reports(part.model, int(each[0]))
                 except MissingCapabilityError:
-                    family = type(part.model).__name__
-                    raise MissingCapabilityError(f"what {family} peers could report is endless: {_CHOOSE}") from None
+                    raise MissingCapabilityError(endless(part.model)) from None
                 if len(total) * reports > _MOST_OUTCOMES:
                     raise DataError(f"peers could report too many things to try them all: {_CHOOSE}")
                 _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
@@ -355,6 +354,11 @@ class Lines:
         if abs(chances.sum() - 1) > 1e-6:
             raise DataError(f"the model does not say how probable peers' data are: {_CHOOSE}")
         return total, chances / chances.sum()
+
+
+def endless(model: object) -> str:
+    """Say that not all that peers could report can be tried, and what to do."""
+    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
 
 
 def _among_all(design: Array, members: list[int], providers: int) -> Array:

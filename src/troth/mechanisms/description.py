@@ -150,6 +150,10 @@ class RuleDescription:
             problem = str(error).removeprefix(f"{cls.__name__}: {error.parameter} ")
             raise section.fail(options[error.parameter].key, problem) from None
 
+    def refuses(self, model: Model) -> tuple[str, str] | None:  # noqa: ARG002
+        """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""
+        return None
+
     def to_settings(self) -> dict[str, Any] | None:
         """Return the ``[mechanism]`` table that makes this rule, or None if none can."""
         if RULES.get(type(self).__name__) is not type(self):

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import HasReduction
+from troth.core.contract import HasReduction, HasSupport
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
-from troth.mechanisms.decoys import Lines
+from troth.mechanisms.decoys import Lines, endless
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
 from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
@@ -191,6 +191,12 @@ class LineUp(Rule):
             raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
         if self.decoys == inf and self.source == "days":
             raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
+
+    def refuses(self, model: Model) -> tuple[str, str] | None:
+        """Refuse a line of all that peers could report where that is endless."""
+        if self.decoys < inf or not isinstance(model, HasSupport) or model.support.finite:
+            return None
+        return "decoys", endless(model)
 
     @property
     def needs_seed(self) -> bool:  # type: ignore[override]

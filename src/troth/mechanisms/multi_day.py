@@ -150,6 +150,7 @@ class MultiDay(Rule):
     peer_draws = delegated("last_rule", "peer_draws")
     symmetric = delegated("last_rule", "symmetric")
     feasible = delegated("last_rule", "feasible")
+    refuses = delegated("last_rule", "refuses")
     strict = delegated("divergence", "strictly_convex")
     scale = delegated("divergence", "scale")
 

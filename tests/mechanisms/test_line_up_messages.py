@@ -15,8 +15,8 @@ from troth.core.settings import CampaignError, Section
 from troth.mechanisms import read_rule
 
 MODEL = models.Bernoulli(1, 1)
-DATA = {"clinic": ["a"] * 3 + ["b"] * 3 + ["c"] * 2, "improved": [1, 0, 1, 1, 1, 0, 0, 1]}
-CONTRADICTING = {"clinic": ["a", "a", "b", "b", "c", "c"], "improved": [1, 0, 1, 1, 2, 0]}
+DATA: dict[str, list[Any]] = {"clinic": ["a"] * 3 + ["b"] * 3 + ["c"] * 2, "improved": [1, 0, 1, 1, 1, 0, 0, 1]}
+CONTRADICTING: dict[str, list[Any]] = {"clinic": ["a", "a", "b", "b", "c", "c"], "improved": [1, 0, 1, 1, 2, 0]}
 ZEROS = models.Finite([0.5, 0.5], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
 
 
@@ -84,6 +84,13 @@ def test_a_score_that_is_not_paid_is_not_printed(rule: troth.Rule) -> None:
     assert text.count("where peers contradict each other") == 1
     assert "imaginary" not in text
     assert "imaginary" in result.explain("c") or isinstance(rule, troth.SyntheticPeers)
+
+
+def test_a_day_whose_next_day_contradicts_itself_has_no_score() -> None:
+    days = {"clinic": CONTRADICTING["clinic"] * 2, "improved": [1, 0, 1, 1, 1, 0, *CONTRADICTING["improved"]]}
+    result = pay(troth.MultiDay(), {**days, "day": [0] * 6 + [1] * 6}, ZEROS, day="day")
+    assert [payment.score is None for payment in result.rounds[0].payments] == [True, True, False]
+    assert "Peers contradict each other, on this day or on the next" in result.explain("a", 0)
 
 
 def test_a_bond_keeps_the_sentence_about_the_line_and_is_exact() -> None:

@@ -14,7 +14,7 @@ from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.description import NO_LIE_GAINS
-from troth.mechanisms.disclosure import HALF, Span
+from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
 from troth.mechanisms.rule import Rule, delegated
@@ -191,8 +191,10 @@ class MultiDay(Rule):
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        unclear = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
-        share = np.where(unclear[0] | unclear[1], f.empty_share, normalise(score, f.low, f.high))
+        contradict = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
+        unclear = contradict[0] | contradict[1]
+        share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
+        score = np.where(unclear, np.nan, score)
         final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
@@ -224,16 +226,16 @@ class MultiDay(Rule):
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain the last day by its own rule."""
-        return super().steps(figures) if "next_day" in figures.terms else self.last_rule.steps(figures)
+        if "next_day" not in figures.terms:
+            return self.last_rule.steps(figures)
+        if figures.score is None:
+            meaning = "Peers contradict each other, on this day or on the next: a report is paid as if it were empty."
+            return (Step("Nothing is scored", meaning=meaning),)
+        return super().steps(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the last day's share by its own rule.
-
-        The share of an empty report may mean that the next day's peers contradict each other: nothing shown tells.
-        """
-        if "next_day" not in figures.terms:
-            return self.last_rule.share_shown(figures)
-        return None if abs(figures.share - self.divergence.empty_share) < HALF else super().share_shown(figures)
+        """Compute the last day's share by its own rule."""
+        return super().share_shown(figures) if "next_day" in figures.terms else self.last_rule.share_shown(figures)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""

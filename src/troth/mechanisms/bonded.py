@@ -64,6 +64,7 @@ class Bonded(Rule):
     log_pmi_first = delegated("rule", "log_pmi_first")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
+    refuses = delegated("rule", "refuses")
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -82,6 +83,10 @@ class Bonded(Rule):
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return nobody: the rule behind it sees to contradictions."""
+        return np.zeros(this_round.own.shape[:-1], dtype=bool)
+
     def deposit(
         self, model: Models, statistics: Array, *, budget: Amount, weights: Shares | None = None, **reports: Any
     ) -> Array:
@@ -94,7 +99,8 @@ class Bonded(Rule):
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
-        return np.vectorize(_deposit_share, otypes=[object])(empty)
+        distinct, which = np.unique(empty, return_inverse=True)
+        return np.array([_deposit_share(float(each)) for each in distinct], dtype=object)[which].reshape(empty.shape)
 
     def to_settings(self) -> dict[str, Any] | None:
         """Return the table of the rule behind it, bonded."""
@@ -174,5 +180,8 @@ class Bonded(Rule):
 
 
 def _deposit_share(empty_share: float) -> Fraction:
-    exact = Fraction(float(empty_share))
+    """e/(1 − e), where e is the simplest fraction that rounds to the empty share, 1/5 for 0.2."""
+    exact = Fraction(empty_share)
+    simple = exact.limit_denominator(10**6)
+    exact = simple if float(simple) == empty_share else exact
     return exact / (1 - exact) if exact < 1 else Fraction(0)

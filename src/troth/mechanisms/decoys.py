@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.separate_peers import Places
 
 _MOST_OUTCOMES = 1 << 22
-_TOO_MANY = "peers could report too many things to try them all: choose a number of decoys, such as 999"
+_CHOOSE = "choose a number of decoys, such as 999"
+_TOO_MANY = f"peers could report too many things to try them all: {_CHOOSE}"
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
@@ -66,6 +67,8 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
+    Where the real peers of a line contradict each other, which ``contradict`` says, everything in it ties.
+
     Parameters
     ----------
     panels
@@ -81,6 +84,11 @@ class Lines:
         self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
+        self.contradict = np.zeros(len(self.real), dtype=bool)
+        if np.isneginf(self.real).any():
+            self.contradict = np.isneginf(self._model.log_evidence(self.real))
+            # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
+            self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
         self._parts: list[Part] = []
         designs = []
         start = 0
@@ -336,7 +344,7 @@ class Lines:
             else:
                 of_kinds = zip(part.kinds, columns.astype(int), strict=True)
                 peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
-        if prod(count_reports(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
+        if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
             raise MissingCapabilityError(_TOO_MANY)
         return peers
 
@@ -359,16 +367,17 @@ def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | 
     total: defaultdict[Model, float] = defaultdict(float)
     of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
     for each in dict.fromkeys(one_each):
+        _count(each, 1)
         _chances(evidence, *enumerate_reports(each, [1])[1:])
     for each, label, size in zip(one_each, labels, sizes, strict=True):
-        weight = size if has_independent_rows(each) else log(count_reports(each, int(size)))
+        weight = size if has_independent_rows(each) else log(_count(each, int(size)))
         total[each] += weight
         of_group[each, label] += weight
     for label in dict.fromkeys(labels):
         log_count = 0.0
         for each, weight in total.items():
             among = (weight - of_group[each, label]) / panels
-            log_count += log(count_reports(each, ceil(among))) if has_independent_rows(each) else among
+            log_count += log(_count(each, ceil(among))) if has_independent_rows(each) else among
         if log_count > log(_MOST_OUTCOMES):
             raise MissingCapabilityError(_TOO_MANY)
 
@@ -378,10 +387,20 @@ def _chances(model: Model, statistics: Array, log_orders: Array) -> Array:
     empty = model.log_evidence(np.zeros(statistics.shape[-1]))
     chances = np.exp(log_orders + model.log_evidence(statistics) - empty)
     if abs(chances.sum() - 1) > 1e-6:
-        raise MissingCapabilityError(
-            "the model does not say how probable peers' data are: choose a number of decoys, such as 999"
-        )
+        raise MissingCapabilityError(f"the model does not say how probable peers' data are: {_CHOOSE}")
     return chances
+
+
+def _count(model: Model, rows: int) -> int:
+    try:
+        return count_reports(model, rows)
+    except MissingCapabilityError:
+        raise MissingCapabilityError(endless(model)) from None
+
+
+def endless(model: object) -> str:
+    """Say that not all that peers could report can be tried, and what to do."""
+    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
 
 
 def _among_all(design: Array, members: list[int], providers: int) -> Array:

@@ -109,15 +109,21 @@ class Rule(RuleDescription):
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
         result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
-        if this_round.peers_contradict.any():
-            share = np.where(this_round.peers_contradict, self.evaluate_empty(this_round), result.share)
-            result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=this_round.peers_contradict)
+        contradicted = self.contradicted(this_round)
+        if contradicted.any():
+            share = np.where(contradicted, self.evaluate_empty(this_round), result.share)
+            score = None if result.score is None else np.where(contradicted, np.nan, result.score)
+            result = dataclasses.replace(result, share=share, score=score, note=_CONTRADICTION, noted=contradicted)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
         if outside.any() and not this_round.lenient:
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
+
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return who is paid as for an empty report because all its peers together contradict each other (E16)."""
+        return this_round.peers_contradict
 
     @classmethod
     def task_defaults(cls, model: Model) -> dict[str, Any]:  # noqa: ARG003

@@ -15,6 +15,7 @@ import troth
 from certificates.checker import FAMILIES, View, World, random_rule, random_world, violations
 from registry import SOAK, generator
 from troth import models
+from troth.certificates import claims
 from troth.core.claims import Claim
 from troth.core.sensitivity import Price, Sensitivity
 from troth.mechanisms import RULES
@@ -167,6 +168,10 @@ def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(troth.LineUp, "_base", lambda _: Claim(name, "proved", "", "faith"))
 
 
+def one_panel_knows_what_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "_in_a_panel", lambda whole, _: claims._sensitivity(*whole))
+
+
 def everything_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(troth.LineUp, "check_payable", lambda *_: None)
 
@@ -209,6 +214,11 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
         "uninformed reports earn exactly the base share",
         world(troth.LineUp(rivals=2, decoys=3, strict=0.5)),
         strict_pays_as_much,
+    ),
+    "panels of a single row": (
+        "sensitive",
+        world(troth.LineUp(rivals=1, decoys=inf, strict=0.3, panels=2), most=(2, 2, 1)),
+        one_panel_knows_what_all_know,
     ),
     "a line of all that nobody can list": ("payable", world(troth.LineUp(decoys=inf), OPEN), everything_can_be_listed),
     "a rank that peers do not have": (

@@ -115,7 +115,7 @@ def certify(
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
     claims = [_with_witness(claim, rule, model, most, groups) for claim in rule.claims(model, rows, values)]
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
-    weakest, few, needed = _fewest(model, most, groups, least)
+    weakest, few, needed = _fewest(model, most, groups, least, rule.panels)
     cases = situations(model, most, groups, few)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
     under = [*_approximate(model if drawn is None else drawn), _RIGHT_MODEL]
@@ -157,7 +157,7 @@ def _with_witness(claim: Claim, rule: Rule, model: Models, rows: Sequence[int], 
 
 
 def _fewest(
-    model: Models, most: list[int], groups: Sequence[Any] | None, least: Sequence[int] | None
+    model: Models, most: list[int], groups: Sequence[Any] | None, least: Sequence[int] | None, panels: int
 ) -> tuple[Sensitivity, list[int], int | None]:
     """Return the weakest sensitivity, for which rows of peers, and how many of everybody's rows that needs.
 
@@ -166,9 +166,10 @@ def _fewest(
     """
 
     def weakest(few: Sequence[int]) -> Sensitivity:
-        cases = situations(model, most, groups, few)
-        liars = [case for case in cases if case[1]] or cases
-        return min((_sensitivity(*case) for case in liars), key=lambda one: (STRENGTH[one.verdict], one.margin or 0.0))
+        cases = list(zip(*(situations(model, most, groups, few, split) for split in (1, panels)), strict=True))
+        liars = [case for case in cases if case[0][1]] or cases
+        each = [_sensitivity(*whole) if panels == 1 else _in_a_panel(whole, panel) for whole, panel in liars]
+        return min(each, key=lambda one: (STRENGTH[one.verdict], one.margin or 0.0))
 
     if least is not None:
         return weakest(least), [int(n) for n in least], None
@@ -204,6 +205,20 @@ def _k_rank(cases: list[Any]) -> list[Claim]:
 
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
     return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+
+
+def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:
+    """Return the sensitivity of a mean over panels.
+
+    What the largest panel distinguishes the mean does, and what all peers together do not distinguish no panel does.
+    """
+    among = _sensitivity(*panel)
+    if among.verdict == "proved":
+        return replace(among, reason=f"{among.reason}, in the largest panel")
+    together = _sensitivity(*whole)
+    if together.verdict == "refuted":
+        return together
+    return Sensitivity("undecided", f"one panel of the peers alone may not distinguish all posteriors ({among.reason})")
 
 
 def _prices(cases: list[Any], low: float) -> list[Price] | None:

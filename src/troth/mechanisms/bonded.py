@@ -57,6 +57,7 @@ class Bonded(Rule):
     needs_finite_data = delegated("rule", "needs_finite_data")
     peer_draws = delegated("rule", "peer_draws")
     pools_peers = delegated("rule", "pools_peers")
+    panels = delegated("rule", "panels")
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")

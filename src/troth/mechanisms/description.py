@@ -72,6 +72,9 @@ class RuleDescription:
     pools_peers: bool = False
     """Whether a payment depends on peers through their pooled data alone, so that an audit may pool them."""
 
+    panels: int = 1
+    """Into how many panels peers are split, each of which pays a part of a share."""
+
     truthful_by: ClassVar[str] = ""
     """The theorem by which no lie gains, in every campaign; empty if there is none."""
 

@@ -168,7 +168,11 @@ def _extremes(model: Models, rows: Sequence[int], values: Bounds | None) -> list
 
 
 def situations(
-    model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, peer_rows: Sequence[int] | None = None
+    model: Models,
+    rows: Sequence[int],
+    groups: Sequence[Any] | None = None,
+    peer_rows: Sequence[int] | None = None,
+    panels: int = 1,
 ) -> list[tuple[Model, int, list[tuple[Model, int]]]]:
     """Return every distinct (own model, own limit, peers' models and rows) of a round.
 
@@ -180,6 +184,8 @@ def situations(
         One label per provider; none of a group is among another member's peers.
     peer_rows
         Rows that each provider has as a peer of others; their limits by default.
+    panels
+        Into how many panels peers are split: those with the most rows, of whom the largest panel can consist.
     """
     shared_evidence(model)
     limits = _whole(rows)
@@ -194,14 +200,14 @@ def situations(
     crowd = Counter(zip(models, as_peers, strict=True))
     if groups is None:
         alone = dict.fromkeys(zip(models, limits, as_peers, strict=True))
-        return [(own, limit, _peers(crowd, Counter([(own, count)]))) for own, limit, count in alone]
+        return [(own, limit, _peers(crowd, Counter([(own, count)]), panels)) for own, limit, count in alone]
     members: dict[Any, Counter[tuple[Model, int]]] = {}
     for label, one, count in zip(labels, models, as_peers, strict=True):
         members.setdefault(label, Counter())[one, count] += 1
     cases: dict[Any, tuple[Model, int, Counter[tuple[Model, int]]]] = {}
     for label, own, limit in zip(labels, models, limits, strict=True):
         cases.setdefault((own, limit, frozenset(members[label].items())), (own, limit, members[label]))
-    return [(own, limit, _peers(crowd, group)) for own, limit, group in cases.values()]
+    return [(own, limit, _peers(crowd, group, panels)) for own, limit, group in cases.values()]
 
 
 def _whole(rows: Sequence[int]) -> list[int]:
@@ -211,12 +217,17 @@ def _whole(rows: Sequence[int]) -> list[int]:
     return whole
 
 
-def _peers(crowd: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]]) -> list[tuple[Model, int]]:
-    """Return the models and rows of all but a group."""
+def _peers(
+    crowd: Counter[tuple[Model, int]], group: Counter[tuple[Model, int]], panels: int = 1
+) -> list[tuple[Model, int]]:
+    """Return the models and rows of all but a group, or of the largest panel of them."""
     pooled: dict[Model, int] = {}
     apart: list[tuple[Model, int]] = []
-    for (other, rows), times in crowd.items():
-        left = times - group[other, rows]
+    others = crowd - group
+    seats = -(-others.total() // panels)
+    for (other, rows), times in sorted(others.items(), key=lambda item: -item[0][1]) if panels > 1 else others.items():
+        left = min(times, seats)
+        seats -= left
         if has_independent_rows(other):
             pooled[other] = pooled.get(other, 0) + left * rows
         else:

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from troth.campaigns.past import with_model
-from troth.campaigns.tasks import read_public_tasks, reports_digest, task_request
-from troth.core.errors import DataError, ParameterError
-from troth.data.tasks import TaskReports, read_tasks
+from troth.campaigns.tasks import read_public_tasks, read_task_reports, reports_digest, task_request
+from troth.core.errors import ParameterError
 from troth.models.fitting.workers import FittedWorkers, fit_workers
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
+    from troth.data.tasks import TaskReports
 
 
-def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> tuple[FittedWorkers, TaskReports]:
+class Learned(NamedTuple):
+    """Everybody's law, the past reports that it was learnt from, and how many gold answers there were."""
+
+    workers: FittedWorkers
+    reports: TaskReports
+    gold: int
+
+    @property
+    def unused(self) -> str:
+        """Say how many gold answers are for no past task; nothing if none."""
+        lost = self.gold - self.workers.known
+        if not lost:
+            return ""
+        if not self.workers.known:
+            return f"none of the {self.gold:,} gold answers is for a past task, so no class is known: compare the names"
+        return (
+            f"{lost:,} of {self.gold:,} gold answers are for tasks that nobody answered in the past: they are not used"
+        )
+
+
+def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
     """Learn everybody's law from past tasks, with workers missing from most of them.
 
     Parameters
@@ -30,17 +50,15 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> tuple[FittedWo
     reduction: Any = task_request(campaign).reduction
     if reduction.labels is None:
         raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
-    reports = read_tasks(past, task_request(campaign))
-    classes = None
+    reports = read_task_reports(campaign, past)
+    classes, answered = None, 0
     if gold is not None:
-        answers = read_public_tasks(campaign, gold)
-        if (answers.summaries.sum(axis=1) > 1).any():
-            twice = answers.tasks[answers.task[int(np.argmax(answers.summaries.sum(axis=1) > 1))]]
-            raise DataError(f"gold: task {twice!r} has more than one answer")
+        answers = read_public_tasks(campaign, gold, "gold answers", rows=1)
+        answered = len(answers)
         of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
         classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
     learned = fit_workers(reports.task, reports.provider, reports.summaries, reports.providers, classes)
-    return learned, reports
+    return Learned(learned, reports, answered)
 
 
 def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:

@@ -95,7 +95,9 @@ def init(
     target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
-    price: Annotated[str, typer.Option(help="The most for one report on a task.")] = "0.05",
+    price: Annotated[
+        str | None, typer.Option(help="With --task: the most for one report on a task.", show_default="0.05")
+    ] = None,
     budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
     budget_per: Annotated[
         BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
@@ -111,8 +113,10 @@ def init(
         unused = [option for option, value in others.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
-        _init_tasks(directory, data, provider, task, column, {"price": price, "currency": currency}, as_json)
+        _init_tasks(directory, data, provider, task, column, {"price": price or "0.05", "currency": currency}, as_json)
         return
+    if price is not None:
+        raise ParameterError("--price is for reports on tasks: name their column with --task")
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
@@ -201,7 +205,8 @@ def pay(
         typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Where the report goes.", show_default="report.html beside")
+        Path | None,
+        typer.Option("--report", help="Where the report goes.", show_default="report.html beside the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
@@ -223,7 +228,7 @@ def pay(
 
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
-    page = report or campaign.parent / "report.html"
+    page = report or page_beside(book)
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
 
@@ -303,6 +308,11 @@ def statistics(
     typer.echo(
         text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
     )
+
+
+def page_beside(ledger: Path) -> Path:
+    """Return where the page of a ledger goes: beside it, under its name unless it has the usual one."""
+    return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
 def refuse_same(*paths: Path) -> None:

@@ -212,7 +212,7 @@ class TaskResult(Result):
         base, rule = self.payment(provider).empty_share, self.campaign.rule
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [
-            OwnShare(task, self._answer(row), share, peers, rule.task_reason(share, base, peers))
+            OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, base, peers))
             for task, share, peers, row in zip(*columns, _sums(some), strict=True)
         ]
 
@@ -226,7 +226,7 @@ class TaskResult(Result):
 
         return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
 
-    def _answer(self, sums: Array) -> str:
+    def answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if reduction.labels is not None:

@@ -106,7 +106,7 @@ def test_an_empty_label_is_said_to_be_empty_and_can_be_left_out(tmp_path: Path) 
     assert "not among" not in str(caught.value)
     assert '2 values empty or marked as missing; [data] missing = "drop"' in str(caught.value)
     assert "(first: row 121 of labels.csv: '')" in str(caught.value)
-    file.write_text(file.read_text().replace("[data]\n", '[data]\nmissing = "drop"\n'))
+    file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
     done = run("pay", file)
     assert done.code == 0, done.said
     assert "2 rows without a value are left out" in done.said
@@ -206,3 +206,15 @@ def test_whoever_is_below_the_base_share_is_counted_as_the_table_shows(tmp_path:
     assert "2 of 2, none of them by two standard errors" in str(one.verdict)
     assert "1 task," in one.explain("x")
     assert "1 tasks" not in one.to_csv() + one.headline() + one.explain("x")
+
+
+def test_a_label_that_nobody_gave_in_the_past_makes_no_class_of_its_own(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels() + "i0,x,maybe\n")
+    past = write(tmp_path / "past.csv", labels(tasks=80, start="p"))
+    plain = json.loads(run("fit", file, past, "--json").stdout)
+    assert "nobody answered 'maybe' in the past" in plain["notes"][0]
+    model = troth.Campaign.load(tmp_path / "c" / "fitted.toml").plain["model"]
+    assert model["prior"][0] < 0.02  # of maybe: nothing in the past is taken for it
+    right = [model["likelihood"][code][code] for code in range(3)]
+    assert right[0] == pytest.approx(np.mean(right[1:]), abs=1e-6)
+    assert min(right) > 0.6

@@ -12,28 +12,18 @@ from troth.core.errors import ParameterError
 from troth.models.fitting.workers import FittedWorkers, fit_workers
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from troth.campaigns.terms import Campaign
     from troth.data.tasks import TaskReports
 
 
 class Learned(NamedTuple):
-    """Everybody's law, the past reports that it was learnt from, and how many gold answers there were."""
+    """Everybody's law, the past reports that it was learnt from, and what a reader should know, in sentences."""
 
     workers: FittedWorkers
     reports: TaskReports
-    gold: int
-
-    @property
-    def unused(self) -> str:
-        """Say how many gold answers are for no past task; nothing if none."""
-        lost = self.gold - self.workers.known
-        if not lost:
-            return ""
-        if not self.workers.known:
-            return f"none of the {self.gold:,} gold answers is for a past task, so no class is known: compare the names"
-        return (
-            f"{lost:,} of {self.gold:,} gold answers are for tasks that nobody answered in the past: they are not used"
-        )
+    notes: tuple[str, ...]
 
 
 def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
@@ -58,7 +48,20 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
         of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
         classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
     learned = fit_workers(reports.task, reports.provider, reports.summaries, reports.providers, classes)
-    return Learned(learned, reports, answered)
+    return Learned(learned, reports, tuple(_notes(campaign, learned, answered)))
+
+
+def _notes(campaign: Campaign, learned: FittedWorkers, gold: int) -> Iterator[str]:
+    lost = gold - learned.known
+    if lost and not learned.known:
+        yield f"none of the {gold:,} gold answers is for a past task, so no class is known: compare the names"
+    elif lost:
+        yield f"{lost:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
+    names = campaign.categories or [str(code) for code in range(len(learned.seen))]
+    if unseen := [repr(name) for name, seen in zip(names, learned.seen, strict=True) if not seen]:
+        yield f"nobody answered {', '.join(unseen)} in the past: how it is answered is a guess, by the other classes"
+    if learned.uninformative:
+        yield "labels hardly depend on the class: everybody will be paid the base share"
 
 
 def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:

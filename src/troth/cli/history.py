@@ -105,17 +105,14 @@ def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, 
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.task_fit import fit_tasks, fitted_task_text
 
-    learned, reports, _ = fitted = fit_tasks(terms, str(history), None if gold is None else str(gold))
+    learned, reports, notes = fit_tasks(terms, str(history), None if gold is None else str(gold))
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_task_text(terms, learned, reports, source).encode())
-    notes = [fitted.unused] if fitted.unused else []
-    if learned.uninformative:
-        notes.append("labels hardly depend on the class: everybody will be paid the base share")
     if not as_json:
         for note in notes:
             warn(note)
     plain: dict[str, Any] = {"campaign": str(target), "tasks": learned.tasks, "workers": len(learned.models)}
-    plain |= {"gold": learned.known, "notes": notes}
+    plain |= {"gold": learned.known, "notes": list(notes)}
     show(plain, as_json, f"{learned}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
 
 

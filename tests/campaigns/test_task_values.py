@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> Path:
     rng = np.random.default_rng(3)
     lines = [HEAD]
     for item in range(40):
-        level, mood, rate = rng.normal(60, 15), rng.integers(3), rng.gamma(4, 8)
+        level, mood, rate = rng.normal(60, 15), rng.integers(3), rng.gamma(4, 3)
         for worker in rng.permutation(6)[:3]:
             seen = level + 5 * rng.normal()
             felt = ("happy", "sad", "flat")[mood if rng.random() < 0.8 else rng.integers(3)]
@@ -90,6 +90,8 @@ def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path
     assert "different whole numbers, which are taken for labels" in labels.notes[0]
     assert "--family Normal" in labels.notes[0]
     assert tomllib.loads(labels.path.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
+    (counts,) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
+    assert "are taken for amounts; if they are labels, say --family Finite" in " ".join(counts.notes)
     (values,) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
     assert values.family == "Normal"
     (rates,) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)

@@ -179,6 +179,13 @@ def _draft_values(
     """Return the text of a campaign of values, its family, and notes."""
     guessed = guess_values(named.source, named.provider, named.task, columns, family)
     notes = [*guessed.notes, *([_left_out(guessed.missing)] if guessed.missing else [])]
+    for column in columns if family is None else ():
+        texts = [text for text in _written(named.source, column) if text]
+        if len(texts) <= _MOST_LABELS and all(float(text).is_integer() for text in texts):
+            notes.append(
+                f"column {column!r} has {len(texts)} different whole numbers, which are taken for amounts; if they are "
+                f"labels, say --family {_CLASSES}"
+            )
     if guessed.seen:
         listed = ", ".join(map(repr, columns))
         notes.append(

@@ -83,6 +83,13 @@ def test_rows_of_one_report_may_be_allowed_and_are_counted_in_python_too() -> No
     assert result.verify() is result
 
 
+def test_labels_in_words_need_names_in_the_terms() -> None:
+    frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": ["no", "yes"]}
+    with pytest.raises(DataError, match=r"not a number; name the labels, .* as \[model\] categories"):
+        paid(frame)
+    assert paid(frame, terms={"model": {"categories": ["no", "yes"]}}).totals
+
+
 def test_rows_are_named_by_the_file_they_are_in(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

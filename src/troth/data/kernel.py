@@ -259,7 +259,9 @@ class Adder:
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)
         if wrong.any():
-            self._report("not a number", name, wrong, array)
+            labels = getattr(self.request.reduction, "labels", None) is not None and not self.request.columns[1:]
+            named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
+            self._report(f"not a number{named}", name, wrong, array)
         elif self.text or self.request.missing == "drop":
             return np.array([float(entry) for entry in array.to_pylist()])
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import comb, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,20 @@ class View:
             ratio = np.log(self.forecast[:, None] / self.forecast[None])
             return np.where(self.forecast[:, None] > 0, self.forecast[:, None] * ratio, 0.0).sum(axis=-1)
 
+    def places(self, decoys: int) -> tuple[Any, Any]:
+        """Return how many decoys may fit better and equally well, and P(those | report, peers), the last axis."""
+        with np.errstate(divide="ignore"):
+            scores = np.log(self.forecast / self.marginal)
+        scores = np.maximum(scores, -1e9)  # of peers that contradict the report
+        gap = scores[:, None] - scores[:, :, None]
+        better, equal = ((gap > 1e-9) @ self.marginal, (np.abs(gap) <= 1e-9) @ self.marginal)
+        worse = np.clip(1 - better - equal, 0, 1)
+        counts = [(a, t) for a in range(decoys + 1) for t in range(decoys + 1 - a)]
+        chance = [
+            comb(decoys, a) * comb(decoys - a, t) * better**a * equal**t * worse ** (decoys - a - t) for a, t in counts
+        ]
+        return np.array(counts), np.stack(chance, axis=-1)
+
     def free_lies(self, gains: Any) -> Any:
         """Lies to another posterior that cost nothing, leaving out those too small to tell from rounding."""
         distance = np.abs(self.forecast[:, None] - self.forecast[None]).sum(axis=-1)
@@ -215,6 +230,7 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     if "k-rank condition" in claims and claims["k-rank condition"].verdict == "proved":
         wrong += ["k-rank condition"] * any(view.free_lies(-view.log_score_losses).any() for view in few)
     exactly = truthful.verdict == "proved" and not truthful.margin
+    wrong += _wrong_claims_of_a_line(world, claims, views, by_view)
     return wrong + _wrong_prices(world, claims, exactly, views, gains) + _wrong_payments(world, claims, by_view)
 
 
@@ -238,6 +254,41 @@ def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[
         if (sample.mean(axis=0) > (truthful.margin or 0.0) + 6 * error + views[0].world.rounding).any():
             return ["truthful"]
     return []
+
+
+def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_view: list[Any]) -> list[str]:
+    """Reports that know nothing of their peers against the base share, and money above every threshold."""
+    bonded = isinstance(world.rule, troth.Bonded)
+    rule: Any = world.rule.rule if bonded else world.rule  # type: ignore[attr-defined]
+    wrong, rounding = [], world.rounding
+    exactly, at_most = (claims.get(f"uninformed reports earn {how} the base share") for how in ("exactly", "at most"))
+    if exactly or at_most:
+        spherical = 1 / (rule.rivals + 1) if rule.decoys == inf else 1 / sqrt(rule.decoys + 1)
+        base = 0.0 if bonded else (1 - rule.strict) / (rule.rivals + 1) + rule.strict * spherical
+        uninformed = [shares @ view.marginal - base for view, shares in zip(views, by_view, strict=True)]
+        if any((earned > rounding).any() or (exactly and (earned < -rounding).any()) for earned in uninformed):
+            wrong.append((exactly or at_most).name)
+    risk = claims.get("truthful for every attitude to risk")
+    if risk and risk.verdict == "proved" and rule.decoys < inf and rule.days == 1:
+        least = min(float(_dominance(view, rule).min()) for view in views)
+        if least < -rounding:
+            wrong.append(risk.name)
+    return wrong
+
+
+def _dominance(view: View, rule: Any) -> Any:
+    """P(share > s) under the truth less that under each report, by truth, report and s."""
+    counts, chance = view.places(rule.decoys)
+    places = range(rule.decoys + 1)
+    phi = np.array([comb(rule.decoys - j, rule.rivals) / comb(rule.decoys, rule.rivals) for j in places])
+    if rule.ties == "lot":  # every place of those that tie is as likely
+        spread = np.array([[(a <= j <= a + t) / (t + 1) for j in places] for a, t in counts])
+        shares, chance = phi, chance @ spread
+    else:
+        shares = np.array([phi[a : a + t + 1].mean() for a, t in counts])
+    above = chance @ (shares[:, None] > np.unique(shares.round(9)) + 1e-9)
+    expected = np.einsum("dp,xps->dxs", view.forecast, above)
+    return np.einsum("dds->ds", expected)[:, None] - expected
 
 
 def _only(view: View, rows: list[int]) -> list[float]:
@@ -376,7 +427,9 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
         elif isinstance(setting, Whole):
             table[key] = int(rng.integers(max(setting.least, min(setting.default, 1)), 3))
         elif isinstance(setting, DecoysOption):
-            table[key] = int(rng.integers(2, 4))
+            table[key] = "all" if rng.random() < 0.2 else int(rng.integers(2, 4))
+        elif key == "strict" and rng.random() < 0.5:
+            table[key] = float(rng.choice([0.3, 1.0]))
         elif key == "low":
             table[key] = -float(rng.uniform(0.1, 3))
         elif key == "last" and rng.random() < 0.5:
@@ -385,6 +438,8 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
             while last.days > 1:
                 last = random_rule(rng, str(rng.choice(one_day)))
             table[key] = last.to_settings()
+    if table.get("source") == "days" and table["decoys"] == "all":
+        table["decoys"] = 2
     return kind.from_settings(Section("mechanism", table))
 
 

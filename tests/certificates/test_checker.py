@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import troth
 from certificates.checker import FAMILIES, View, World, random_rule, random_world, violations
 from registry import SOAK, generator
 from troth import models
+from troth.core.claims import Claim
 from troth.core.sensitivity import Price, Sensitivity
 from troth.mechanisms import RULES
 from troth.mechanisms.round import empty_round
@@ -62,6 +64,8 @@ def test_the_campaigns_are_as_varied_as_they_should_be() -> None:
         assert seen[name, "proved"] > 2, name
     for name in ("sensitive", "individually rational", "budget feasible", "payable"):
         assert seen[name, "refuted"] > 2, name
+    for name in ("every attitude to risk", "uninformed reports earn exactly", "uninformed reports earn at most"):
+        assert sum(count for (claim, verdict), count in seen.items() if name in claim and verdict == "proved"), name
     assert seen["k-rank condition", "proved"] > 2
     assert seen["linear price of lying", "proved"] > 2
 
@@ -150,6 +154,23 @@ def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models.Finite, "k_rank_condition", lambda *_: True)
 
 
+def nobody_minds_risk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties that are averaged are believed to hide nothing from those who fear risk."""
+    monkeypatch.setattr(
+        troth.LineUp, "_any_risk", lambda _: Claim("truthful for every attitude to risk", "proved", "", "faith")
+    )
+
+
+def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A made-up report is believed to have the strict score of an empty one."""
+    name = "uninformed reports earn exactly the base share"
+    monkeypatch.setattr(troth.LineUp, "_base", lambda _: Claim(name, "proved", "", "faith"))
+
+
+def everything_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(troth.LineUp, "check_payable", lambda *_: None)
+
+
 def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     del monkeypatch
 
@@ -179,6 +200,17 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
     "a price that no lie pays": ("price of lying", world(troth.OneTime(), STATES), dear),
     "a price in nats": ("price of lying", world(troth.SyntheticPeers(), STATES), dear),
     "a linear price that no lie pays": ("linear price of lying", world(troth.OneTime(), STATES), dear_in_line),
+    "a line for those who fear no risk": (
+        "truthful for every attitude to risk",
+        world(troth.LineUp(rivals=2, decoys=3)),
+        nobody_minds_risk,
+    ),
+    "a strict score for nothing": (
+        "uninformed reports earn exactly the base share",
+        world(troth.LineUp(rivals=2, decoys=3, strict=0.5)),
+        strict_pays_as_much,
+    ),
+    "a line of all that nobody can list": ("payable", world(troth.LineUp(decoys=inf), OPEN), everything_can_be_listed),
     "a rank that peers do not have": (
         "k-rank condition",
         world(troth.SyntheticPeers(), MIRRORED, (2, 1)),

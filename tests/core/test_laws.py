@@ -157,7 +157,7 @@ def check_closer_and_closer(model: Any, seed: int, most: int = DRAWS) -> None:
 
 
 def test_bugs_are_planted_in_every_family() -> None:
-    assert set(PLANTED) == set(EXAMPLES)
+    assert set(PLANTED) >= set(EXAMPLES) - set(VARYING)
 
 
 @pytest.mark.parametrize(

@@ -158,9 +158,9 @@ def test_a_line_of_all_that_peers_could_report_is_the_limit(name: str) -> None:
 
 def test_what_cannot_be_enumerated_says_so() -> None:
     t = reports("poisson", 3, 1)
-    with pytest.raises(troth.MissingCapabilityError, match="too many datasets to enumerate"):
+    with pytest.raises(troth.MissingCapabilityError, match="is endless: choose a number"):
         share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
-    with pytest.raises(troth.DataError, match="choose a number of decoys"):
+    with pytest.raises(troth.MissingCapabilityError, match="choose a number of decoys"):
         share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
 
 
@@ -173,8 +173,8 @@ def test_what_cannot_be_enumerated_says_so() -> None:
         ({"ties": "coin"}, 'ties must be "average" or "lot"'),
         ({"source": "past"}, 'source must be "model" or "days"'),
         ({"panels": 0}, "panels must be a whole number of at least 1"),
-        ({"decoys": "many"}, "decoys must be all or a whole number"),
-        ({"decoys": inf, "source": "days"}, "decoys from later days need a number"),
+        ({"decoys": "many"}, 'decoys must be "all" or a whole number'),
+        ({"decoys": inf, "source": "days"}, "decoys must be a number where later days are decoys"),
     ],
 )
 def test_options_are_checked(options: dict[str, Any], problem: str) -> None:
@@ -326,6 +326,27 @@ def test_later_days_are_decoys() -> None:
         troth.LineUp(rivals=1, decoys=2, source="days").explain(regression, t, rng=generator(1))
 
 
+def test_unequal_days_are_said_with_who_has_how_many_rows_when() -> None:
+    """Everybody has other rows on one of the days compared, each on another: nobody's features differ."""
+    t = np.tile([3.0, 4.0], (5, 3, 1))
+    t[2, 1], t[1, 0], t[3, 2] = [3.0, 5.0], [0.0, 0.0], [9.0, 9.0]
+    rule = troth.LineUp(rivals=2, decoys=4, source="days")
+    with pytest.raises(troth.UnequalSizesError) as refused:
+        rule.explain(models.Bernoulli(1, 1), t, rng=generator(1))
+    error = refused.value
+    assert (error.provider, error.day, error.rows, error.compared) == (0, 0, (7.0, 0.0), range(5))
+    assert "every day from 0 to 4, such as provider 0: 7 rows on day 0, but 0 on day 1;" in str(error)
+    assert "features" not in str(error)
+    names, days = ["Ash", "Elm", "Fir"], ["Mon", "Tue", "Wed", "Thu", "Fri"]
+    assert "from Mon to Fri, such as provider 'Ash': 7 rows on day Mon, but 0 on day Tue" in error.in_campaign(
+        names, days
+    )
+    assert rule.explain(models.Bernoulli(1, 1), t[:, [1, 2, 2]][[0, 1, 4, 0, 1]], rng=generator(1)).share.shape == (
+        5,
+        3,
+    )
+
+
 def test_certificates_say_what_is_proved() -> None:
     model = models.Bernoulli(1, 1)
 
@@ -336,7 +357,7 @@ def test_certificates_say_what_is_proved() -> None:
         return [certificate[name].verdict for name in (base, "truthful", risk, "sensitive")]
 
     assert verdicts(troth.LineUp(ties="lot")) == ["proved", "proved", "proved", "undecided"]
-    assert verdicts(troth.LineUp()) == ["proved", "proved", "refuted", "undecided"]
+    assert verdicts(troth.LineUp()) == ["proved", "proved", "undecided", "undecided"]
     assert verdicts(troth.LineUp(ties="lot", strict=0.1)) == ["proved", "proved", "undecided", "proved"]
     assert verdicts(troth.LineUp(ties="lot", panels=2)) == ["proved", "proved", "undecided", "undecided"]
     assert verdicts(troth.Bonded(troth.LineUp()))[:2] == ["proved", "proved"]

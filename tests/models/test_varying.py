@@ -69,8 +69,8 @@ def over_spread(
 ) -> float:
     """Ln of 0.8 times the mean of exp(given) over a log-uniform spread: near the true one where providers are many."""
     a, b = 2 * np.log(low), 2 * np.log(high)
-    if providers < 50:
-        v, w = gauss(a, b, nodes)
+    if providers < 200:
+        v, w = gauss(a, b, nodes * (1 if providers < 50 else 2))
         return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))
     v, w = gauss(2 * np.log(near) - 0.6, 2 * np.log(near) + 0.6, 44)
     return float(logsumexp([given(np.exp(u / 2)) for u in v], b=(1 - ALIKE) * w / (b - a)))

@@ -27,7 +27,7 @@ from troth.campaigns.statements import (
     check_signature,
 )
 from troth.campaigns.terms import Campaign
-from troth.client.heads import watch_head
+from troth.client.heads import check_lines, watch_head
 from troth.client.http import RefusedError
 from troth.data.request import Report
 from troth.service import heads
@@ -261,6 +261,21 @@ def test_an_analyst_and_a_provider_on_one_machine_see_different_heads(
     post(world, "Ana", "/rounds/1/publish")
     assert watch_head(clients["Ash"], provider) is None
     assert len(json.loads((tmp_path / "heads.json").read_text())) == 2
+
+
+def test_a_ledger_that_is_sent_is_the_one_whose_head_was_signed(world: World) -> None:
+    world.report_all(COUNTS)
+    world.close()
+    post(world, "Ana", "/rounds/1/publish")
+    path, analyst = f"/api/v1/campaigns/{world.campaign}", world.headers("Ana")
+    head = world.client().get(f"{path}/head?since=0", headers=analyst).json()
+    sent = Ledger.from_bytes(world.client().get(f"{path}/ledger", headers=analyst).content)
+    check_lines(head, sent)
+    entries = [{**entry, "share": 0.5} if entry["entry"] == "payment" else entry for entry in sent.entries]
+    for other in (Ledger(entries), Ledger(sent.entries[:-1])):
+        with pytest.raises(StatementError, match="does not begin with the"):
+            check_lines(head, other)
+    check_lines(None, Ledger())
 
 
 def test_heads_are_published_to_a_file(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

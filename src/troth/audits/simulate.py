@@ -16,6 +16,7 @@ from troth.audits.strategies import Lie, Strategy, as_strategy, lies_for_model
 from troth.core.contract import (
     Array,
     Generator,
+    HasFeatures,
     Model,
     Models,
     SamplesData,
@@ -95,7 +96,7 @@ def audit(
         )
     scene = _Scene(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
-    plays = lies_for_model(scene.models[liar]) if single is None else [as_strategy(each) for each in single]
+    plays = lies_for_model(scene.own) if single is None else [as_strategy(each) for each in single]
     tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(simulations, _CHUNK // scene.width))
@@ -134,6 +135,8 @@ class _Scene:
         for each in self.models:
             if not isinstance(each, SamplesData):
                 raise MissingCapabilityError(f"{type(each).__name__} cannot draw data, so it cannot be audited")
+        lying = self.models[liar]
+        self.own: Any = lying.without_features if isinstance(lying, HasFeatures) else lying  # what lies are about
         self.classes: dict[Any, list[int]] = {}
         for provider, each in enumerate(self.models):
             self.classes.setdefault(each, []).append(provider)
@@ -168,12 +171,11 @@ class _Scene:
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
         key = int(np.random.default_rng(secret).integers(2**63))  # truth and every lie face the same draws of the rule
-        own: Any = self.models[self.liar]
         truths: dict[tuple[tuple[int, ...], bool], Array] = {}
         samples = []
         for play, grouped in tried:
             lies = np.random.default_rng(for_lies)  # anew, so that a finding does not depend on the lies before it
-            reported, accounts, sizes = play.play(lies, own, data, honest, self.liar)
+            reported, accounts, sizes = play.play(lies, self.own, data, honest, self.liar)
             reported, refused = self._refuse_impossible(reported, accounts)
             rows = np.concatenate([self.rows, np.zeros(reported.shape[-2] - len(self.rows))])
             rows[list(accounts)] = sizes

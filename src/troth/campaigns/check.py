@@ -82,17 +82,27 @@ def evidence_cost(models: Models) -> int:
     return max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
 
 
-def audit_campaign(campaign: Campaign, setting: Setting, **options: Any) -> Audit:
+def audit_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = (), **options: Any) -> Audit:
     """Simulate what the known lies of one provider earn under the campaign's model and rule.
 
     Peers are drawn a few times only, which changes no expected payment. Models that take long are simulated less.
+    Providers whose reports come with features have these, and their decoys are drawn as they are when they are paid.
     """
-    models = campaign.models_for(setting.names)
+    by_name = {report.provider: report for report in reports if not campaign.waits}
+    fewer = [_first_rows(by_name.get(name), rows) for name, rows in zip(setting.names, setting.rows, strict=True)]
+    models = with_features(campaign.models_for(setting.names), fewer)
     if "simulations" in options:
         options["simulations"] = max(_FEWEST_SIMULATIONS, options["simulations"] // evidence_cost(models))
     rule = campaign.rule_for(models, len(setting.names)).drawing(_DRAWS)
     liar = sorted(range(len(setting.rows)), key=lambda i: setting.rows[i])[len(setting.rows) // 2]
     return audit(models, rule, rows=list(setting.rows), liar=liar, **options)
+
+
+def _first_rows(report: Report | None, rows: int) -> Report | None:
+    """Return a report with the features of its first rows, if there are as many."""
+    if report is None or report.features is None or len(report.features) < rows or rows == 0:
+        return None
+    return replace(report, features=report.features[:rows], rows=rows)
 
 
 def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Certificate:

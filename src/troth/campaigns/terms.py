@@ -405,6 +405,9 @@ class Campaign:
             raise sections["mechanism"].wrong(
                 f"{self.rule.name} needs [limits] rows, the most rows that a report may have: {self.rule.needs_rows}"
             )
+        for model in (self.model, *self.provider_models.values()):
+            if refused := self.rule.refuses(model):
+                raise sections["mechanism"].fail(*refused)
         if self.daily and not self.per_day and self.days is None:
             raise sections["campaign"].wrong(
                 'a daily campaign needs days (how many share the budget), or budget_per = "day"'

@@ -15,7 +15,6 @@ from troth.core.contract import Model, refuse_unmade
 from troth.core.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
-from troth.mechanisms.round import empty_round
 from troth.mechanisms.score_range import situations
 
 if TYPE_CHECKING:
@@ -111,8 +110,7 @@ def certify(
         raise ParameterError(f"least must not exceed rows, but {list(least)!r} do exceed {most!r}")
     try:
         rule = rule.prepared(model, rows, values)
-        silent = np.random.default_rng(0)
-        rule.drawing(1).evaluate(empty_round(model, len(most), rule.days, groups=groups, rng=silent))
+        rule.check_payable(model, most, groups)
     except (MissingCapabilityError, UnboundedRangeError) as error:
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
     claims = [_with_witness(claim, rule, model, most, groups) for claim in rule.claims(model, rows, values)]

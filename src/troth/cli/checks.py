@@ -41,9 +41,10 @@ def audit(
         show(lies.to_dict(), as_json, f"one worker lies on {where}, its peers are honest\n{lies}")
         return
     with progress() as watch:
-        setting = setting_of(terms, _reports(terms, providers, rows, watch), providers, rows)
+        reports = _reports(terms, providers, rows, watch)
+        setting = setting_of(terms, reports, providers, rows)
         setting = setting if providers is not None or rows is not None else reduced(setting)
-        earnings = audit_campaign(terms, setting, simulations=simulations, watch=watch_as(watch, "auditing"))
+        earnings = audit_campaign(terms, setting, reports, simulations=simulations, watch=watch_as(watch, "auditing"))
     if plot is not None:
         earnings.plot(plot)
     plain = {**earnings.to_dict(), "providers": len(setting.names), "rows": list(setting.rows)}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from troth.cli.options import AsJson
+from troth.cli.output import warn
 from troth.cli.service_connection import Server, TheCampaign, TheRound, find_campaign, find_round, open_client
 from troth.cli.service_lines import (
     about_round,
@@ -179,11 +180,16 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need."""
-    from troth.campaigns.ledger import write_whole
+    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need.
+
+    The ledger is compared with the head that the service has signed.
+    """
+    from troth.campaigns.ledger import Ledger, write_whole
     from troth.client import RefusedError
+    from troth.client.heads import check_lines, signed_head
 
     client, chosen = find_campaign(server, campaign)
+    head = signed_head(client, chosen)
     downloads = {"campaign.toml": client.campaign_file, "ledger.jsonl": client.ledger_file}
     if chosen["task"] is not None:
         downloads["ledger.tasks.parquet"] = client.shares_file
@@ -201,6 +207,11 @@ def export(
         else:
             write_whole(directory / name, content)
             written[name] = str(directory / name)
+            if name == "ledger.jsonl":
+                try:
+                    check_lines(head, Ledger.from_bytes(content, written[name]))
+                except DataError as error:
+                    warn(f"{error}. Compare with what others have seen, and ask the analyst")
     advice = [f"check it: troth verify {written['ledger.jsonl']}"] if "ledger.jsonl" in written else []
     show_lines(written, as_json, [*(f"wrote {path}" for path in written.values()), *advice])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.merkle import leaf, root
 from troth.campaigns.private_files import replace_private
 from troth.campaigns.statements import StatementError, check_head
 from troth.client.credentials import credentials_path
@@ -15,12 +16,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from troth.campaigns.ledger import Ledger
     from troth.client.api import Client
 
 
 def heads_path() -> Path:
     """Return where heads are stored."""
     return credentials_path().with_name("heads.json")
+
+
+def signed_head(client: Client, campaign: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the last head of a campaign that the service shows, or None if there is none yet."""
+    try:
+        head: dict[str, Any] = client.show_head(campaign["id"], since=0)
+    except RefusedError as error:
+        if error.status != 409:
+            raise
+        return None
+    return head
+
+
+def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
+    """Raise unless a ledger that was downloaded begins with the lines of a head that was shown before."""
+    if head is None:
+        return
+    check_head(None, head)
+    if root([leaf(line) for line in ledger.lines[: head["lines"]]]) != head["root"]:
+        raise StatementError(
+            f"the ledger that the service sends, of {len(ledger.lines)} lines, does not begin with the {head['lines']} "
+            "lines whose head it has signed: one of the two was changed or cut off"
+        )
 
 
 def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:

@@ -129,6 +129,15 @@ class DrawsAnswers(SamplesStatistics, Protocol):
 
 
 @runtime_checkable
+class HasFeatures(SamplesStatistics, Protocol):
+    """The model of a provider whose features are at hand."""
+
+    @property
+    def without_features(self) -> Model:
+        """The model of everybody, with the same statistics and evidence."""
+
+
+@runtime_checkable
 class SamplesPosterior(Model, Protocol):
     """A model that can draw parameters from the posterior given statistics."""
 

@@ -40,6 +40,11 @@ class Support:
             return f"{kind} above {self.low:g}" if self.open else f"{kind} of at least {self.low:g}"
         return f"{kind} from {self.low:g} to {self.high:g}"
 
+    @property
+    def finite(self) -> bool:
+        """Whether there are finitely many values."""
+        return bool(self.integer and np.isfinite(self.low) and np.isfinite(self.high))
+
     def contains(self, values: Array) -> NDArray[np.bool_]:
         """Return for each value whether it may occur; NaN and infinities never may."""
         inside = np.isfinite(values) & (values <= self.high)

@@ -38,6 +38,8 @@ def read_public(data: Any, request: Request, model: Model, *, engine: str = "thr
     by_day = request.day is not None and request.day in column_names(data)
     request = replace(request, provider=None, day=request.day if by_day else None, values=None)
     source, digest = _origin(data)
+    if not is_paths(data):
+        request.refuse_missing(column_names(data), PUBLIC)  # before a column is added for their owner
     try:
         reports = _reports(data, request, model, engine)
     except DataError as error:

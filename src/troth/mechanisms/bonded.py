@@ -60,11 +60,11 @@ class Bonded(Rule):
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")
-    more_claims = delegated("rule", "more_claims")
     free_lies = delegated("rule", "free_lies")
     log_pmi_first = delegated("rule", "log_pmi_first")
     symmetry = delegated("rule", "symmetry")
     price_scale = delegated("rule", "price_scale")
+    refuses = delegated("rule", "refuses")
 
     @property
     def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -83,6 +83,10 @@ class Bonded(Rule):
         terms = {**inner.terms, _BEFORE: inner.share, _EMPTY: empty}
         return replace(inner, share=(inner.share - empty) / self._room(empty), terms=terms)
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return nobody: the rule behind it sees to contradictions."""
+        return np.zeros(this_round.own.shape[:-1], dtype=bool)
+
     def deposit(
         self, model: Models, statistics: Array, *, budget: Amount, weights: Shares | None = None, **reports: Any
     ) -> Array:
@@ -95,7 +99,8 @@ class Bonded(Rule):
         if not self.rule.constant_empty_share:
             return np.full(this_round.statistics.shape[:-1], Fraction(1), dtype=object)
         empty = self.rule.evaluate_empty(this_round)
-        return np.vectorize(_deposit_share, otypes=[object])(empty)
+        distinct, which = np.unique(empty, return_inverse=True)
+        return np.array([_deposit_share(float(each)) for each in distinct], dtype=object)[which].reshape(empty.shape)
 
     def to_settings(self) -> dict[str, Any] | None:
         """Return the table of the rule behind it, bonded."""
@@ -105,6 +110,10 @@ class Bonded(Rule):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:
         """Prepare the rule behind it."""
         return Bonded(self.rule.prepared(model, rows, values))
+
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Ask the rule behind it."""
+        self.rule.check_payable(model, rows, groups)
 
     def drawing(self, most: int) -> Rule:
         """Let the rule behind it draw less often."""
@@ -154,6 +163,12 @@ class Bonded(Rule):
         margin = claim.margin / float(self._room(empty).min())
         return replace(claim, text=f"{claim.text}, which the bond stretches to {margin:.3g}", margin=margin)
 
+    def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
+        """Those of the rule behind it, whose shares are before the bond."""
+        before = "shares before the bond, which takes off that of an empty report"
+        claims = self.rule.more_claims(model, rows, values)
+        return [replace(claim, text=f"{claim.text} ({before})") for claim in claims]
+
     def feasible(self) -> list[Claim]:
         """Say that a bond can be lost."""
         text = "a payment can be negative, down to the deposit"
@@ -165,5 +180,8 @@ class Bonded(Rule):
 
 
 def _deposit_share(empty_share: float) -> Fraction:
-    exact = Fraction(float(empty_share))
+    """e/(1 − e), where e is the simplest fraction that rounds to the empty share, 1/5 for 0.2."""
+    exact = Fraction(empty_share)
+    simple = exact.limit_denominator(10**6)
+    exact = simple if float(simple) == empty_share else exact
     return exact / (1 - exact) if exact < 1 else Fraction(0)

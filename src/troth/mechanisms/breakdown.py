@@ -116,9 +116,12 @@ class Scale:
 
 @dataclass(frozen=True)
 class Line:
-    """Where the real peers stand in a line: how many decoys there are, and how many fit better and equally well."""
+    """Where the real peers stand in a line: how many decoys there are, and how many fit better and equally well.
 
-    decoys: int
+    In a line of all that peers could report there is no number of decoys, and the others are probabilities.
+    """
+
+    decoys: int | None
     above: float
     tied: float
 

@@ -6,9 +6,11 @@ depend on the order of providers.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from math import ceil, log, prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,11 +20,14 @@ from troth.core.contract import (
     Generator,
     HasAnswerPart,
     HasFiniteStates,
+    Model,
+    Models,
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
+    shared_evidence,
 )
-from troth.core.errors import DataError
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
@@ -30,13 +35,15 @@ from troth.mechanisms.separate_peers import design_ranks, draw_part
 from troth.models.numerics.reports import count_reports, enumerate_reports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
     from troth.mechanisms.separate_peers import Places
 
 _MOST_OUTCOMES = 1 << 22
+_CHOOSE = "choose a number of decoys, such as 999"
+_TOO_MANY = f"peers could report too many things to try them all: {_CHOOSE}"
 _AT_ONCE = 32  # decoys that are drawn together however wide statistics are: they share the work on their design
 _SEARCH_FROM = 64  # decoys, from which a search of ordered ones scores fewer than all
 
@@ -60,6 +67,8 @@ class Part:
 class Lines:
     """Everybody's real peers and the design of their decoys: one line for each provider and panel of each round.
 
+    Where the real peers of a line contradict each other, which ``contradict`` says, everything in it ties.
+
     Parameters
     ----------
     panels
@@ -75,6 +84,11 @@ class Lines:
         self.rounds, self.places = len(t), shape[-2] if panels is None else len(panels.provider)
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
+        self.contradict = np.zeros(len(self.real), dtype=bool)
+        if np.isneginf(self.real).any():
+            self.contradict = np.isneginf(self._model.log_evidence(self.real))
+            # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
+            self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))
         self._parts: list[Part] = []
         designs = []
         start = 0
@@ -320,28 +334,73 @@ class Lines:
             v = on_grid(log_pmi(self._model, self.own[some], statistics[:, None]))
             yield some, v, on_grid(log_pmi(self._model, self.own[some], self.real[some]))
 
-    def _outcomes(self, design: Array) -> tuple[Array, Array]:
-        """Return all that peers of a design could report, and with what probability."""
-        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
+    def _listed(self, design: Array) -> list[tuple[Model, int]]:
+        """Return the models and rows of the reports that peers of a design could send, if there are not too many."""
+        peers: list[tuple[Model, int]] = []
         for part in self._parts:
             columns = design[part.columns]
             if part.kinds is None:
-                peers = [columns]
+                peers.append((part.model, int(columns[0])))
             else:
-                peers = [
-                    kind for kind, count in zip(part.kinds, columns.astype(int), strict=True) for _ in range(count)
-                ]
-            for each in peers:
-                if len(total) * count_reports(part.model, int(each[0])) > _MOST_OUTCOMES:
-                    raise DataError("peers could report too many things to try them all: choose a number of decoys")
-                _, statistics, orders = enumerate_reports(part.model, [int(each[0])])
-                total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
-                log_orders = (log_orders[:, None] + orders).ravel()
-        empty = self._model.log_evidence(np.zeros(total.shape[-1]))
-        chances = np.exp(log_orders + self._model.log_evidence(total) - empty)
-        if abs(chances.sum() - 1) > 1e-6:
-            raise DataError("the model does not say how probable peers' data are: choose a number of decoys")
+                of_kinds = zip(part.kinds, columns.astype(int), strict=True)
+                peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
+        if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
+            raise MissingCapabilityError(_TOO_MANY)
+        return peers
+
+    def _outcomes(self, design: Array) -> tuple[Array, Array]:
+        """Return all that peers of a design could report, and with what probability."""
+        total, log_orders = np.zeros((1, self.own.shape[-1])), np.zeros(1)
+        for model, rows in self._listed(design):
+            _, statistics, orders = enumerate_reports(model, [rows])
+            total = (total[:, None] + statistics).reshape(-1, total.shape[-1])
+            log_orders = (log_orders[:, None] + orders).ravel()
+        chances = _chances(self._model, total, log_orders)
         return total, chances / chances.sum()
+
+
+def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
+    """Refuse models and numbers of rows of which not all that peers could report can be tried."""
+    one_each = [model] * len(rows) if isinstance(model, Model) else list(model)
+    labels = list(range(len(rows))) if groups is None else list(groups)
+    evidence, sizes = shared_evidence(model), np.array(rows, dtype=np.float64)
+    total: defaultdict[Model, float] = defaultdict(float)
+    of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
+    for each in dict.fromkeys(one_each):
+        _count(each, 1)
+        _chances(evidence, *enumerate_reports(each, [1])[1:])
+    for each, label, size in zip(one_each, labels, sizes, strict=True):
+        weight = size if has_independent_rows(each) else log(_count(each, int(size)))
+        total[each] += weight
+        of_group[each, label] += weight
+    for label in dict.fromkeys(labels):
+        log_count = 0.0
+        for each, weight in total.items():
+            among = (weight - of_group[each, label]) / panels
+            log_count += log(_count(each, ceil(among))) if has_independent_rows(each) else among
+        if log_count > log(_MOST_OUTCOMES):
+            raise MissingCapabilityError(_TOO_MANY)
+
+
+def _chances(model: Model, statistics: Array, log_orders: Array) -> Array:
+    """Return how probable reports are, which a model need not say that was made from posteriors."""
+    empty = model.log_evidence(np.zeros(statistics.shape[-1]))
+    chances = np.exp(log_orders + model.log_evidence(statistics) - empty)
+    if abs(chances.sum() - 1) > 1e-6:
+        raise MissingCapabilityError(f"the model does not say how probable peers' data are: {_CHOOSE}")
+    return chances
+
+
+def _count(model: Model, rows: int) -> int:
+    try:
+        return count_reports(model, rows)
+    except MissingCapabilityError:
+        raise MissingCapabilityError(endless(model)) from None
+
+
+def endless(model: object) -> str:
+    """Say that not all that peers could report can be tried, and what to do."""
+    return f"what {type(model).__name__} peers could report is endless: {_CHOOSE}"
 
 
 def _among_all(design: Array, members: list[int], providers: int) -> Array:

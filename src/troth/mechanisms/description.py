@@ -111,7 +111,11 @@ class RuleDescription:
     def __post_init__(self) -> None:
         for name, option in self.options().items():
             if problem := option.problem(getattr(self, name)):
-                raise ParameterError(f"{type(self).__name__}: {name} {problem}")
+                raise self.wrong(name, problem)
+
+    def wrong(self, option: str, problem: str) -> ParameterError:
+        """Return an error about an option: by itself, or together with the others."""
+        return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option)
 
     @property
     def name(self) -> str:
@@ -137,7 +141,18 @@ class RuleDescription:
     @classmethod
     def from_settings(cls, section: Section) -> Self:
         """Take the options out of a ``[mechanism]`` table."""
-        return cls(**{name: option.read(section) for name, option in cls.options().items()})
+        options = cls.options()
+        try:
+            return cls(**{name: option.read(section) for name, option in options.items()})
+        except ParameterError as error:
+            if error.parameter not in options:
+                raise
+            problem = str(error).removeprefix(f"{cls.__name__}: {error.parameter} ")
+            raise section.fail(options[error.parameter].key, problem) from None
+
+    def refuses(self, model: Model) -> tuple[str, str] | None:  # noqa: ARG002
+        """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""
+        return None
 
     def to_settings(self) -> dict[str, Any] | None:
         """Return the ``[mechanism]`` table that makes this rule, or None if none can."""

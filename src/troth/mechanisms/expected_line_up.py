@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class ExpectedLineUp(Rule):
             share = (1 - strict) * share + strict * score
         share = mean_over_panels(share, panels).reshape(this_round.own.shape[:-1])
         return Breakdown(np.clip(share, 0.0, 1.0), this_round.log_pmi())
+
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return whom the rule means."""
+        return self.rule.contradicted(this_round)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """Return what the rule pays for nothing."""

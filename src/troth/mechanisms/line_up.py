@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import HasReduction
-from troth.core.errors import DataError, MissingCapabilityError, ParameterError, UnequalSizesError
+from troth.core.contract import HasReduction, HasSupport
+from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.settings import whole_problem
-from troth.mechanisms.breakdown import Breakdown, Figures, Line, Step
-from troth.mechanisms.decoys import Lines
-from troth.mechanisms.disclosure import HALF, Span, around
+from troth.mechanisms.breakdown import Breakdown, Figures, Step
+from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
 from troth.mechanisms.expected_line_up import ExpectedLineUp
-from troth.mechanisms.line import Standing, limit_share, mean_place_share, rank_share
+from troth.mechanisms.line import Standing, limit_share, rank_share
 from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
+from troth.mechanisms.place_shown import explain_place, share_at_place
 from troth.mechanisms.rule import Rule
 from troth.mechanisms.score_range import ScoreRange
 from troth.mechanisms.task_lines import labels_of, share_by_enumeration
@@ -30,40 +30,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Bounds, Generator, Model, Models
-    from troth.core.settings import Section
     from troth.mechanisms.description import PriceScale
+    from troth.mechanisms.disclosure import Span
     from troth.mechanisms.round import Round
     from troth.mechanisms.tasks import Tasks, TaskShares
 
 _MOST_DECOYS = 1_000_000
+_ALL = "all"
 
 
 @dataclass(frozen=True)
 class DecoysOption(Option):
-    """How many decoys stand in a line: a whole number, or ``"all"`` (in Python ``math.inf``)."""
+    """How many decoys stand in a line: a whole number, or ``"all"``, which the rule keeps as ``math.inf``."""
 
     def problem(self, value: Any) -> str:
         """Say that it must be whole, or all."""
-        if isinstance(value, float) and value == inf:
+        if isinstance(value, str | float) and value in (_ALL, inf):
             return ""
         problem = whole_problem(int(value) if isinstance(value, np.integer) else value, 1, _MOST_DECOYS)
-        return problem and problem.replace("must be", "must be all or")
-
-    def read(self, section: Section) -> int | float:
-        """Take the number or the word."""
-        value = section.take(self.key, self.default)
-        value = inf if value == "all" else value
-        if problem := self.problem(value):
-            raise section.fail(self.key, problem)
-        return value
+        return problem and problem.replace("must be", f'must be "{_ALL}" or')
 
     def write(self, value: Any) -> dict[str, Any] | None:
         """Return the number or the word."""
-        return {self.key: "all" if value == inf else int(value)}
+        return {self.key: _ALL if value == inf else int(value)}
 
     def parse(self, text: str) -> int | float:
         """Read digits or the word."""
-        if text.strip().lower() in ("all", "inf"):
+        if text.strip().lower() in (_ALL, "inf"):
             return inf
         if not text.isascii() or not text.isdigit() or len(text) > 15:
             raise ValueError(f"{text!r} is neither a whole number nor all")
@@ -133,8 +126,8 @@ class LineUp(Rule):
     rivals
         r: the fewer, the more an empty report is paid, and the steadier payments are.
     decoys
-        K, at least r. More make payments depend less on the seed, not more truthful. ``math.inf`` stands for a line of
-        all that peers could report: nothing is drawn, for data of which there are finitely many.
+        K, at least r. More make payments depend less on the seed, not more truthful. ``"all"``, or ``math.inf``, stands
+        for a line of all that peers could report: nothing is drawn, for data of which there are finitely many.
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
@@ -142,8 +135,8 @@ class LineUp(Rule):
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels
-        (with many providers: on average over the seed), unless it contradicts the others under a model with zeros:
-        whoever's peers contradict each other is paid as for an empty report.
+        (with many providers: on average over the seed). A panel whose members contradict each other, as they can under
+        a model with zeros, pays as for an empty report; the others pay as usual.
     ties
         ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
     source
@@ -177,7 +170,6 @@ class LineUp(Rule):
     purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
     constant_empty_share = True
     symmetric = True
-    truthful_by = "rearrangement inequality, for every number of decoys"
     free_lies = (
         "lies that keep the order of the line are free, such as sending every row twice where there is one parameter"
     )
@@ -185,17 +177,26 @@ class LineUp(Rule):
         "decoys": "decoys in the line",
         "above": "decoys that fit better than the real peers",
         "tied": "decoys that fit equally well",
+        "later_days": "later days that are decoys",
         "strict_score": "spherical score of the line",
+        "contradicting": "part of the panels whose members contradict each other",
     }
     log_pmi_first = False
-    score_formula = r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.decoys, str):
+            object.__setattr__(self, "decoys", inf)
         if self.decoys < self.rivals:
-            raise ParameterError(f"LineUp: decoys must be at least rivals, {self.rivals}, not {self.decoys}")
+            raise self.wrong("decoys", f"must be at least rivals, {self.rivals}, not {self.decoys}")
         if self.decoys == inf and self.source == "days":
-            raise ParameterError('LineUp: decoys from later days need a number; choose source="model" for all')
+            raise self.wrong("decoys", 'must be a number where later days are decoys; choose source "model" for "all"')
+
+    def refuses(self, model: Model) -> tuple[str, str] | None:
+        """Refuse a line of all that peers could report where that is endless."""
+        if self.decoys < inf or not isinstance(model, HasSupport) or model.support.finite:
+            return None
+        return "decoys", endless(model)
 
     @property
     def needs_seed(self) -> bool:  # type: ignore[override]
@@ -231,9 +232,23 @@ class LineUp(Rule):
         return (1 - self.strict) * rank + self.strict / sqrt(self.decoys + 1)
 
     @property
-    def fixed_empty_share(self) -> float:  # type: ignore[override]
-        """The base share."""
-        return self.base_share
+    def fixed_empty_share(self) -> float | None:  # type: ignore[override]
+        """The base share, unless a day has fewer decoys than others and this changes it."""
+        return None if self.strict and self.source == "days" else self.base_share
+
+    @property
+    def score_formula(self) -> str:  # type: ignore[override]
+        """φ, averaged over places that tie in a line of all: b and w are the chances to fit better and worse."""
+        if self.decoys == inf:
+            return r"\text{share} = \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
+        return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
+
+    @property
+    def truthful_by(self) -> str:  # type: ignore[override]
+        """The order by one theorem, and the strict part by another."""
+        order, score = "rearrangement inequality", "propriety of the spherical score, by Cauchy and Schwarz"
+        parts = [order] * (self.strict < 1) + [score] * (self.strict > 0)
+        return "; ".join(parts) + ", for every number of decoys"
 
     @property
     def truthful_if(self) -> str:  # type: ignore[override]
@@ -244,6 +259,12 @@ class LineUp(Rule):
         if self.decoys == inf:
             return ""
         return ", for every number of decoys, in expectation over decoys whose seed providers do not know"
+
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Refuse what cannot be listed, where the line has all that peers could report."""
+        super().check_payable(model, rows, groups)
+        if self.decoys == inf:
+            refuse_unlisted(model, rows, groups, self.panels)
 
     def drawing(self, most: int) -> Rule:
         """Draw fewer decoys, at least as many as rivals: the expected share is the same for every number."""
@@ -287,15 +308,25 @@ class LineUp(Rule):
             f"before {others}, picked at random.{strict}"
         )
 
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return nobody where there are panels: each sees to its own members, as if its line were all ties."""
+        everybody = super().contradicted(this_round)
+        return everybody if self.panels == 1 else np.zeros_like(everybody)
+
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """1/(r + 1), with the strict part; by lot, what an empty report is paid in expectation."""
-        return np.full(this_round.own.shape[:-1], self.base_share)
+        share = np.full(this_round.own.shape[:-1], self.base_share)
+        if self.source == "days" and this_round.own.ndim > 2:
+            for day, count in enumerate(self._later_days(this_round.own.shape[-3])):
+                share[..., day, :] = replace(self, decoys=count or self.decoys).base_share
+        return share
 
     def _one_day(self, this_round: Round, rng: Generator, decoys: Array | None = None) -> Breakdown:
         """Pay rounds by decoys from the model, or by given ones, ``(decoy, ..., provider, statistic)``: later days."""
         panels = split(this_round, self.panels, rng) if self.panels > 1 else None
         lines = Lines(this_round, panels)
-        if self.decoys == inf:
+        count = self.decoys if decoys is None else len(decoys)
+        if count == inf:
             better, worse, strict_score = lines.stand_among_all(self.rivals if self.strict else None)
             share = self._limit(better, worse, rng)
             terms = {"above": better, "tied": 1 - better - worse}
@@ -303,21 +334,30 @@ class LineUp(Rule):
                 share = (1 - self.strict) * share + self.strict * strict_score
                 terms["strict_score"] = strict_score
         else:
-            count = int(self.decoys) if decoys is None else len(decoys)
-            priorities = rng.random((1 + count, lines.rounds))
+            priorities = rng.random((1 + int(count), lines.rounds))
             if decoys is None:
-                standing = lines.stand(count, priorities, bool(self.strict), rng)
+                standing = lines.stand(int(count), priorities, bool(self.strict), rng)
             else:
                 line = np.stack([lines.sum_peers(day) for day in decoys])
                 standing = lines.stand_among(line, priorities, bool(self.strict))
-            share, spherical = self._share(standing, count)
+            share, spherical = self._share(standing, int(count))
             terms = {"decoys": np.full(share.shape, float(count)), "above": standing.above, "tied": standing.tied}
             if self.strict:
                 terms["strict_score"] = spherical
+        contradict = lines.contradict.reshape(share.shape)
+        share = np.where(contradict, replace(self, decoys=count).base_share, share)
         shape = this_round.own.shape[:-1]
         terms = {key: mean_over_panels(term, panels).reshape(shape) for key, term in terms.items()}
+        if panels is not None and contradict.any():
+            part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
+            terms["contradicting"] = np.where(part > 0, part, np.nan)
         share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
-        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
+
+    def _log_pmi(self, this_round: Round) -> Array:
+        """Return log PMI with all peers; NaN where these contradict each other and panels are paid all the same."""
+        log_pmi = this_round.log_pmi()
+        return log_pmi if self.panels == 1 else np.where(this_round.peers_contradict, np.nan, log_pmi)
 
     def _share(self, standing: Standing, count: int) -> tuple[Array, Array]:
         """Return the share of each line, and its strict score."""
@@ -338,6 +378,11 @@ class LineUp(Rule):
         place = better + rng.random((len(better), 1)) * (1 - better - worse)
         return np.asarray((1 - np.clip(place, 0.0, 1.0)) ** self.rivals)
 
+    def _later_days(self, days: int) -> list[int]:
+        """Return how many later days are each day's decoys: none where they are fewer than rivals."""
+        counts = (min(int(self.decoys), days - 1 - day) for day in range(days))
+        return [count if count >= self.rivals else 0 for count in counts]
+
     def _over_days(self, this_round: Round, rng: Generator) -> Breakdown:
         """Pay each day by the later ones, and days that have too few of them by the model."""
         if this_round.own.ndim < 3:
@@ -345,111 +390,33 @@ class LineUp(Rule):
         days = this_round.own.shape[-3]
         same = None if self.exchangeable or days == 1 else same_designs(this_round)
         parts = []
-        for day in range(days):
-            count = min(int(self.decoys), days - 1 - day)
+        for day, count in enumerate(self._later_days(days)):
             today = _day(this_round, day)
-            if count < self.rivals:
+            if not count:
                 parts.append(self._one_day(today, rng))
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
                 if same is not None:
-                    stay = np.asarray(same[..., day : day + count, :].all(axis=-2))
-                    today, later = _among(today, stay, day), np.where(stay[..., None], later, 0.0)
-                parts.append(self._one_day(today, rng, later))
+                    stay = _who_stays(this_round, same, range(day, day + count + 1))
+                    today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
+                part = self._one_day(today, rng, later)
+                among = {"later_days": np.full(part.share.shape, float(count))}
+                parts.append(replace(part, terms={**part.terms, **among}))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        return Breakdown(share, this_round.log_pmi(), share, 0.0, 1.0, terms)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Tell where the real peers stand in the line, and what that place pays."""
-        line, place = self._line_step(figures), "From the place to a share"
-        if line is None:
-            return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
-        score = figures.terms.get("strict_score", 0.0)
-        said = []
-        if self.strict < 1:
-            rank = (figures.share - self.strict * score) / (1 - self.strict)
-            said.append(f"Against {self.rivals} of these picked at random they would win with probability {rank:.0%}")
-        if self.strict:
-            said.append(f"{self.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
-        meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
-        if self.panels > 1:
-            meaning += f" It is the mean over up to {self.panels} panels of your peers, with a line each."
-        terms = tuple((self.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-        return line, Step(place, self.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
-
-    def _line_step(self, figures: Figures) -> Step | None:
-        if "above" not in figures.terms:
-            return None
-        above, tied = figures.terms["above"], figures.terms["tied"]
-        if "decoys" not in figures.terms:
-            text = (
-                "Of all that your peers could have reported, by its probability under the model, what they did report "
-                f"fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
-            )
-            return Step("The line", meaning=text, line=Line(100, 100 * above, 100 * tied))
-        decoys = int(figures.terms["decoys"])
-        below = decoys - above - tied
-        if self.panels > 1:
-            text = (
-                f"We drew {decoys:,} imaginary groups for each panel of your peers. On average the real ones fit your "
-                f"data better than {below:,.0f} of them"
-            )
-        else:
-            from_days = self.source == "days" and decoys < self.decoys
-            made = "Your peers' reports of" if from_days else "We drew"
-            what = "later days are imaginary groups of peers" if from_days else "imaginary groups of peers"
-            text = f"{made} {decoys:,} {what}. The real ones fit your data better than {below:,.0f} of them"
-        text += f", and as well as {tied:,.0f}." if round(tied) else "."
-        return Step("The line", meaning=text, line=Line(decoys, above, tied))
+        return explain_place(self, figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the share of a place: to the bit for one line whose ties are averaged and that has no strict score.
-
-        Of several panels the mean place is shown, not each: φ is convex, so the share is at least φ at the mean, and at
-        most what a straight line from 1 to 0 has there. Of a strict score, of ties by lot and of a line of all that
-        peers could report, two digits and the ends between which a lot decides are what is shown.
-        """
+        """Compute the share of a place."""
         if figures.note or "above" not in figures.terms:
             return super().share_shown(figures)
-        above, tied, count = (figures.terms.get(key, inf) for key in ("above", "tied", "decoys"))
-        self._check_place(above, tied, count)
-        if self.panels == 1 and tied == count and self.ties == "average":
-            base = replace(self, decoys=int(count)).base_share
-            return Span(base, base)
-        share = self._share_of_panels if self.panels > 1 else self._share_among_all if count == inf else self._share_at
-        span = share(above, tied, count)
-        if self.strict:
-            span = span.mix(self.strict, around(figures.terms["strict_score"]))
-        return span.within(0.0, 1.0)
-
-    def _check_place(self, above: float, tied: float, count: float) -> None:
-        """Refuse a place that no line of this rule has."""
-        whole = self.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
-        known = count == self.decoys or (self.source == "days" and self.rivals <= count <= self.decoys)
-        room = (1.0 if count == inf else count) + 2 * HALF
-        if not (known and whole and min(above, tied) >= 0 and above + tied <= room):
-            raise DataError(f"{self.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
-
-    def _share_at(self, above: float, tied: float, count: float) -> Span:
-        ends = [(above + tied, 0.0), (above, 0.0)] if self.ties == "lot" else [(above, tied)] * 2
-        shares = (rank_share(np.array(first), np.array(ties), int(count), self.rivals) for first, ties in ends)
-        return Span(*map(float, shares))
-
-    def _share_among_all(self, above: float, tied: float, _: float) -> Span:
-        better = around(above).within(0.0, 1.0)
-        worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
-        if self.ties == "lot":
-            return Span(worse.least**self.rivals, (1 - better.least) ** self.rivals)
-        least, most = ((better.most, worse.least), (better.least, worse.most))
-        return Span(*(float(limit_share(np.array(b), np.array(w), self.rivals)) for b, w in (least, most)))
-
-    def _share_of_panels(self, above: float, tied: float, count: float) -> Span:
-        first, behind = (above, above + tied) if self.ties == "lot" else [above + tied / 2] * 2
-        least = mean_place_share(behind + 2 * HALF, None if count == inf else int(count), self.rivals)
-        return Span(least, 1 - (first - 2 * HALF) / (1.0 if count == inf else count))
+        return share_at_place(self, figures.terms)
 
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
@@ -466,7 +433,7 @@ class LineUp(Rule):
             )
             if not self.strict and self.panels == 1:
                 text += '; ties="lot" prevents it'
-            return Claim(name, "refuted", text, basis)
+            return Claim(name, "undecided", text, basis)
         if self.strict or self.panels > 1:
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
@@ -474,10 +441,11 @@ class LineUp(Rule):
 
     def _base(self) -> Claim:
         if self.strict:
+            fewer = " (more on days with fewer decoys)" if self.source == "days" else ""
             text = (
-                f"empty reports earn {self.base_share:.4g} of the cap, and made-up or stale ones at most that in "
-                "expectation, if the real peers and the decoys are exchangeable given the report: its place earns as "
-                "much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
+                f"empty reports earn {self.base_share:.4g} of the cap{fewer}, and made-up or stale ones at most that "
+                "in expectation, if the real peers and the decoys are exchangeable given the report: its place earns "
+                "as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
             )
             return Claim("uninformed reports earn at most the base share", "proved", text, "exchangeability", 0.0)
         text = (
@@ -497,13 +465,24 @@ def _day(this_round: Round, day: int) -> Round:
     return today if this_round.own is this_round.statistics else today.with_own(this_round.own[..., day, :, :])
 
 
-def _among(today: Round, stay: NDArray[np.bool_], day: int) -> Round:
+def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> NDArray[np.bool_]:
+    """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
+    unchanged = same[..., compared[0] : compared[-1], :]
+    stay = np.asarray(unchanged.all(axis=-2))
+    nobody = np.argwhere(~stay.any(axis=-1))
+    if len(nobody):
+        where = tuple(nobody[0])
+        rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]
+        other_rows = rows[1:] != rows[:-1]
+        day, provider = np.argwhere(other_rows if other_rows.any() else ~unchanged[where])[0]
+        sizes = float(rows[day, provider]), float(rows[day + 1, provider])
+        raise UnequalSizesError(int(provider), compared[0] + int(day), sizes, compared)
+    return stay
+
+
+def _among(today: Round, stay: NDArray[np.bool_]) -> Round:
     """Leave out of everybody's peers who has another design on a later day (erratum E10), by its reports alone."""
     if stay.all():
         return today
-    if not stay.any(axis=-1).all():
-        *_, provider = np.argwhere(~stay)[0]
-        size = float(today.count_rows()[..., provider].ravel()[0])
-        raise UnequalSizesError(int(provider), day, (size, size))
     rows = None if today.rows is None else np.where(stay, today.count_rows(), 0.0)
     return replace(today, statistics=np.where(stay[..., None], today.statistics, 0.0), rows=rows).with_own(today.own)

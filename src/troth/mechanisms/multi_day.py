@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
 from troth.mechanisms.breakdown import Breakdown, Figures, Step, normalise
 from troth.mechanisms.description import NO_LIE_GAINS
-from troth.mechanisms.disclosure import HALF, Span
+from troth.mechanisms.disclosure import Span
 from troth.mechanisms.divergences import DIVERGENCE, Divergence, logistic, score_formula
 from troth.mechanisms.options import Flag, Option, option
 from troth.mechanisms.rule import Rule, delegated
@@ -138,11 +138,6 @@ class MultiDay(Rule):
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
     strict_when = "on all days but the last"
-    term_labels: ClassVar[Mapping[str, str]] = {
-        "next_day_log_pmi": "log PMI with the next day's peers",
-        "next_day": "term of the next day's peers",
-        "same_day": "term of the same day's peers",
-    }
     summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
 
@@ -155,6 +150,7 @@ class MultiDay(Rule):
     peer_draws = delegated("last_rule", "peer_draws")
     symmetric = delegated("last_rule", "symmetric")
     feasible = delegated("last_rule", "feasible")
+    refuses = delegated("last_rule", "refuses")
     strict = delegated("divergence", "strictly_convex")
     scale = delegated("divergence", "scale")
 
@@ -162,6 +158,16 @@ class MultiDay(Rule):
     def last_rule(self) -> Rule:
         """The rule of the last day."""
         return self.last if isinstance(self.last, Rule) else EqualShares()
+
+    @property
+    def term_labels(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Those of both days, and of the last day's rule."""
+        return {
+            **self.last_rule.term_labels,
+            "next_day_log_pmi": "log PMI with the next day's peers",
+            "next_day": "term of the next day's peers",
+            "same_day": "term of the same day's peers",
+        }
 
     @property
     def score_meaning(self) -> str:  # type: ignore[override]
@@ -185,22 +191,32 @@ class MultiDay(Rule):
         f = self.divergence
         mismatched, matched = f.mismatched(other), f.matched(same[..., :-1, :])
         score = mismatched + matched
-        unclear = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
-        share = np.where(unclear[0] | unclear[1], f.empty_share, normalise(score, f.low, f.high))
+        contradict = [np.isneginf(this_round.evidence.log_evidence(side)) for side in (here, there)]
+        unclear = contradict[0] | contradict[1]
+        share = np.where(unclear, f.empty_share, normalise(score, f.low, f.high))
+        score = np.where(unclear, np.nan, score)
         final = self._last_day(this_round)
         blank = np.full_like(final.share, np.nan)
         terms = {"next_day_log_pmi": other, "next_day": mismatched, "same_day": matched}
         days = score.shape[-2]
+        before = np.full_like(score, np.nan)
+        of_last_day = {key: np.concatenate([before, term], axis=-2) for key, term in final.terms.items()}
         return Breakdown(
             share=np.concatenate([share, final.share], axis=-2),
             log_pmi=same,
             score=np.concatenate([score, blank if final.score is None else final.score], axis=-2),
             low=np.array([f.low] * days + [final.low])[:, None],
             high=np.array([f.high] * days + [final.high])[:, None],
-            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()},
+            terms={key: np.concatenate([term, blank], axis=-2) for key, term in terms.items()} | of_last_day,
             note=_LEFT_OUT if left_out.any() else "",
             noted=np.concatenate([left_out, np.zeros(final.share.shape, dtype=bool)], axis=-2),
         )
+
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return whose peers of the same day contradict each other, on the last day as its rule sees it."""
+        contradicted = np.array(super().contradicted(this_round))
+        contradicted[..., -1:, :] = self.last_rule.contradicted(self._of_last_day(this_round))
+        return contradicted
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale, and on the last day what its rule pays an empty report."""
@@ -210,16 +226,16 @@ class MultiDay(Rule):
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Explain the last day by its own rule."""
-        return super().steps(figures) if "next_day" in figures.terms else self.last_rule.steps(figures)
+        if "next_day" not in figures.terms:
+            return self.last_rule.steps(figures)
+        if figures.score is None:
+            meaning = "Peers contradict each other, on this day or on the next: a report is paid as if it were empty."
+            return (Step("Nothing is scored", meaning=meaning),)
+        return super().steps(figures)
 
     def share_shown(self, figures: Figures, /) -> Span | None:
-        """Compute the last day's share by its own rule.
-
-        The share of an empty report may mean that the next day's peers contradict each other: nothing shown tells.
-        """
-        if "next_day" not in figures.terms:
-            return self.last_rule.share_shown(figures)
-        return None if abs(figures.share - self.divergence.empty_share) < HALF else super().share_shown(figures)
+        """Compute the last day's share by its own rule."""
+        return super().share_shown(figures) if "next_day" in figures.terms else self.last_rule.share_shown(figures)
 
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
@@ -237,10 +253,13 @@ class MultiDay(Rule):
         return replace(last, text=text, basis=basis) if last.verdict == "proved" else last
 
     def _last_day(self, this_round: Round) -> Breakdown:
+        return self.last_rule.breakdown(self._of_last_day(this_round))
+
+    def _of_last_day(self, this_round: Round) -> Round:
         rows = None if this_round.rows is None else this_round.count_rows()[..., -1:, :]
         day = replace(this_round, statistics=this_round.statistics[..., -1:, :, :], rows=rows)
         scored_as_reported = this_round.own is this_round.statistics
-        return self.last_rule.breakdown(day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :]))
+        return day if scored_as_reported else day.with_own(this_round.own[..., -1:, :, :])
 
     def _compared(self, this_round: Round) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.

@@ -54,6 +54,8 @@ class Round:
         statistics = np.asarray(self.statistics, dtype=np.float64)
         if statistics.ndim < 2:
             raise DataError(f"statistics must have shape (..., provider, statistic), not {statistics.shape}")
+        if not statistics.shape[-2]:
+            raise DataError("there are no providers to pay: give at least one report")
         for name in ("statistics", "own"):
             object.__setattr__(self, name, statistics)
         if self.rng is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from troth.core.errors import ParameterError, ScoreOutOfRangeError
 from troth.mechanisms.description import RuleDescription
 from troth.mechanisms.guilty import blame, is_blamable, refuse_oversized
-from troth.mechanisms.round import Round
+from troth.mechanisms.round import Round, empty_round
 from troth.mechanisms.tasks import share_by_stacks
 
 if TYPE_CHECKING:
@@ -109,15 +109,21 @@ class Rule(RuleDescription):
 
     def _evaluate(self, this_round: Round, /) -> Breakdown:
         result = dataclasses.replace(self.breakdown(this_round), labels=self.term_labels)
-        if this_round.peers_contradict.any():
-            share = np.where(this_round.peers_contradict, self.evaluate_empty(this_round), result.share)
-            result = dataclasses.replace(result, share=share, note=_CONTRADICTION, noted=this_round.peers_contradict)
+        contradicted = self.contradicted(this_round)
+        if contradicted.any():
+            share = np.where(contradicted, self.evaluate_empty(this_round), result.share)
+            score = None if result.score is None else np.where(contradicted, np.nan, result.score)
+            result = dataclasses.replace(result, share=share, score=score, note=_CONTRADICTION, noted=contradicted)
         low, high = (0.0, 1.0) if self.individually_rational else (-np.inf, np.inf)
         outside = ~((result.share >= low) & (result.share <= high))
         if outside.any() and not this_round.lenient:
             where = tuple(int(i) for i in np.argwhere(outside)[0])
             raise ScoreOutOfRangeError(where[-1], float(result.share[where]), low, high, "share of the cap")
         return result
+
+    def contradicted(self, this_round: Round, /) -> Any:
+        """Return who is paid as for an empty report because all its peers together contradict each other (E16)."""
+        return this_round.peers_contradict
 
     @classmethod
     def task_defaults(cls, model: Model) -> dict[str, Any]:  # noqa: ARG003
@@ -150,6 +156,11 @@ class Rule(RuleDescription):
     def prepared(self, model: Models, rows: Sequence[int] | None, values: Bounds | None = None) -> Rule:  # noqa: ARG002
         """Return the rule with all that depends on the model and on the most rows of each provider worked out."""
         return self
+
+    def check_payable(self, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None) -> None:
+        """Refuse models that this rule cannot pay for these numbers of rows."""
+        silent = np.random.default_rng(0)
+        self.drawing(1).evaluate(empty_round(model, len(rows), self.days, groups=groups, rng=silent))
 
     def drawing(self, most: int) -> Rule:  # noqa: ARG002
         """Return a rule that draws peers at most ``most`` times, and pays the same in expectation."""

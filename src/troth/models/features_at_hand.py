@@ -39,6 +39,12 @@ class FeaturesAtHand:
         return f"FeaturesAtHand({sha256(np.asarray(self.features).tobytes()).hexdigest()}, {self.model!r})"
 
     @property
+    def without_features(self) -> Model:
+        """The regression, or the candidates."""
+        model: Model = self.model
+        return model
+
+    @property
     def width(self) -> int:
         """How many numbers a statistic has."""
         return int(self.model.width)
@@ -92,8 +98,9 @@ class FeaturesAtHand:
         return np.asarray(self.model.draw_parameters(rng, shape))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw (z, y) with other features, as the regression does."""
-        return self.model.draw_data(rng, parameters, rows)
+        """Draw (z, y): with the features at hand if there are so many rows, otherwise with others."""
+        own = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
+        return self.model.draw_data(rng, parameters, self.features if own else rows)
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the features at hand, and return their statistics; a report without rows keeps none."""

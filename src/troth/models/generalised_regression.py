@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -143,24 +142,8 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     def _sums(self, z: Array, y: Array, point: Array | None = None) -> Array:
         """Return summaries of ``(..., row, feature)`` and ``(..., row)``."""
-        reduction, leading = self.reduction, y.shape[:-1]
-        d, size = reduction.features, len(reduction.point)
-        coefficients = np.reshape(reduction.point if point is None else point, (-1, d))
-        eta = np.moveaxis(z @ coefficients.T, -1, 0)
-        log_likelihood, slopes, weights = self._answer.expand(eta.reshape(len(eta), -1), y.ravel())
-        turned = np.swapaxes(z, -1, -2)
-        out = np.empty((*leading, reduction.width))
-        out[..., 0], out[..., 1] = y.shape[-1], np.reshape(log_likelihood, y.shape).sum(axis=-1)
-        for k, slope in enumerate(slopes):
-            out[..., 2 + k * d : 2 + (k + 1) * d] = (turned @ np.reshape(slope, (*y.shape, 1)))[..., 0]
-        H = np.empty((*leading, size, size))
-        pairs = combinations_with_replacement(range(len(coefficients)), 2)
-        for (a, b), weight in zip(pairs, weights, strict=True):
-            block = (turned * np.reshape(weight, y.shape)[..., None, :]) @ z
-            H[..., a * d : (a + 1) * d, b * d : (b + 1) * d] = block
-        rows, columns = np.triu_indices(size)
-        out[..., 2 + size :] = H[..., rows, columns]
-        return out
+        reduction = self.reduction if point is None else Expansion(self._answer, tuple(point.tolist()))
+        return reduction.of_datasets(z, y)
 
     def _expanded(self, summary: Array) -> tuple[Array, Array]:
         """Return H and g: the slope is moved from the public point to the prior mean."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.contract import HasEvidenceCost
 from troth.core.errors import DataError
 from troth.core.information import log_pmi
 from troth.core.support import Support
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
 
 _BLOCK = 1 << 21  # answers drawn at a time
+_ROWS_OF_A_CLOSED_FORM = 10  # about as many answers are drawn while the evidence of a report is computed
 
 
 class KeptFeatures(FeaturesAtHand):
@@ -76,6 +78,20 @@ class KeptFeatures(FeaturesAtHand):
     def log_pmi(self, own: Array, peers: Array, both: Array | None = None, /) -> Array:
         """Log PMI of the regression."""
         return log_pmi(self.model, own, peers, both)
+
+    @property
+    def evidence_cost(self) -> int:
+        """That of the regression, and of answers that are drawn row by row."""
+        of_model = self.model.evidence_cost if isinstance(self.model, HasEvidenceCost) else 1
+        return of_model + len(self.features) // _ROWS_OF_A_CLOSED_FORM
+
+    def plan(self, rows: Any, /) -> Array:
+        """Return the design of the features at hand for reports with as many rows, or that of given features."""
+        counts = np.asarray(rows, dtype=np.float64)
+        if counts.ndim > 1 or self._counts is not None or (counts != self.total).any():
+            return np.asarray(self.model.plan(rows))
+        design = np.asarray(self.model.plan(self.features))
+        return np.broadcast_to(design, (*counts.shape, *design.shape))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw answers for the kept features, and return their statistics, with the curvature of the design."""

@@ -52,8 +52,15 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     share_of = rule.steps(p)
     for step in share_of:
         if step.line is not None:
-            place = f"{step.line.above:,.0f} of {step.line.decoys:,}"
-            rows.append(("decoys that fit better", place, step.meaning))
+            count, above = step.line.decoys, step.line.above
+            place = (
+                ("probability of a better fit", f"{above:.1%}")
+                if count is None
+                else ("decoys that fit better", f"{above:,.0f} of {count:,}")
+            )
+            rows.append((*place, step.meaning))
+        elif step.symbol == "share" and step.scale is None and step is not share_of[-1]:
+            rows.append((step.title.lower(), step.value, step.meaning))
         rows += [(label, number(float(value)), "") for label, value in step.terms]
         if step.scale is not None:
             low, high, score = (number(float(each)) for each in (step.scale.low, step.scale.high, step.scale.score))
@@ -73,7 +80,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         known = campaign.public.get(None)
         size = "of the day" if known is None else counted(known.rows, "row")
         rows.append(("public data", size, "everybody knows these: a report is worth what it says beyond them"))
-    if p.note:
+    if p.note and all(p.note not in row for row in rows):
         rows.append(("note", p.note, ""))
     return rows
 

@@ -87,7 +87,7 @@ def find(
     stages: dict[str, Callable[[], Any]] = {
         "backtest": lambda: _backtest(campaign, history),
         "certificate": lambda: certify_campaign(on_day, small, today),
-        "audit": lambda: audit_campaign(on_day, small, simulations=simulations),
+        "audit": lambda: audit_campaign(on_day, small, today, simulations=simulations),
         "replays": lambda: replay_lies(
             result, decoys=_DECOYS if evidence_cost(on_day.models_for(small.names)) > 1 else None
         ),

@@ -69,7 +69,7 @@ def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int
         if lies is not None and lie not in lies:
             continue
         try:
-            share = rule.breakdown(stage.fresh(seed).with_own(own)).share[at]
+            share = rule.evaluate(stage.fresh(seed).with_own(own)).share[at]
         except (TrothError, ArithmeticError, ValueError):
             continue
         if np.isfinite(share).all():

@@ -7,7 +7,7 @@ arrays and of Ibis columns alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Expanded(NamedTuple):
-    """Log-likelihood of rows, its slope for each predictor, and its curvature for each pair of them, in their order."""
+    """Log-likelihood of rows, its slope for each predictor, and its curvature.
+
+    Weights are W of one predictor, and of several −W for each pair of them, in their order. As a number that is added
+    to all predictors changes no probability, each row of W adds up to 0, and the diagonal follows from the pairs.
+    """
 
     log_likelihood: Any
     slopes: Sequence[Any]
@@ -140,7 +144,7 @@ class Classes:
         return np.asarray(weights / weights.sum(axis=0))
 
     def expand(self, eta: Array, y: Array, /) -> Expanded:
-        """Return ln μ_y, 1[y = c] − μ_c and μ_c(1[c = k] − μ_k)."""
+        """Return ln μ_y, 1[y = c] − μ_c and μ_c μ_k."""
         top = eta.max(axis=0)
         weights = np.exp(eta - top)
         total = weights.sum(axis=0)
@@ -149,9 +153,9 @@ class Classes:
         log_likelihood = eta[code, np.arange(eta.shape[1])] - top - np.log(total)
         slopes = -mean
         slopes[code, np.arange(eta.shape[1])] += 1
-        pairs = combinations_with_replacement(range(self.count), 2)
-        curvature = [mean[a] * (1 - mean[a]) if a == b else -mean[a] * mean[b] for a, b in pairs]
-        return Expanded(log_likelihood, tuple(slopes), curvature)
+        return Expanded(
+            log_likelihood, tuple(slopes), [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
+        )
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
         """Return the same of columns."""
@@ -164,10 +168,9 @@ class Classes:
         total = sum(weights[1:], weights[0])
         mean = [weight / total for weight in weights]
         own = sum((here * x for here, x in zip(is_class[1:], eta[1:], strict=True)), is_class[0] * eta[0])
-        pairs = combinations_with_replacement(range(self.count), 2)
-        curvature = [mean[a] * (1 - mean[a]) if a == b else -(mean[a] * mean[b]) for a, b in pairs]
+        products = [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
         slopes = [here - mu for here, mu in zip(is_class, mean, strict=True)]
-        return Expanded(own - top - total.ln(), slopes, curvature)
+        return Expanded(own - top - total.ln(), slopes, products)
 
     def draw(self, rng: np.random.Generator, eta: Array, /) -> Array:
         """Draw labels: the largest of predictors with Gumbel noise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class Expansion:
     @property
     def batch_columns(self) -> int:
         """All of them."""
-        return self.columns * self.answer.predictors
+        return self.columns
 
     @property
     def labels(self) -> int | None:
@@ -123,6 +123,38 @@ class Expansion:
         """Add up a table ``(row, column)``."""
         return np.asarray(self.add(list(table.T), np.zeros(len(table), dtype=np.intp), 1)[0])
 
+    def of_datasets(self, z: Array, y: Array, /) -> Array:
+        """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
+        d, size = z.shape[-1], len(self.point)
+        eta = np.moveaxis(z @ np.reshape(self.point, (-1, d)).T, -1, 0)
+        expanded = self.answer.expand(eta.reshape(len(eta), -1), y.ravel())
+        log_likelihood, *slopes = (np.reshape(x, y.shape) for x in (expanded.log_likelihood, *expanded.slopes))
+        turned = np.swapaxes(z, -1, -2)
+        out, H = np.empty((*y.shape[:-1], self.width)), np.zeros((*y.shape[:-1], size, size))
+        out[..., 0], out[..., 1] = y.shape[-1], log_likelihood.sum(axis=-1)
+        for k, slope in enumerate(slopes):
+            out[..., 2 + k * d : 2 + (k + 1) * d] = (turned @ slope[..., None])[..., 0]
+        for place, weight in enumerate(expanded.weights):
+            self._put(place, (turned * np.reshape(weight, y.shape)[..., None, :]) @ z, H)
+        rows, columns = self._upper
+        out[..., 2 + size :] = H[..., rows, columns]
+        return out
+
+    @cached_property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(combinations(range(self.answer.predictors), 2))
+
+    def _put(self, place: int, block: Array, H: Array) -> None:
+        """Add the sum of zzᵀ by one of the weights to what it is part of, of the upper half of H."""
+        d = self.features
+        if not self._pairs:
+            H[..., :d, :d] = block
+            return
+        a, b = (slice(k * d, (k + 1) * d) for k in self._pairs[place])
+        H[..., a, b] = -block
+        H[..., a, a] += block
+        H[..., b, b] += block
+
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
         """Add up a batch by code: columns are sorted by code, expanded, and each code's part is multiplied."""
         total = np.zeros((size, self.width))
@@ -142,32 +174,30 @@ class Expansion:
 
     def _add_sorted(self, z: Array, stops: NDArray[np.intp], present: NDArray[np.intp], total: Array) -> None:
         """Write the sums of codes that are present; the rows of each end where it says, and are overwritten."""
-        size, predictors = len(self.point), self.answer.predictors
+        size, d, predictors = len(self.point), self.features, self.answer.predictors
         starts = np.concatenate([[0], stops[:-1]])
         log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:-1], z[-1])
         total[present, 1] = np.add.reduceat(log_likelihood, starts)
-        if predictors == 1:  # a matrix times its own transpose is half the work, and its last row is the slope
-            root = np.sqrt(np.maximum(weights[0], _LEAST_WEIGHT))
-            z[:-1] *= root
-            np.divide(slopes[0], root, out=z[-1])
-        H = np.empty((len(present), size + 1, size + 1))
-        for out, start, stop in zip(H, starts, stops, strict=True):
-            part = z[:, start:stop]
-            if predictors == 1:
-                np.matmul(part, part.T, out=out)
+        H = np.zeros((len(present), size, size))
+        for place, weight in reversed(list(enumerate(weights))):
+            # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
+            root = np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
+            if place or predictors > 1:
+                scaled = np.empty((d + (0 if place else predictors), z.shape[1]))
+                np.multiply(z[:-1], root, out=scaled[:d])
             else:
-                self._multiply(part[:-1], [weight[start:stop] for weight in weights], out)
-                out[-1, :-1] = (np.stack([slope[start:stop] for slope in slopes]) @ part[:-1].T).ravel()
+                scaled = z
+                scaled[:-1] *= root
+            if not place:
+                np.divide(slopes, root, out=scaled[d:])
+            product = np.empty((len(present), len(scaled), len(scaled)))
+            for out, start, stop in zip(product, starts, stops, strict=True):
+                part = scaled[:, start:stop]
+                np.matmul(part, part.T, out=out)
+            self._put(place, product[:, :d, :d], H)
         rows, columns = self._upper
-        total[present, 2 : 2 + size] = H[:, -1, :-1]
-        total[present, 2 + size :] = H.reshape(len(H), -1).take(rows * (size + 1) + columns, axis=1)
-
-    def _multiply(self, z: Array, weights: Sequence[Array], out: Array) -> None:
-        """Write the upper blocks of ZᵀWZ, one for each pair of predictors."""
-        d = len(z)
-        pairs = combinations_with_replacement(range(self.answer.predictors), 2)
-        for (a, b), weight in zip(pairs, weights, strict=True):
-            out[a * d : (a + 1) * d, b * d : (b + 1) * d] = (z * weight) @ z.T
+        total[present, 2 : 2 + size] = product[:, d:, :d].reshape(len(present), size)
+        total[present, 2 + size :] = H.reshape(len(H), -1).take(rows * size + columns, axis=1)
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""
@@ -210,22 +240,24 @@ class Expansion:
         log_likelihood, slopes, weights = self.answer.expand_columns(eta, y, labels)
         aggregates = {"log_likelihood": log_likelihood.sum()}
         aggregates |= {f"slope_{k * d + i}": (z[i] * slope).sum() for k, slope in enumerate(slopes) for i in range(d)}
-        for (a, b), weight in zip(
-            combinations_with_replacement(range(self.answer.predictors), 2), weights, strict=True
-        ):
+        for place, weight in enumerate(weights):
             for i in range(d):
                 for j in range(i, d):
-                    aggregates[f"curvature_{a}_{b}_{i}_{j}"] = (weight * z[i] * z[j]).sum()
+                    aggregates[f"curvature_{place}_{i}_{j}"] = (weight * z[i] * z[j]).sum()
         return aggregates
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
         """Gather n, ℓ, the slopes and the curvatures."""
-        d = self.features
-        names = ["log_likelihood", *(f"slope_{k}" for k in range(len(self.point)))]
-        for one, other in zip(*self._upper, strict=True):
-            (a, i), (b, j) = divmod(int(one), d), divmod(int(other), d)
-            names.append(f"curvature_{a}_{b}_{min(i, j)}_{max(i, j)}")
-        summary = np.array([rows, *(float(aggregates[name]) for name in names)])
+        d, size = self.features, len(self.point)
+        slopes = [float(aggregates[f"slope_{k}"]) for k in range(size)]
+        H = np.zeros((size, size))
+        for place in range(len(self._pairs) or 1):
+            block = np.empty((d, d))
+            for i in range(d):
+                for j in range(i, d):
+                    block[i, j] = block[j, i] = float(aggregates[f"curvature_{place}_{i}_{j}"])
+            self._put(place, block, H)
+        summary = np.array([rows, float(aggregates["log_likelihood"]), *slopes, *H[self._upper]])
         if not (np.abs(summary) <= LARGEST_SUM).all():
             raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
         return summary

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,25 +117,7 @@ class Expansions:
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
-        out = np.empty((*y.shape[:-1], self.width))
-        out[..., 0] = y.shape[-1]
-        parts, turned = self.by_point(out), np.swapaxes(z, -1, -2)  # parts are a view
-        d, size = z.shape[-1], len(self.points[0])
-        H = np.empty((*y.shape[:-1], size, size))
-        rows, columns = np.triu_indices(size)
-        for k, point in enumerate(self.points):
-            eta = np.moveaxis(z @ np.reshape(point, (-1, d)).T, -1, 0)
-            expanded = self.answer.expand(eta.reshape(len(eta), -1), y.ravel())
-            log_likelihood, *slopes = (np.reshape(x, y.shape) for x in (expanded.log_likelihood, *expanded.slopes))
-            parts[..., k, 0] = log_likelihood.sum(axis=-1)
-            gradient = [(turned @ slope[..., None])[..., 0] for slope in slopes]
-            parts[..., k, 1 : 1 + size] = np.concatenate(gradient, axis=-1)
-            pairs = combinations_with_replacement(range(len(slopes)), 2)
-            for (a, b), weight in zip(pairs, expanded.weights, strict=True):
-                block = (turned * np.reshape(weight, y.shape)[..., None, :]) @ z
-                H[..., a * d : (a + 1) * d, b * d : (b + 1) * d] = block
-            parts[..., k, 1 + size :] = H[..., rows, columns]
-        return out
+        return self._joined([each.of_datasets(z, y) for each in self.each])
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:
         """Refuse a summary that no data can have.

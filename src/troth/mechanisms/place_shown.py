@@ -1,0 +1,117 @@
+"""What a provider is shown of its place in a line: the place in words, and which shares are possible given it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from troth.core.errors import DataError
+from troth.mechanisms.breakdown import Figures, Line, Step
+from troth.mechanisms.disclosure import HALF, Span, around
+from troth.mechanisms.line import limit_share, mean_place_share, rank_share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.mechanisms.line_up import LineUp
+
+
+def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
+    """Tell where the real peers stand in the line, and what that place pays."""
+    line, place = _line_step(rule, figures), "From the place to a share"
+    if line is None:
+        return (Step(place, symbol="share", value=f"{figures.share:.4%}", meaning=figures.note),)
+    score = figures.terms.get("strict_score", 0.0)
+    said = []
+    if rule.strict < 1:
+        rank = (figures.share - rule.strict * score) / (1 - rule.strict)
+        said.append(f"Against {rule.rivals} of these picked at random they would win with probability {rank:.0%}")
+    if rule.strict:
+        said.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
+    meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
+    if rule.panels > 1:
+        meaning += f" It is the mean over up to {rule.panels} panels of your peers, with a line each."
+    if "contradicting" in figures.terms:
+        part = f"{figures.terms['contradicting']:.0%} of the panels"
+        meaning += f" In {part} your peers contradict each other: there you are paid as for an empty report."
+    terms = tuple((rule.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
+    return line, Step(place, rule.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
+
+
+def _line_step(rule: LineUp, figures: Figures) -> Step | None:
+    if figures.note or "above" not in figures.terms:
+        return None
+    above, tied = figures.terms["above"], figures.terms["tied"]
+    if "decoys" not in figures.terms:
+        peers, average = ("each panel of your peers", "on average ") if rule.panels > 1 else ("your peers", "")
+        text = (
+            f"Of all that {peers} could have reported, by its probability under the model, what they did report "
+            f"{average}fits your data better than {max(0.0, 1 - above - tied):.1%} and worse than {above:.1%}."
+        )
+        return Step("The line", meaning=text, line=Line(None, above, tied))
+    decoys = int(figures.terms["decoys"])
+    below = decoys - above - tied
+    if rule.panels > 1:
+        drawn = f"We drew {decoys:,} imaginary groups for each panel of your peers"
+        if "later_days" in figures.terms:
+            drawn = f"The reports of each panel of your peers on {decoys:,} later days stand for other groups"
+        text = f"{drawn}. On average the real ones fit your data better than {below:,.0f} of them"
+    else:
+        drawn = f"We drew {decoys:,} imaginary groups of peers"
+        if "later_days" in figures.terms:
+            drawn = f"Your peers' reports on {decoys:,} later days stand for {decoys:,} other groups of peers"
+        text = f"{drawn}. The real ones fit your data better than {below:,.0f} of them"
+    text += f", and as well as {tied:,.0f}." if round(tied) else "."
+    return Step("The line", meaning=text, line=Line(decoys, above, tied))
+
+
+def share_at_place(rule: LineUp, terms: Mapping[str, float]) -> Span:
+    """Return what the share of a place can be: one number for one line without a strict score, ties averaged.
+
+    Of several panels the mean place is shown, not each: φ is convex, so the share is at least φ at the mean, and at
+    most what a straight line from 1 to 0 has there. Of a strict score, of ties by lot and of a line of all that peers
+    could report, two digits and the ends between which a lot decides are what is shown.
+    """
+    above, tied, count = (terms.get(key, inf) for key in ("above", "tied", "decoys"))
+    _check_place(rule, above, tied, count)
+    if rule.panels == 1 and tied == count and rule.ties == "average":
+        base = replace(rule, decoys=int(count)).base_share
+        return Span(base, base)
+    share = _share_of_panels if rule.panels > 1 else _share_among_all if count == inf else _share_at
+    span = share(rule, above, tied, count)
+    if rule.strict:
+        span = span.mix(rule.strict, around(terms["strict_score"]))
+    return span.within(0.0, 1.0)
+
+
+def _check_place(rule: LineUp, above: float, tied: float, count: float) -> None:
+    """Refuse a place that no line of this rule has."""
+    whole = rule.panels > 1 or count == inf or all(number.is_integer() for number in (above, tied))
+    known = count == rule.decoys or (rule.source == "days" and rule.rivals <= count <= rule.decoys)
+    room = (1.0 if count == inf else count) + 2 * HALF
+    if not (known and whole and min(above, tied) >= 0 and above + tied <= room):
+        raise DataError(f"{rule.name} has no place behind {above:g} of {count:g} decoys, with {tied:g} that tie")
+
+
+def _share_at(rule: LineUp, above: float, tied: float, count: float) -> Span:
+    ends = [(above + tied, 0.0), (above, 0.0)] if rule.ties == "lot" else [(above, tied)] * 2
+    shares = (rank_share(np.array(first), np.array(ties), int(count), rule.rivals) for first, ties in ends)
+    return Span(*map(float, shares))
+
+
+def _share_among_all(rule: LineUp, above: float, tied: float, _: float) -> Span:
+    better = around(above).within(0.0, 1.0)
+    worse = Span(1 - above - tied - 2 * HALF, 1 - above - tied + 2 * HALF).within(0.0, 1.0)
+    if rule.ties == "lot":
+        return Span(worse.least**rule.rivals, (1 - better.least) ** rule.rivals)
+    least, most = ((better.most, worse.least), (better.least, worse.most))
+    return Span(*(float(limit_share(np.array(b), np.array(w), rule.rivals)) for b, w in (least, most)))
+
+
+def _share_of_panels(rule: LineUp, above: float, tied: float, count: float) -> Span:
+    first, behind = (above, above + tied) if rule.ties == "lot" else [above + tied / 2] * 2
+    least = mean_place_share(behind + 2 * HALF, None if count == inf else int(count), rule.rivals)
+    return Span(least, 1 - (first - 2 * HALF) / (1.0 if count == inf else count))

@@ -29,8 +29,11 @@ def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
     """Write about so many labels, three or four on a task, and return the tables of a campaign with a law per worker."""
     rng = np.random.default_rng(seed)
     tasks, workers = int(0.3 * labels), max(20, labels // 200)
-    task = np.repeat(np.arange(tasks), np.where(rng.random(tasks) < 1 / 3, 4, 3))
-    worker = rng.integers(workers, size=len(task))
+    sizes = np.where(rng.random(tasks) < 1 / 3, 4, 3)
+    task = np.repeat(np.arange(tasks), sizes)
+    place = np.arange(len(task)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first, step = rng.integers(workers, size=tasks), rng.integers(1, workers // 4, size=tasks)
+    worker = (first[task] + place * step[task]) % workers  # nobody twice on a task
     truth, accuracy = rng.integers(CLASSES, size=tasks), rng.uniform(0.4, 0.95, size=workers)
     label = np.where(rng.random(len(task)) < accuracy[worker], truth[task], rng.integers(CLASSES, size=len(task)))
     names = np.array([f"worker {number:05d}" for number in range(workers)])

@@ -373,7 +373,7 @@ REFUSED = [
         "item,label\na,cat\nb,bird\n",
         "'label': 1 value not among the categories 'cat', 'dog' (first: row 2 of labels.csv",
     ),
-    ("item,label\na,\n", "'label': 1 value not among the categories"),
+    ("item,label\na,\n", "'label': 1 value empty or marked as missing"),
     ("item,label\n,cat\n", "row 1: column 'item': the name of the task is missing; add it"),
     ("item,label,label\na,cat,dog\n", "there are 2 columns named 'label'; keep one"),
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),

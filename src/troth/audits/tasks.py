@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from troth.audits.findings import Audit, Finding
-from troth.core.errors import MissingCapabilityError
+from troth.audits.task_values import audit_task_values
 from troth.mechanisms.task_lines import Labels, labels_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def audit_tasks(
     """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were given out.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
-    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks.
+    lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. Models of values
+    are audited by `troth.audits.task_values`.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def audit_tasks(
     """
     laws = labels_of(tasks)
     if laws is None:
-        raise MissingCapabilityError("lies about tasks are simulated for labels with finitely many classes")
+        return audit_task_values(tasks, rule, simulations=simulations, false_alarm=false_alarm, seed=seed)
     rng = np.random.default_rng(seed)
     world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), laws)
     size = laws.tables.shape[2]

@@ -49,6 +49,8 @@ def describe_campaign(
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
     own_model = None if isinstance(model, Family) else model
+    if task is not None:
+        _refuse_unknown(data, {"provider": provider, "task": task})
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))
     named = {"provider": provider, "day": day, "task": task, "public": None if public is None else PUBLIC}
     amounts = {"budget": budget, "price": price}
@@ -65,6 +67,15 @@ def describe_campaign(
         tables[name] = {**table, **tables.get(name, {})}
     campaign = Campaign.from_dict(tables, model=own_model, rule=own_rule)
     return campaign if public is None or task is not None else replace(campaign, known=campaign.read_public(public))
+
+
+def _refuse_unknown(data: Any, named: Mapping[str, str | None]) -> None:
+    """Refuse names of columns that the data do not have."""
+    have = column_names(data)
+    for key, name in named.items():
+        if name is not None and name not in have:
+            shown = ", ".join(map(repr, have[:12])) + (", …" if len(have) > 12 else "")
+            raise DataError(f"there is no column {name!r} ({key}=); there are {shown}")
 
 
 def _columns(

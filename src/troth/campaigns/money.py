@@ -46,7 +46,10 @@ def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None
     """
     if amount is None:
         return None
-    return Fraction(to_minor(amount, decimals + 6, what), 10**6)
+    price = Fraction(to_minor(amount, decimals + 6, what), 10**6)
+    if not price:
+        raise ParameterError(f"{what}: must be above 0; nobody is paid otherwise")
+    return price
 
 
 def to_text(minor: int, decimals: int) -> str:

@@ -11,7 +11,7 @@ from troth.campaigns.tables import TABLES
 from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
-from troth.core.errors import DataError, ParameterError
+from troth.core.errors import DataError, ParameterError, TrothError
 from troth.core.reductions import Moments
 from troth.core.settings import closest, plain_copy
 from troth.data import Request, read_reports
@@ -129,6 +129,24 @@ def fitted_text(
     named = {"source": source, "provider": provider, "day": day, "recent": recent}
     head = "# The model was learnt from past days by `troth fit`; the rest is the campaign it was learnt for.\n\n"
     return head + with_model(campaign, learned, {k: value for k, value in named.items() if value is not None} | past)
+
+
+def refuse_paid(path: Path) -> None:
+    """Refuse to write over a campaign file under whose terms a ledger beside it was paid."""
+    if not path.exists():
+        return
+    try:
+        digest = Campaign.load(path).digest
+    except TrothError:
+        return
+    for ledger in sorted(path.parent.glob("*.jsonl")):
+        with ledger.open("rb") as lines:
+            first = lines.readline()
+        if digest.encode() in first:
+            raise DataError(
+                f"{path}: {ledger.name} was paid under these terms, and continuing or repeating it needs this file; "
+                "write the new campaign elsewhere with --output"
+            )
 
 
 def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> str:

@@ -70,7 +70,8 @@ def take_money(section: Section) -> dict[str, Any]:
         settings["price"] = to_price(section.take("price"), settings["decimals"], f"{section.place} price")
         settings["budget"] = to_minor(section.take("budget", "0"), settings["decimals"], f"{section.place} budget")
     except ParameterError as error:
-        raise CampaignError(str(error), section=section.name, key="budget") from None
+        key = "price" if "price" not in settings else "budget"
+        raise CampaignError(str(error), section=section.name, key=key) from None
     settings["per_day"] = section.text("budget_per", "campaign", among=("campaign", "day")) == "day"
     settings["days"] = section.whole("days", least=1, most=100_000)
     section.done(("name", "about", "budget", "price", "budget_per", "days", "currency", "decimals"))

@@ -68,16 +68,31 @@ def task_request(campaign: Campaign, provider: str | None = None) -> Request:
         raise DataError(f"{type(campaign.model).__name__} does not say how to reduce rows, so it cannot settle tasks")
     owner = campaign.provider if provider is None else provider or None
     return Request(
-        campaign.model.reduction, campaign.columns, owner, campaign.task, campaign.categories, campaign.values
+        campaign.model.reduction,
+        campaign.columns,
+        owner,
+        campaign.task,
+        campaign.categories,
+        campaign.values,
+        campaign.missing,
     )
 
 
-def read_public_tasks(campaign: Campaign, data: Any) -> TaskReports:
-    """Read what everybody knows about each task, such as the guess of a language model."""
+def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:
+    """Read reports on tasks; a worker that reports on a task twice is an error unless [limits] rows allows it."""
+    return read_tasks(data, task_request(campaign), campaign.rows or 1)
+
+
+def read_public_tasks(campaign: Campaign, data: Any, what: str = PUBLIC, rows: int | None = None) -> TaskReports:
+    """Read what everybody knows about each task, such as the guess of a language model.
+
+    ``what`` it is opens messages; each task has one row, or with ``[limits] rows`` any number unless ``rows`` says.
+    """
+    most = rows or (None if (campaign.rows or 1) > 1 else 1)
     try:
-        public = read_tasks(data, replace(task_request(campaign, ""), values=None))
+        public = read_tasks(data, replace(task_request(campaign, ""), values=None), most)
     except DataError as error:
-        raise DataError(f"{PUBLIC}: {error}") from None
+        raise DataError(f"{what}: {error}") from None
     return replace(public, providers=(PUBLIC,))
 
 
@@ -152,13 +167,13 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
 
 def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
-    tasks = arrange(campaign, read_tasks(data, task_request(campaign)), None)
+    tasks = arrange(campaign, read_task_reports(campaign, data), None)
     return audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
 
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
-    return certify_tasks(arrange(campaign, read_tasks(data, task_request(campaign)), None), campaign.rule)
+    return certify_tasks(arrange(campaign, read_task_reports(campaign, data), None), campaign.rule)
 
 
 def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
@@ -261,6 +276,8 @@ def _write(
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
+    if reports.dropped:
+        counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
     place = {"day": None, "number": 1}
     ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts})
@@ -303,6 +320,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the round {'has a seed but draws nothing' if link else 'has no seed'}")
     if link is not None and campaign.commitment is not None and not follows(link, campaign.commitment):
         raise LedgerError(f"{place}: the seed is not made of what was committed to")
+    reports = replace(reports, dropped=entry.get("dropped", 0))
     fresh = Ledger([ledger.entries[0]])
     stamp = {key: head.get(key) for key in ("last", "versions", "time")}
     try:
@@ -316,8 +334,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         first = int(np.argmax(differ))
         who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
         raise LedgerError(
-            f"{place}: the share of {who!r} on task {what!r} is {written[first]!r}, and recomputed it is "
-            f"{settled.shares.share[first]!r}"
+            f"{place}: the share of {who!r} on task {what!r} is {float(written[first])!r}, and recomputed it is "
+            f"{float(settled.shares.share[first])!r}"
         )
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
         if mine.get("entry") == "tasks" and (not same or _same_content(settled.file, file)):
@@ -427,7 +445,7 @@ def _refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     request = replace(
         task_request(campaign, named.get("provider") or campaign.provider), day=named.get("day") or campaign.task
     )
-    past = set(read_tasks(beside(campaign, campaign.history_source), request).tasks)
+    past = set(read_tasks(beside(campaign, campaign.history_source), request, None).tasks)
     both = [name for name in reports.tasks if name in past]
     if both:
         raise DataError(

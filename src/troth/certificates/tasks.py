@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
     """Say what is proved about tasks with these workers and laws."""
     base = (
-        "an answer that says nothing about the class beyond what everybody knows earns at most the base share on "
+        "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
         "average, and one without a peer exactly that"
     )
     claims = [
@@ -45,7 +45,12 @@ def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:
     if labels_of(tasks) is None or rule.needs_seed:
-        return Claim("wrong labels cost", "undecided", "losses are enumerated for labels alone", "enumeration")
+        return Claim(
+            "wrong labels cost",
+            "undecided",
+            "losses are enumerated for labels of classes alone; an audit simulates lies about values",
+            "enumeration",
+        )
     loss, kinds = least_loss(tasks, rule)
     if not kinds:
         return Claim("wrong labels cost", "undecided", "no task has few enough answers to enumerate", "enumeration")

@@ -95,8 +95,12 @@ def init(
     target: Annotated[str | None, typer.Option(help="Its column that a regression explains.")] = None,
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
-    price: Annotated[str, typer.Option(help="The most for one report on a task.")] = "0.05",
-    budget: Annotated[str, typer.Option(help="What may be spent.")] = "1000.00",
+    price: Annotated[
+        str | None, typer.Option(help="With --task: the most for one report on a task.", show_default="0.05")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="What may be spent.", show_default="1000.00, or with --task any")
+    ] = None,
     budget_per: Annotated[
         BudgetPer, typer.Option(help="With --day: whether the budget is for each day, or for all of them together.")
     ] = BudgetPer.day,
@@ -107,16 +111,20 @@ def init(
     from troth.campaigns.currencies import minor_unit
 
     if task is not None:
-        others = {"--family": family, "--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
+        others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
         unused = [option for option, value in others.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
-        _init_tasks(directory, data, provider, task, column, {"price": price, "currency": currency}, as_json)
+        amounts = {"price": price or "0.05", "currency": currency, "budget": budget}
+        _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
         return
+    if price is not None:
+        raise ParameterError("--price is for reports on tasks: name their column with --task")
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
 
+    budget = budget or "1000.00"
     money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
     columns: dict[str, Any] = {"provider": provider, "column": column or None, "target": target, "day": day}
     guessed = None if data is None else guess(data, family, **columns)
@@ -162,25 +170,39 @@ def init(
 def _init_tasks(
     directory: Path,
     data: Path | None,
+    as_json: bool,
     provider: str | None,
     task: str,
     column: list[str] | None,
-    money: dict[str, str],
-    as_json: bool,
+    family: str | None,
+    money: dict[str, Any],
 ) -> None:
-    """Write a campaign of tasks."""
-    from troth.campaigns.starter.task_campaign import init_tasks
+    """Write campaigns of tasks."""
+    from troth.campaigns.starter.task_campaign import start_tasks
 
     if data is None or provider is None or not column:
-        raise ParameterError("--task needs --data, --provider and --column: the file, its workers and its labels")
-    path = init_tasks(directory, data, provider=provider, task=task, column=column[0], **money)
-    text = (
-        f"wrote {path} for {data}\n"
-        "next: read it, above all prior and likelihood, which are guesses; learn them from past tasks with\n"
-        f"      troth fit {path} PAST.csv --gold GOLD.csv\n"
-        f"or correct them by hand, and run\n      troth pay {path}"
-    )
-    show({"campaign": str(path)}, as_json, text)
+        raise ParameterError("--task needs --data, --provider and --column: the file, its workers and what is paid for")
+    started = start_tasks(directory, data, provider=provider, task=task, columns=column, family=family, **money)
+    lines = []
+    for each in started:
+        lines.append(f'wrote {each.path} for {", ".join(each.columns)} of {data}: family = "{each.family}"')
+        if not as_json:
+            for note in each.notes:
+                warn(note)
+    path = started[0].path
+    if len(started) > 1:
+        lines.append(
+            f"each of these columns is a campaign of its own: {money['price']} for each of them, paid one by one"
+        )
+    lines += [
+        "next: read it, above all [model], which is a guess. Of labels you can learn it from past tasks with",
+        f"      troth fit {path} PAST.csv --gold GOLD.csv",
+        "Otherwise correct it by hand by what you knew before anybody answered, and run",
+        f"      troth pay {path} --dry-run",
+        "which pays nothing; then without --dry-run",
+    ]
+    written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
+    show({**written[0], "campaigns": written} if len(written) > 1 else written[0], as_json, *lines)
 
 
 def commit(campaign: CampaignFile, as_json: AsJson = False) -> None:
@@ -201,7 +223,8 @@ def pay(
         typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", help="Where the report goes.", show_default="report.html beside")
+        Path | None,
+        typer.Option("--report", help="Where the report goes.", show_default="report.html beside the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
@@ -223,7 +246,7 @@ def pay(
 
     terms = Campaign.load(campaign)
     book = ledger or campaign.parent / "ledger.jsonl"
-    page = report or campaign.parent / "report.html"
+    page = report or page_beside(book)
     refuse_same(campaign, book, *([] if no_report else [page]), *([] if csv is None else [csv]))
     with progress() as watch:
 
@@ -303,6 +326,11 @@ def statistics(
     typer.echo(
         text if as_json else f"wrote {target}: submit it instead of {file}, whose rows stay with you\n", nl=False
     )
+
+
+def page_beside(ledger: Path) -> Path:
+    """Return where the page of a ledger goes: beside it, under its name unless it has the usual one."""
+    return ledger.with_name("report.html" if ledger.name == "ledger.jsonl" else f"{ledger.stem}.report.html")
 
 
 def refuse_same(*paths: Path) -> None:

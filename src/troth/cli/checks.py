@@ -36,7 +36,9 @@ def audit(
         from troth.campaigns.tasks import audit_task_campaign
 
         lies = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
-        show(lies.to_dict(), as_json, f"one worker lies on its tasks, its peers are honest\n{lies}")
+        labels = terms.request.reduction.labels is not None
+        where = "its tasks" if labels else "a task with as many workers as most have"
+        show(lies.to_dict(), as_json, f"one worker lies on {where}, its peers are honest\n{lies}")
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)

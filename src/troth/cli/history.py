@@ -67,11 +67,12 @@ def fit(
     """Learn the prior and each provider's model from past days, or tasks, as a campaign file."""
     from troth.campaigns.commit import commit
     from troth.campaigns.ledger import write_whole
-    from troth.campaigns.past import fit_campaign, fitted_text, read_history
+    from troth.campaigns.past import fit_campaign, fitted_text, read_history, refuse_paid
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
+    refuse_paid(target)
     if terms.task is not None:
         _fit_tasks(terms, history, gold, target, as_json)
         return
@@ -104,12 +105,14 @@ def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, 
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.task_fit import fit_tasks, fitted_task_text
 
-    learned, reports = fit_tasks(terms, str(history), None if gold is None else str(gold))
+    learned, reports, notes = fit_tasks(terms, str(history), None if gold is None else str(gold))
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_task_text(terms, learned, reports, source).encode())
-    if learned.uninformative and not as_json:
-        warn("labels hardly depend on the class: everybody will be paid the base share")
-    plain = {"campaign": str(target), "tasks": learned.tasks, "workers": len(learned.models), "gold": learned.known}
+    if not as_json:
+        for note in notes:
+            warn(note)
+    plain: dict[str, Any] = {"campaign": str(target), "tasks": learned.tasks, "workers": len(learned.models)}
+    plain |= {"gold": learned.known, "notes": list(notes)}
     show(plain, as_json, f"{learned}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from troth.cli.campaign import refuse_same
+from troth.cli.campaign import page_beside, refuse_same
 from troth.cli.options import AsJson, DayColumn, LedgerFile, ProviderColumn
 from troth.cli.output import progress, show
 from troth.core.errors import DataError
@@ -54,7 +54,7 @@ def report(
     """Write the report of a ledger anew."""
     from troth.results.pay import open_ledger
 
-    page = output or ledger.parent / "report.html"
+    page = output or page_beside(ledger)
     refuse_same(ledger, page)
     result = open_ledger(ledger)
     with progress() as watch:

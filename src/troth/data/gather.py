@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -89,19 +89,46 @@ def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
     return reports
 
 
+class Located(NamedTuple):
+    """An Arrow table, and the parts of files that it is made of: name, first row there, number of rows."""
+
+    table: Any
+    parts: Sequence[tuple[str, int, int]] = ()
+
+    def place(self, row: int) -> tuple[str, int]:
+        """Return in which file a row of the table stands, and its number there, both counted from 0."""
+        for name, first, rows in self.parts:
+            if row < rows:
+                return name, first + row
+            row -= rows
+        return "the data", row
+
+
 def requested_table(data: Any, request: Request) -> Any:
     """Return the requested columns of any table as an Arrow table."""
+    return requested_rows(data, request).table
+
+
+def requested_rows(data: Any, request: Request) -> Located:
+    """Return the requested columns of any table, and where its rows stand."""
     if is_paths(data):
         fragments, _ = plan(data, request)
         try:
-            batches = [batch for fragment in fragments for batch in fragment.batches(request)]
+            each = [list(fragment.batches(request)) for fragment in fragments]
         except TextAmongNumbersError:  # so that whoever reads the values can say which are no numbers
-            batches = [batch for fragment in fragments for batch in fragment.batches(request, text=True)]
-        if not batches:
+            each = [list(fragment.batches(request, text=True)) for fragment in fragments]
+        if not any(each):
             raise DataError("the data have no rows")
-        return pa.Table.from_batches(batches).select(list(request.named))
+        table = pa.Table.from_batches([batch for batches in each for batch in batches]).select(list(request.named))
+        return Located(
+            table,
+            [
+                (file_name(fragment.path), fragment.first_row, sum(batch.num_rows for batch in batches))
+                for fragment, batches in zip(fragments, each, strict=True)
+            ],
+        )
     if is_pushed_down(data):
         from troth.data.pushdown import as_ibis
 
-        return as_ibis(data).select(*request.named).to_pyarrow()
-    return as_arrow(data, request)
+        return Located(as_ibis(data).select(*request.named).to_pyarrow())
+    return Located(as_arrow(data, request))

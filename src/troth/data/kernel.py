@@ -7,7 +7,7 @@ and only a batch that is spoiled is searched for the rows at fault.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 _FEW = 64  # days that are spelled out whether they occur or not
 _DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
+NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
+
+
+class Rows(NamedTuple):
+    """Rows that have a value: the batch, their numbers from 0, and the columns that the model reads."""
+
+    batch: Any
+    numbers: Codes
+    columns: list[NDArray[Any]]
 
 
 class Adder:
@@ -128,11 +137,15 @@ class Adder:
                 whose = names[key // len(days)], days[key % len(days)]
                 self.dropped[whose] = self.dropped.get(whose, 0) + count
 
-    def read(self, batch: Any, first_row: int = 0) -> list[NDArray[Any]]:
-        """Return the columns that the model reads; what is wrong with them is among the problems."""
-        self._row_numbers = np.arange(first_row, first_row + batch.num_rows)
-        self._owners = None, np.zeros(batch.num_rows, dtype=np.intp)
-        return self._read(batch)
+    def read(self, batch: Any, first_row: int = 0) -> Rows:
+        """Return the rows with a value and the columns that the model reads; what is wrong is among the problems."""
+        numbers = np.arange(first_row, first_row + batch.num_rows)
+        if self.request.missing == "drop" and (absent := self._without_value(batch)).any():
+            batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
+        self._row_numbers, self._owners = numbers, (None, np.zeros(batch.num_rows, dtype=np.intp))
+        if batch.num_rows == 0:
+            return Rows(batch, numbers, [np.zeros(0)] * len(self.request.entries))
+        return Rows(batch, numbers, self._read(batch))
 
     def _read(self, batch: Any) -> list[NDArray[Any]]:
         columns: list[NDArray[Any]] = []
@@ -230,11 +243,14 @@ class Adder:
         if pa.types.is_boolean(array.type):
             array = array.cast(pa.string())
         values, places = self._encode(array, name, ", not labels")
-        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in self._labels(values)]
+        spelled = self._labels(values)
+        labels = [code_of.get(label, code_of.get(label.casefold(), -1)) for label in spelled]
+        blank = [code < 0 and label.lower() in NO_VALUE for code, label in zip(labels, spelled, strict=True)]
         known = np.array([*labels, -1], dtype=np.intp)
-        codes = known[places]  # place −1, a missing label, is the last
-        among = ", ".join(repr(label) for label in categories[:8])
-        self._report(f"not among the categories {among}", name, codes < 0, array)
+        codes, empty = known[places], np.array([*blank, True])[places]  # place −1, a missing label, is the last
+        among = ", ".join(repr(label) for label in categories[:8]) + (", …" if len(categories) > 8 else "")
+        self._report(NO_LABEL, name, empty, array)
+        self._report(f"not among the categories {among}", name, (codes < 0) & ~empty, array)
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:
@@ -243,7 +259,9 @@ class Adder:
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)
         if wrong.any():
-            self._report("not a number", name, wrong, array)
+            labels = getattr(self.request.reduction, "labels", None) is not None and not self.request.columns[1:]
+            named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
+            self._report(f"not a number{named}", name, wrong, array)
         elif self.text or self.request.missing == "drop":
             return np.array([float(entry) for entry in array.to_pylist()])
         else:

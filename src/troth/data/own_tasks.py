@@ -17,7 +17,7 @@ from troth.data.files import Fragment, TextAmongNumbersError, format_of, plan
 from troth.data.kernel import Adder, encode
 from troth.data.read import canonical_name
 from troth.data.request import file_name, refuse, shown
-from troth.data.tasks import TaskReports
+from troth.data.tasks import TaskReports, refuse_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -125,64 +125,67 @@ def read_own_tasks(
         request = replace(request, provider=None)
     fragments, _ = plan(str(path), request, kind)
     try:
-        table, columns = _read(fragments, request, place, look)
+        table, numbers, columns = _read(fragments, request, place, look)
     except TextAmongNumbersError as error:
         _read(fragments, request, place, look, text=True)
         raise fragments[0].unreadable(error) from None
     if table.num_rows == 0:
         raise DataError(f"{place}: the file has no rows")
     if request.provider is not None:
-        _refuse_others(table.column(request.provider), request.provider, provider, place)
-    names, codes = _task_names(table.column(task), task, place)
-    number = np.bincount(codes, minlength=len(names))
-    if number.max() > rows:
-        raise _repeated(names[int(np.argmax(number > rows))], codes == np.argmax(number > rows), rows, task, place)
+        _refuse_others(table.column(request.provider), request.provider, provider, place, numbers)
+    names, codes = _task_names(table.column(task), task, place, numbers)
+
+    def spell(code: int) -> str:
+        return f"{place}: task {shown(names[code])}"
+
+    refuse_repeated(codes, rows, task, spell, lambda row: ("", int(numbers[row])))
     return OwnTasks(tuple(names), request.reduction.add(columns, codes, len(names)))
 
 
 def _read(
     fragments: list[Fragment], request: Request, place: str, look: Look | None, *, text: bool = False
-) -> tuple[Any, list[Any]]:
-    """Return names as an Arrow table, and the columns that the model reads."""
+) -> tuple[Any, NDArray[np.intp], list[Any]]:
+    """Return names as an Arrow table, numbers of rows from 0, and the columns that the model reads."""
     adder = Adder(request, place, text=text)
     keys = [name for name in (request.provider, request.day) if name is not None]
-    names, values, row = [], [], 0
+    names, values, numbers, row = [], [], [], 0
     for fragment in fragments:
         for batch in fragment.batches(request, text=text):
             if look is not None:
                 look(batch)
-            values.append(adder.read(batch, row))
-            names.append(pa.table({key: _plain(batch.column(key)) for key in keys}))
+            rows = adder.read(batch, row)
+            values.append(rows.columns)
+            numbers.append(rows.numbers)
+            names.append(pa.table({key: _plain(rows.batch.column(key)) for key in keys}))
             row += batch.num_rows
     refuse(adder.problems)
     if not names:
         raise DataError(f"{place}: the file has no rows")
-    return pa.concat_tables(names, promote_options="permissive"), [
-        np.concatenate(column) for column in zip(*values, strict=True)
-    ]
+    columns = [np.concatenate(column) for column in zip(*values, strict=True)]
+    return pa.concat_tables(names, promote_options="permissive"), np.concatenate(numbers), columns
 
 
 def _plain(column: Any) -> Any:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
-def _refuse_others(column: Any, name: str, provider: str, place: str) -> None:
-    values, codes = _encoded(column, name, "provider", place)
+def _refuse_others(column: Any, name: str, provider: str, place: str, numbers: NDArray[np.intp]) -> None:
+    values, codes = _encoded(column, name, "provider", place, numbers)
     for code in np.unique(codes).tolist():
         if canonical_name(values[code]) != canonical_name(provider):
-            row = int(np.argmax(codes == code)) + 1
+            row = numbers[np.argmax(codes == code)] + 1
             raise DataError(
                 f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send your own rows alone"
             )
 
 
-def _task_names(column: Any, name: str, place: str) -> tuple[list[str], NDArray[np.intp]]:
+def _task_names(column: Any, name: str, place: str, numbers: NDArray[np.intp]) -> tuple[list[str], NDArray[np.intp]]:
     """Return the names of tasks in order, and each row's place among them."""
-    values, codes = _encoded(column, name, "task", place)
+    values, codes = _encoded(column, name, "task", place, numbers)
     spelled = {code: canonical_name(values[code]) for code in np.unique(codes).tolist()}
     for code, task in spelled.items():
         if len(task) > LONGEST_NAME or not task.isprintable():
-            row = int(np.argmax(codes == code)) + 1
+            row = numbers[np.argmax(codes == code)] + 1
             why = "has signs that cannot be printed" if len(task) <= LONGEST_NAME else f"is {len(task):,} signs long"
             raise DataError(
                 f"{place}: row {row:,}: the name of task {shown(task)} {why}; use at most {LONGEST_NAME} signs "
@@ -196,7 +199,9 @@ def _task_names(column: Any, name: str, place: str) -> tuple[list[str], NDArray[
     return order, places[codes]
 
 
-def _encoded(column: Any, name: str, what: str, place: str) -> tuple[list[str], NDArray[np.intp]]:
+def _encoded(
+    column: Any, name: str, what: str, place: str, numbers: NDArray[np.intp]
+) -> tuple[list[str], NDArray[np.intp]]:
     try:
         values, codes = encode(column)
     except TypeError as error:
@@ -204,20 +209,6 @@ def _encoded(column: Any, name: str, what: str, place: str) -> tuple[list[str], 
     spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
     blank = [code for code in np.unique(codes).tolist() if code < 0 or not spelled[code].strip()]
     if blank:
-        row = int(np.argmax(np.isin(codes, blank))) + 1
+        row = numbers[np.argmax(np.isin(codes, blank))] + 1
         raise DataError(f"{place}: row {row:,}: column {name!r}: the name of the {what} is missing; add it")
     return spelled, codes
-
-
-def _repeated(task: str, where: NDArray[np.bool_], rows: int, column: str, place: str) -> DataError:
-    numbers = (np.flatnonzero(where) + 1).tolist()
-    listed = ", ".join(f"{row:,}" for row in numbers[: rows + 1][:8])
-    if rows == 1:
-        return DataError(
-            f"{place}: task {shown(task)} is there {len(numbers):,} times (column {column!r}, rows {listed}); "
-            "keep one row for each task"
-        )
-    return DataError(
-        f"{place}: task {shown(task)} has {len(numbers):,} rows (column {column!r}, rows {listed}, …), and [limits] "
-        f"rows allows {rows:,} for each task; remove the others"
-    )

@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.data.gather import requested_table
+from troth.data.gather import requested_rows
 from troth.data.kernel import Adder, encode
 from troth.data.read import canonical_name, refuse_alike
-from troth.data.request import refuse
+from troth.data.request import refuse, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from troth.core.support import Array
+    from troth.data.gather import Located
+    from troth.data.kernel import Rows
     from troth.data.request import Request
 
     Places = NDArray[np.intp]
+
+
+_SHOWN = 8  # rows that are listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +41,8 @@ class TaskReports:
         Places among these, ``(report,)``.
     summaries
         What the rows of a report add up to, ``(report, entry)``.
+    dropped
+        How many rows were left out because they have no value.
     """
 
     tasks: tuple[str, ...]
@@ -41,58 +50,136 @@ class TaskReports:
     task: Places
     provider: Places
     summaries: Array
+    dropped: int = 0
 
     def __len__(self) -> int:
         return len(self.task)
 
 
-def read_tasks(data: Any, request: Request) -> TaskReports:
+def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports:
     """Read reports on tasks from any table; the request's column of days is that of tasks.
 
     Parameters
     ----------
     data
         As for `troth.data.read_reports`. It is read into memory.
+    rows
+        The most rows of a report; where it is one, a provider that reports twice on a task is an error.
     """
-    owner = request.provider or request.day  # what everybody knows is nobody's
-    table = requested_table(data, replace(request, provider=owner))
-    if table.num_rows == 0:
-        raise DataError("there are no reports: the data have no rows")
     if not isinstance(request.day, str):
         raise DataError("say which column holds the tasks: task=")
-    tasks, task = _names(table.column(str(request.day)), str(request.day), "task")
+    owner = request.provider or request.day  # what everybody knows is nobody's
+    located = requested_rows(data, replace(request, provider=owner))
+    if located.table.num_rows == 0:
+        raise DataError("there are no reports: the data have no rows")
+    present = _read(located, request)
+    tasks, task = _names(present, located, request.day, "task")
     providers, provider = [""], np.zeros(len(task), dtype=np.intp)
     if request.provider is not None:
-        providers, provider = _names(table.column(request.provider), request.provider, "provider")
+        providers, provider = _names(present, located, request.provider, "provider")
     pairs, which = np.unique(task.astype(np.int64) * len(providers) + provider, return_inverse=True)
+    which = which.ravel()
     task, provider = np.divmod(pairs, len(providers))
-    summaries = request.reduction.add(_values(table, request), which.ravel(), len(pairs))
-    return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries)
+
+    def spell(report: int) -> str:
+        who = f"provider {shown(providers[provider[report]])}, " if request.provider is not None else ""
+        return f"{who}task {shown(tasks[task[report]])}"
+
+    def place(row: int) -> tuple[str, int]:
+        return located.place(int(present.numbers[row]))
+
+    refuse_repeated(which, rows, request.day, spell, place, may_allow=request.provider is not None)
+    summaries = request.reduction.add(present.columns, which, len(pairs))
+    dropped = located.table.num_rows - len(present.numbers)
+    return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, dropped)
 
 
-def _names(column: Any, name: str, what: str) -> tuple[list[str], Places]:
+def refuse_repeated(
+    reports: Places,
+    most: int | None,
+    column: str,
+    spell: Callable[[int], str],
+    place: Callable[[int], tuple[str, int]],
+    *,
+    may_allow: bool = False,
+) -> None:
+    """Refuse a report with more rows than it may have, by which one answer would count as several.
+
+    Parameters
+    ----------
+    reports
+        The number of each row's report.
+    most
+        The most rows of a report, None for any number.
+    column
+        That of tasks.
+    spell, place
+        Say whose report on which task a number is, and in which file and row of it a row stands.
+    may_allow
+        Whether whoever reads the message may allow more rows.
+    """
+    counts = np.bincount(reports, minlength=1)
+    if most is None or counts.max() <= most:
+        return
+    many = np.flatnonzero(counts > most)
+    first = int(reports[np.isin(reports, many)][0])
+    by_file: dict[str, list[str]] = {}
+    for row in np.flatnonzero(reports == first)[:_SHOWN].tolist():
+        name, number = place(row)
+        by_file.setdefault(name, []).append(f"{number + 1:,}")
+    listed = "; ".join(f"rows {', '.join(rows)}" + (f" of {name}" if name else "") for name, rows in by_file.items())
+    others = "1 other report has" if len(many) == 2 else f"{len(many) - 1:,} other reports have"
+    more = f" {others} too many rows as well." if len(many) > 1 else ""
+    remedy = ""
+    if may_allow:
+        needed = counts.max()
+        remedy = (
+            f", or, if several rows are one report, allow them with [limits] rows = {needed} "
+            f'(in Python terms={{"limits": {{"rows": {needed}}}}})'
+        )
+    if most == 1:
+        raise DataError(
+            f"{spell(first)} is there {counts[first]:,} times (column {column!r}, {listed}); keep one row for each "
+            f"task{remedy}.{more}"
+        )
+    raise DataError(
+        f"{spell(first)} has {counts[first]:,} rows (column {column!r}, {listed}, …), and [limits] rows allows "
+        f"{most:,} for each task; remove the others{remedy}.{more}"
+    )
+
+
+def _read(located: Located, request: Request) -> Rows:
+    """Return the rows with a value, checked as those of any table."""
+    adder = Adder(request, "", text=True)
+    rows = adder.read(located.table.combine_chunks().to_batches()[0])
+    problems = []
+    for problem in adder.problems:
+        name, row = located.place((problem.row or 1) - 1)
+        problems.append(replace(problem, place=name, row=row + 1))
+    refuse(problems)
+    if len(rows.numbers) == 0:
+        raise DataError("there are no reports: no row has a value")
+    return rows
+
+
+def _names(rows: Rows, located: Located, name: str, what: str) -> tuple[list[str], Places]:
     """Return the names of a column in order, and each row's place among them."""
     try:
-        values, codes = encode(column)
+        values, codes = encode(rows.batch.column(name))
     except TypeError as error:
         raise DataError(f"column {name!r} has {error}; a {what} is named by text or a whole number") from None
     spelled = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
-    present = np.unique(codes)
-    if present[0] < 0 or any(not spelled[code].strip() for code in present):
-        raise DataError(f"column {name!r}: a {what}'s name is missing")
+    present = np.unique(codes).tolist()
+    blank = [code for code in present if code < 0 or not spelled[code].strip()]
+    if blank:
+        file, row = located.place(int(rows.numbers[np.argmax(np.isin(codes, blank))]))
+        raise DataError(f"column {name!r}: a {what}'s name is missing (row {row + 1:,} of {file}); add it")
     names = {spelled[code]: canonical_name(spelled[code]) for code in present}
-    refuse_alike(names)
-    order = sorted(names.values())
+    if what == "provider":
+        refuse_alike(names)
+    order = sorted(set(names.values()))
     place = {label: number for number, label in enumerate(order)}
     places = np.full(len(spelled), -1, dtype=np.intp)
     for code in present:
         places[code] = place[names[spelled[code]]]
     return order, places[codes]
-
-
-def _values(table: Any, request: Request) -> list[Any]:
-    """Return the columns that the model reads, checked as those of any table."""
-    adder = Adder(request, "the data", text=True)
-    columns = adder.read(table.combine_chunks().to_batches()[0])
-    refuse(adder.problems)
-    return columns

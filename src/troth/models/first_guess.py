@@ -120,6 +120,15 @@ class GuessesFromColumns(Protocol):
         ...
 
 
+@runtime_checkable
+class GuessesFromVectors(Protocol):
+    """A family of rows with several numbers that can be guessed from their columns."""
+
+    def first_guess_of_vectors(self, columns: Sequence[Column], /) -> FirstGuess:
+        """Return hyper-parameters for columns that are read together."""
+        ...
+
+
 def answers_of(column: Column) -> str:
     """Return what a column could be the answers of: ``"yes or no"``, ``"labels"``, ``"counts"`` or ``"numbers"``.
 

@@ -14,9 +14,10 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import Family, moments
+from troth.models.first_guess import FirstGuess
 from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
-from troth.models.normal import normal_log_pmi
+from troth.models.normal import Normal, normal_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column
     from troth.models.fitting.free_parameters import FreeParameters
     from troth.models.numerics.predictive import Exact
 
@@ -97,6 +99,16 @@ class MultivariateNormal(ReferenceNoise, NormalVectors):
 
     description: ClassVar[str] = "several numbers, known noise"
     example: ClassVar[Example] = Example("height and weight of a species", ("height", "weight"), "station")
+
+    @classmethod
+    def first_guess_of_vectors(cls, columns: Sequence[Column], /) -> FirstGuess:
+        """Guess each column as `Normal` does; columns are taken to vary independently."""
+        each = [Normal.first_guess(column).parameters for column in columns]
+        covariance, noise = (
+            np.diag([float(f"{guess[name] ** 2:.6g}") for guess in each]).tolist() for name in ("scale", "noise")
+        )
+        mean = [guess["mean"] for guess in each]
+        return FirstGuess({"mean": mean, "covariance": covariance, "noise": noise}, from_data=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -166,7 +166,7 @@ class Normal(ReferenceNoise, NormalMean):
         reports: dict[Any, list[float]] = {}
         for report, value in zip(column.reports, x, strict=True):
             reports.setdefault(report, []).append(value)
-        within = [float(np.std(values)) for values in reports.values() if len(values) > 1]
+        within = [float(np.std(values, ddof=1)) for values in reports.values() if len(values) > 1]
         spread = rough(float(x.std())) or 1.0
         noise = (rough(float(np.mean(within))) if within else 0.0) or spread
         unit = 10.0 ** floor(log10(spread))

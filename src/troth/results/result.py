@@ -125,6 +125,11 @@ class Result:
         return effective_candidates(self.campaign.on(reports[0].day), reports) if reports else None
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever pays should know about the data, in sentences."""
+        return ()
+
+    @property
     def _last_reports(self) -> list[Report]:
         return [report for report in self.reports if self.rounds and report.day == self.rounds[-1].day]
 

@@ -38,4 +38,5 @@ def as_text(result: Result) -> str:
         text.append("  " + "  ".join(cells).rstrip())
     if result.effective_candidates is not None:
         text.append(f"  {result.effective_candidates}")
+    text += [f"  note: {note}" for note in result.notes]
     return "\n".join(text)

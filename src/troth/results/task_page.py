@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from troth.results.tasks import TaskResult
 
 ASSUMED = (
-    "given the class of a task, workers answer independently: copies and shared instructions to err break this",
-    "the classes' frequencies and everybody's law are right; laws of a population are right on average over workers",
+    "given the truth about a task, workers answer independently: copies and shared instructions to err break this",
+    "the prior and everybody's law are right; laws of a population are right on average over workers",
     "the laws come from other tasks: nothing that is paid here entered them",
     "nobody sees the others' answers to a task before it answers; related workers are declared as groups",
 )
@@ -37,10 +37,10 @@ class Row(NamedTuple):
 
 
 class WorstTask(NamedTuple):
-    """A task that workers do not agree on: how often two of them did, what was answered, and what it paid."""
+    """A task that workers do not agree on: how often two gave the same label, what was answered, and what it paid."""
 
     name: str
-    agreement: float
+    agreement: float | None
     answers: str
     share: float
 
@@ -151,20 +151,31 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
 
 
 def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
-    """Return the tasks on which workers agree least, those with more answers first."""
+    """Return the tasks on which workers agree least, those with more answers first; of values, those paid least."""
     given = _label_counts(result)
-    shares = result.shares.column("share").to_numpy()
-    if given is None:
-        return []
-    names, counts, tasks = given
-    places = tasks.indices.to_numpy()
-    answers = counts.sum(axis=1)
-    agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
-    mean = np.bincount(places, shares, len(counts)) / np.bincount(places, minlength=len(counts))
-    order = [t for t in np.lexsort((mean, -answers, np.where(answers > 1, agreement, 2.0))) if answers[t] > 1]
-    spelled = tasks.dictionary
+    tasks = result.shares.column("task").combine_chunks().dictionary_encode()
+    places, shares = tasks.indices.to_numpy(), result.shares.column("share").to_numpy()
+    answers = np.bincount(places, minlength=len(tasks.dictionary))
+    mean = np.bincount(places, shares, len(answers)) / answers
+    agreement = mean
+    if given is not None:
+        counts, answers = given[1], given[1].sum(axis=1)
+        agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
+    order = [t for t in np.lexsort((mean, -answers, np.where(answers > 1, agreement, 2.0))) if answers[t] > 1][:size]
+    said = _said(result, given, places, order)
     worst = []
-    for place in order[:size]:
-        said = ", ".join(f"{int(n)} × {name}" for name, n in zip(names, counts[place], strict=True) if n)
-        worst.append(WorstTask(spelled[int(place)].as_py(), float(agreement[place]), said, float(mean[place])))
+    for place, words in zip(order, said, strict=True):
+        agrees = None if given is None else float(agreement[place])
+        worst.append(WorstTask(tasks.dictionary[int(place)].as_py(), agrees, words, float(mean[place])))
     return worst
+
+
+def _said(result: TaskResult, given: Any, places: Any, order: list[int]) -> list[str]:
+    """Say what was answered on some tasks: how often each label, or every value."""
+    if given is not None:
+        names, counts, _ = given
+        return [
+            ", ".join(f"{int(n)} × {name}" for name, n in zip(names, counts[place], strict=True) if n)
+            for place in order
+        ]
+    return ["; ".join(result.answer(result.sums[row]) for row in np.flatnonzero(places == place)) for place in order]

@@ -6,7 +6,7 @@ import csv
 import io
 from functools import cached_property
 from hashlib import sha256
-from math import fsum
+from math import fsum, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,18 +21,19 @@ from troth.campaigns.tasks import (
     has_tasks,
     pay_tasks,
     public_tasks,
+    read_file,
     read_public_tasks,
     read_shares,
+    read_task_reports,
     reports_digest,
-    task_request,
 )
 from troth.campaigns.terms import beside
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
 from troth.data.public import PUBLIC
-from troth.data.tasks import TaskReports, read_tasks
 from troth.results.explanation import printable
 from troth.results.findings import CheckedFit
+from troth.results.formats import counted
 from troth.results.result import Result, harmless
 from troth.results.verdict import TaskVerdict
 
@@ -44,9 +45,11 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.data import Day
+    from troth.data.tasks import TaskReports
     from troth.results.verdict import Verdict
 
 _SAMPLE = 5
+_FEW = 10  # tasks, below which a provider's own shares do not tell how far they scatter
 
 
 class OwnShare(NamedTuple):
@@ -95,11 +98,19 @@ class TaskResult(Result):
 
     @cached_property
     def spread(self) -> dict[str, float]:
-        """The standard error of each provider's mean share, over its tasks."""
+        """The standard error of each provider's mean share: by its own tasks, or by everybody's if it has few."""
+        everybody = float(np.std(self.shares.column("share").to_numpy()))
         by_name = self.shares.select(["provider", "share"]).group_by("provider")
         table = by_name.aggregate([("share", "stddev"), ("share", "count")])
-        rows = zip(*(table.column(k).to_pylist() for k in ("provider", "share_stddev", "share_count")), strict=True)
-        return {name: spread / np.sqrt(max(1, count - 1)) for name, spread, count in rows}
+        columns = (table.column(name).to_pylist() for name in ("provider", "share_stddev", "share_count"))
+        rows = list(zip(*columns, strict=True))
+        few = {name: everybody / sqrt(count) for name, _, count in rows if count < _FEW}
+        return {name: few[name] if name in few else spread / sqrt(count - 1) for name, spread, count in rows}
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever pays should know about the data: guesses that are not used, rows left out, lonely answers."""
+        return task_notes(self)
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -107,7 +118,7 @@ class TaskResult(Result):
         below = {}
         for payment in self.payments:
             gap = payment.empty_share - payment.share
-            if gap > 2 * self.spread[payment.provider]:
+            if payment.rows >= _FEW and gap > 2 * self.spread[payment.provider]:
                 below[payment.provider] = gap
         checked, why = None, ""
         try:
@@ -120,7 +131,8 @@ class TaskResult(Result):
             for shares in ([p.share for p in self.payments], [p.empty_share for p in self.payments])
         )
         seen = None if checked is None else CheckedFit(checked, f"{checked.simulations:,} tasks")
-        return TaskVerdict(seen, why, len(self.payments), below, mean=mean, base=base)
+        under = sum(payment.share < payment.empty_share for payment in self.payments)
+        return TaskVerdict(seen, why, len(self.payments), below, mean=mean, base=base, below=under)
 
     def verify(self) -> TaskResult:
         """Recompute every share and payment, or raise at the first that differs."""
@@ -139,7 +151,7 @@ class TaskResult(Result):
         writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
         for payment in self.payments:
             money = self.campaign.text(payment.payment)
-            reason = f"{payment.rows} tasks, {payment.share:.1%} of the price on average"
+            reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
             writer.writerow([harmless(payment.provider), payment.rows, shares, each, money, reason])
@@ -149,14 +161,16 @@ class TaskResult(Result):
         """Say in a line what was paid."""
         campaign, entry = self.campaign, self.ledger.of("tasks")[0]
         return (
-            f"{printable(campaign.name)}: {self.rule}, {entry['tasks']:,} tasks, {entry['reports']:,} reports, "
-            f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
+            f"{printable(campaign.name)}: {self.rule}, {counted(entry['tasks'], 'task')}, "
+            f"{counted(entry['reports'], 'report')}, paid {campaign.show(self.paid)} to "
+            f"{counted(len(self.totals), 'provider')}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
-        return {**super().to_dict(), "budget": self.ledger.of("round")[0]["budget"], **entry}
+        more = {"budget": self.ledger.of("round")[0]["budget"], **entry, "notes": list(self.notes)}
+        return {**super().to_dict(), **more}
 
     def explain(self, provider: str, day: Day = None, *, sample: int = _SAMPLE) -> str:
         """Explain a payment: the sum, and the best, the worst and some other tasks."""
@@ -165,7 +179,7 @@ class TaskResult(Result):
         campaign, entry = self.campaign, self.ledger.of("tasks")[0]
         price = campaign.price if campaign.price is not None else campaign.budget / entry["reports"]
         lines = [
-            f"{printable(provider)}: {payment.rows:,} tasks, paid {campaign.show(payment.payment)}",
+            f"{printable(provider)}: {counted(payment.rows, 'task')}, paid {campaign.show(payment.payment)}",
             f"  sum of shares        {payment.terms['shares']:.4f}",
             f"  price of a report    {float(price) / 10**campaign.decimals:.6g} {campaign.currency}".rstrip(),
             "  payment              sum of shares × price, rounded down once",
@@ -173,8 +187,8 @@ class TaskResult(Result):
             f"  for an empty report  {payment.empty_share:.2%} on each task, whatever peers answer",
         ]
         if payment.terms["without_peers"]:
-            alone = f"{payment.terms['without_peers']:,.0f} tasks"
-            lines.append(f"  without a peer       {alone}: nobody else worked on them, the base share")
+            alone = counted(int(payment.terms["without_peers"]), "task")
+            lines.append(f"  without a peer       {alone}: nobody else worked there, the base share")
         lines.append("  some of these tasks:")
         for each in self.sample(provider, sample):
             others = "1 peer" if each.peers == 1 else f"{each.peers} peers"
@@ -198,7 +212,7 @@ class TaskResult(Result):
         base, rule = self.payment(provider).empty_share, self.campaign.rule
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [
-            OwnShare(task, self._answer(row), share, peers, rule.task_reason(share, base, peers))
+            OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, base, peers))
             for task, share, peers, row in zip(*columns, _sums(some), strict=True)
         ]
 
@@ -212,7 +226,7 @@ class TaskResult(Result):
 
         return self.shares.filter(pc.equal(self.shares.column("provider"), provider))
 
-    def _answer(self, sums: Array) -> str:
+    def answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if reduction.labels is not None:
@@ -228,6 +242,29 @@ class TaskResult(Result):
         options.pop("watch", None)
         options.pop("history", None)
         return render(self, **options)
+
+
+def task_notes(result: TaskResult) -> tuple[str, ...]:
+    """Return what whoever pays tasks should know about the data, in sentences."""
+    reports, public, _ = read_file(result.file, result.campaign)
+    notes = []
+    if public is not None:
+        extra = len(set(public.tasks) - set(reports.tasks))
+        if extra == len(public.tasks):
+            notes.append(f"none of the {extra:,} public guesses is for a task that is paid: compare the names")
+        elif extra:
+            notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
+        if PUBLIC not in result.campaign.provider_models:
+            notes.append(
+                "the public guess has no law of its own and is taken to be as good as an unknown worker: say how good "
+                f'it is as [model.providers."{PUBLIC}"]'
+            )
+    if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
+        notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
+    alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
+    if 2 * alone > len(reports):
+        notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")
+    return tuple(notes)
 
 
 def result_of(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> Result:
@@ -273,7 +310,7 @@ def pay_task_campaign(
 
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
-    reports = read_tasks(data, task_request(campaign))
+    reports = read_task_reports(campaign, data)
     if public is None and campaign.public_source is not None:
         public = beside(campaign, campaign.public_source)
     known = public_tasks(campaign) if public is None else read_public_tasks(campaign, public)

@@ -32,3 +32,5 @@ def print_result(result: Result) -> None:
         console.print(f"… {len(rows) - 59:,} more in the ledger and on the page")
     if result.effective_candidates is not None:
         console.print(Text(f"\n{result.effective_candidates}"))
+    for note in result.notes:
+        console.print(Text(f"note: {note}"))

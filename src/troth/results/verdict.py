@@ -139,10 +139,13 @@ class TaskVerdict(Verdict):
     ----------
     mean, base
         The mean share of the price over all answers, and that of answers which say nothing.
+    below
+        How many workers are below the base share, clearly or by chance.
     """
 
     mean: float = 0.0
     base: float = 0.0
+    below: int = 0
 
     @property
     def meaning(self) -> str:
@@ -173,9 +176,19 @@ class TaskVerdict(Verdict):
             [
                 f"model                      {self.word}{p}: {self.meaning}",
                 f"on average                 {self.mean:.1%} of the price, and {self.base:.1%} for an empty answer",
-                f"below the base share       {self._listed(self.below_empty)}",
+                f"below the base share       {self._below}",
             ]
         )
+
+    @property
+    def _below(self) -> str:
+        if self.below == 0:
+            return "nobody"
+        if not self.below_empty:
+            return f"{self.below} of {self.providers}, none of them by two standard errors on 10 tasks or more"
+        by_chance = self.below - len(self.below_empty)
+        more = f"; and {by_chance} perhaps by chance" if by_chance else ""
+        return f"clearly {self._listed(self.below_empty)}{more}"
 
 
 @lru_cache(maxsize=64)

@@ -155,7 +155,10 @@ class Terms:
     """What a campaign file says beside its model and its rule."""
 
     name: str = ""
-    budget: str = "1000.00"
+    budget: str | None = "1000.00"
+    price: str | None = None
+    task: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     days: int = 0
     source: str = "data"
     provider: str | None = None
@@ -178,7 +181,7 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     options = ""
     for key, option in RULES[rule].settings().items():
         if option.in_file:
-            value = json.dumps(option.default if option.example is None else option.example)
+            value = json.dumps(terms.options.get(key, option.default if option.example is None else option.example))
             options += _commented(f"{key} = {value}", option.meaning) + "\n"
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
@@ -193,6 +196,15 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
     day = _commented('# day = "day"', "the column of days, for a daily campaign")
     if daily:
         day = _commented(f"day = {_quoted(terms.day)}", "dates or whole numbers")
+    if terms.task is not None:
+        day = _commented(
+            f"task = {_quoted(terms.task)}", "the column of tasks: each is a round, all are settled together"
+        )
+    money = []
+    if terms.price is not None:
+        money.append(_commented(f'price = "{terms.price}"', "the most for one report on a task"))
+    if terms.budget is not None:
+        money.append(_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it"))
     source = _commented(f"source = {_quoted(terms.source)}", "a file, a folder or a pattern: " + _FORMATS)
     values = f"values = {list(example.values or (0, 100))}"
     if not RULES[rule]().needs_rows or example.values is None:
@@ -202,7 +214,7 @@ def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], 
 
 [campaign]
 name = {_quoted(terms.name or f"Example: {example.story}")}
-{_commented(f'budget = "{terms.budget}"', "a decimal string; the sum of payments never exceeds it")}
+{_LINE.join(money)}
 {days if daily else ""}currency = "{terms.currency}"
 {_commented(f"decimals = {terms.decimals}", "of the smallest coin")}
 
@@ -251,7 +263,8 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
             guessed = "; guessed, like the prior" if seen and known else ""
             (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
     if prior:
-        lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *_GUESSED * seen, *prior]
+        guessed_from = _GUESSED if terms.task is None else _GUESSED_FROM_TASKS
+        lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *guessed_from * seen, *prior]
     if terms.scales:
         lines += ["", _commented("[model.scales]", "public: a column is read as (value − centre)/scale"), *_SCALES]
         lines += [f"{_quoted(name)} = [{centre}, {scale}]" for name, (centre, scale) in terms.scales.items()]
@@ -261,12 +274,17 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
     return "\n".join(["[model]", *lines, ""])
 
 
+_LINE = "\n"
 _FORMATS = "CSV, Parquet, JSON lines, Arrow, spreadsheets, statistics"
 _MISSING = 'rows without a value: "refuse" pays nobody, "drop" leaves them out and the ledger counts them'
 _SCALES = ("# Guessed from these data, like the prior in these units: replace them by what you knew beforehand.",)
 _GUESSED = (
     "# Guessed from these data. Replace it by what you knew before anybody reported, or learn it from past",
     "# days with `troth fit`: a prior that depends on the reports makes lies pay.",
+)
+_GUESSED_FROM_TASKS = (
+    "# Guessed from these data. Replace it by what you knew before anybody answered: a prior that depends on the",
+    "# answers makes lies pay.",
 )
 
 

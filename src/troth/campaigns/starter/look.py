@@ -144,8 +144,8 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None]) -> N
             )
 
 
-def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
-    counts = Counter(texts)
+def merged_spellings(name: str, counts: Counter[str]) -> tuple[list[str], list[str]]:
+    """Return the labels of a column, each in its most frequent spelling, and notes on those that differ by capitals."""
     spellings: dict[str, list[str]] = {}
     for text, _ in counts.most_common():
         spellings.setdefault(text.casefold(), []).append(text)
@@ -154,4 +154,10 @@ def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
         for group in spellings.values()
         if len(group) > 1
     ]
-    return Written([spellings[text.casefold()][0] for text in texts], rows, notes)
+    return [group[0] for group in spellings.values()], notes
+
+
+def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
+    labels, notes = merged_spellings(name, Counter(texts))
+    of_text = {label.casefold(): label for label in labels}
+    return Written([of_text[text.casefold()] for text in texts], rows, notes)

@@ -1,39 +1,80 @@
-"""A first campaign for labels of many tasks: a class for each label, and a population of workers without a past."""
+"""A first campaign for many tasks: labels by classes and a population of workers without a past, or values."""
 
 from __future__ import annotations
 
 import json
 import os
 import tomllib
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
+from troth.campaigns.starter.look import merged_spellings
+from troth.campaigns.starter.task_values import guess_values, value_text
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
+from troth.core.settings import closest
 from troth.data.gather import column_names, requested_table
-from troth.data.request import Request
+from troth.data.request import NO_VALUE, Request
+from troth.models import FAMILIES
+from troth.models.first_guess import GuessesFromVectors
 
-_MOST_LABELS = 50
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CLASSES = "Finite"
+"""The family of labels whose tasks each have a class."""
+_MOST_LABELS, _FEW_NUMBERS = 50, 10
 _RIGHT = 0.7
 """How often an unknown worker is right, until something better is known."""
 
 
-def init_tasks(
+@dataclass(frozen=True)
+class TaskStart:
+    """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know."""
+
+    path: Path
+    family: str
+    columns: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where the data are, and their columns of workers and tasks."""
+
+    source: Path
+    provider: str
+    task: str
+
+
+def init_tasks(directory: str | Path, data: str | Path, *, column: str | Sequence[str], **options: Any) -> Path:
+    """Write campaigns as `start_tasks` does; return the first campaign file."""
+    return start_tasks(directory, data, columns=[column] if isinstance(column, str) else column, **options)[0].path
+
+
+def start_tasks(
     directory: str | Path,
     data: str | Path,
     *,
     provider: str,
     task: str,
-    column: str,
+    columns: Sequence[str],
+    family: str | None = None,
     price: str = "0.05",
+    budget: str | None = None,
     currency: str = "EUR",
-) -> Path:
-    """Write a commented campaign that settles all tasks of a table together; return the campaign file.
+) -> list[TaskStart]:
+    """Write commented campaigns that settle all tasks of a table together.
 
-    The labels' names are all that is read off the data: neither the classes' frequencies nor how often workers are
-    right may come from answers that are paid.
+    Texts and few whole numbers are labels, of which the names are all that is read off the data: neither the classes'
+    frequencies nor how often workers are right may come from answers that are paid. Other numbers are values, whose
+    prior and noise are guessed from the data to one digit, and must be replaced. Several columns of values are one
+    campaign. Other columns are a campaign each, in a folder of its own.
 
     Parameters
     ----------
@@ -41,56 +82,174 @@ def init_tasks(
         A new or empty folder.
     data
         A file or folder, which stays where it is.
-    provider, task, column
-        Its columns of workers, of tasks and of labels.
-    price, currency
-        The most for one label, and in which currency of ISO 4217, which says how many decimals payments have.
+    provider, task, columns
+        Its columns of workers, of tasks and of what is paid for.
+    family
+        Any family of `troth.models` that can be guessed from a column; by default by the data.
+    price, budget, currency
+        The most for one report, the most in all if there is such, and in which currency of ISO 4217, which says how
+        many decimals payments have.
     """
     minor_unit(currency)
     folder, source = Path(directory), Path(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder}: is there already; name a new folder")
+    _check_columns(source, {"--provider": [provider], "--task": [task], "--column": list(columns)})
+    named = _Columns(source, provider, task)
+    chosen = None if family is None else closest(family, tuple(FAMILIES))
+    if family is not None and chosen is None:
+        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    values = [name for name in columns if _are_values(source, name, chosen)]
+    joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
+    together = [list(columns)] if joint else [[name] for name in columns]
+    money = {"price": price, "budget": budget, "currency": currency}
+    drafts = []
+    for part in together:
+        place = folder if len(together) == 1 else folder / _folder_name(part[0])
+        is_value = part[0] in values
+        drafts.append((place, *(_draft_values if is_value else _draft_labels)(named, part, chosen, place, money)))
+    if len({place for place, *_ in drafts}) < len(drafts):
+        raise DataError(f"{source}: two columns would have one folder; start their campaigns one by one")
+    return [_write(place, text, used, notes) for place, text, used, notes in drafts]
+
+
+def _check_columns(source: Path, named: dict[str, list[str]]) -> None:
     have = column_names(str(source))
-    for option, name in (("--provider", provider), ("--task", task), ("--column", column)):
-        if name not in have:
-            raise DataError(f"{source}: there is no column {name!r} ({option}); there are {', '.join(map(repr, have))}")
-    if len({provider, task, column}) < 3:
-        raise ParameterError("--provider, --task and --column must be three columns")
-    labels = _labels(source, column)
-    text = _text(labels, source, folder, provider=provider, task=task, column=column, price=price, currency=currency)
-    Campaign.from_dict(tomllib.loads(text))
+    for option, names in named.items():
+        for name in names:
+            if name not in have:
+                listed = ", ".join(map(repr, have))
+                raise DataError(f"{source}: there is no column {name!r} ({option}); there are {listed}")
+    every = [name for names in named.values() for name in names]
+    if len(set(every)) < len(every):
+        raise ParameterError("--provider, --task and --column must be different columns")
+
+
+def _folder_name(column: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in column.strip()) or "column"
+
+
+def _write(folder: Path, text: str, family: str, notes: Sequence[str]) -> TaskStart:
+    from troth.campaigns.commit import commit
+    from troth.campaigns.task_reports import rehearse_tasks
+
+    campaign = Campaign.from_dict(tomllib.loads(text))
+    rehearse_tasks(campaign, ["one", "another"])
     folder.mkdir(parents=True, exist_ok=True)
-    return write_whole(folder / "campaign.toml", text.encode())
+    path = write_whole(folder / "campaign.toml", text.encode())
+    if campaign.draws:
+        commit(path)
+    return TaskStart(path, family, tuple(name for name in campaign.columns if name is not None), tuple(notes))
 
 
-def _labels(source: Path, column: str) -> list[str]:
-    """Return the labels that occur, in order; whole numbers as numbers."""
+def _written(source: Path, column: str) -> Counter[str]:
+    """Count the values of a column as they are written, missing ones as an empty text."""
     table = requested_table(str(source), Request(Moments(), (column,), categories=("",)))
-    values = {str(value).strip() for value in table.column(column).unique().to_pylist() if value is not None}
-    if not 2 <= len(values) <= _MOST_LABELS:
-        raise DataError(
-            f"{source}: column {column!r} has {len(values):,} different values, and labels are 2 to {_MOST_LABELS}; "
-            "for ratings write an example of a family of values with troth init, and add task and price to it"
+    counts: Counter[str] = Counter()
+    for entry in table.column(column).value_counts().to_pylist():
+        value = entry["values"]
+        whole = isinstance(value, float) and value.is_integer()
+        text = "" if value is None else str(int(value) if whole else value).strip()
+        counts["" if text.lower() in NO_VALUE else text] += entry["counts"]
+    return counts
+
+
+def _are_values(source: Path, column: str, family: str | None) -> bool:
+    """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
+    if family is not None:
+        return family != _CLASSES
+    texts = [text for text in _written(source, column) if text]
+    return bool(texts) and all(map(_is_number, texts)) and not _few_whole(texts)
+
+
+def _few_whole(texts: Sequence[str]) -> bool:
+    return len(texts) <= _FEW_NUMBERS and all(float(text).is_integer() for text in texts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return "_" not in text and abs(float(text)) < float("inf")
+    except ValueError:
+        return False
+
+
+def _draft_values(
+    named: _Columns, columns: list[str], family: str | None, folder: Path, money: dict[str, str | None]
+) -> tuple[str, str, list[str]]:
+    """Return the text of a campaign of values, its family, and notes."""
+    guessed = guess_values(named.source, named.provider, named.task, columns, family)
+    notes = [*guessed.notes, *([_left_out(guessed.missing)] if guessed.missing else [])]
+    for column in columns if family is None else ():
+        texts = [text for text in _written(named.source, column) if text]
+        if len(texts) <= _MOST_LABELS and all(float(text).is_integer() for text in texts):
+            notes.append(
+                f"column {column!r} has {len(texts)} different whole numbers, which are taken for amounts; if they are "
+                f"labels, say --family {_CLASSES}"
+            )
+    if guessed.seen:
+        listed = ", ".join(map(repr, columns))
+        notes.append(
+            f"{listed}: the prior was guessed from the data: replace it by what you knew before anybody answered"
         )
-    numbers = all(label.removeprefix("-").isdecimal() for label in values)
-    return sorted(values, key=int if numbers else str)
+    return value_text(guessed, named.source, folder, money), guessed.family, notes
 
 
-def _text(labels: list[str], source: Path, folder: Path, *, price: str, currency: str, **columns: str) -> str:
+def _draft_labels(
+    named: _Columns, columns: list[str], family: str | None, folder: Path, money: dict[str, str | None]
+) -> tuple[str, str, list[str]]:
+    """Return the text of a campaign of labels, its family, and notes."""
+    (column,) = columns
+    counts = _written(named.source, column)
+    missing = counts.pop("", 0)
+    labels, notes = merged_spellings(column, counts)
+    if not 2 <= len(labels) <= _MOST_LABELS:
+        raise DataError(
+            f"{named.source}: column {column!r} has {len(labels):,} different labels, and there must be 2 to "
+            f"{_MOST_LABELS}; if it holds free text it cannot be paid as labels"
+        )
+    numbers = all(map(_is_number, labels))
+    if numbers and len(labels) > 2 and family is None:
+        others = guess_values(named.source, named.provider, named.task, columns, None).family
+        notes.append(
+            f"column {column!r} has {len(labels)} different whole numbers, which are taken for labels: that one is "
+            f"near another counts for nothing. If they are ratings, say --family {others}"
+        )
+    rare = [label for label in labels if counts[label] == 1] if sum(counts.values()) >= 10 * len(labels) else []
+    if rare:
+        listed = ", ".join(map(repr, rare[:6]))
+        notes.append(f"column {column!r}: {listed} {'is' if len(rare) == 1 else 'are'} there once: check the spelling")
+    if missing:
+        notes.append(_left_out(missing))
+    labels = sorted(labels, key=float if numbers else str)
+    return _text(labels, named, column, folder, money, "drop" if missing else "refuse"), _CLASSES, notes
+
+
+def _left_out(missing: int) -> str:
+    rows = "1 row has" if missing == 1 else f"{missing:,} rows have"
+    return f'{rows} no value: the campaign says missing = "drop", and the ledger counts them'
+
+
+def _text(
+    labels: list[str], named: _Columns, column: str, folder: Path, money: dict[str, str | None], missing: str
+) -> str:
     count = len(labels)
     rest = (1 - _RIGHT) / (count - 1)
     table = [[round(_RIGHT if code == label else rest, 12) for label in range(count)] for code in range(count)]
     rows = ",\n".join(f"    {json.dumps(row)}" for row in table)
-    place = Path(os.path.relpath(source.resolve(), folder.resolve())).as_posix()
-    quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in {**columns, "source": place}.items()}
+    place = Path(os.path.relpath(named.source.resolve(), folder.resolve())).as_posix()
+    quoted = {"column": column, "provider": named.provider, "task": named.task, "source": place}
+    quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in quoted.items()}
+    budget = (
+        "" if money["budget"] is None else f'budget = "{money["budget"]}"       # the most that all reports may cost\n'
+    )
     return f"""\
 [campaign]
-name = {json.dumps(source.stem, ensure_ascii=False)}
-price = "{price}"          # the most for one label; a payment is the sum of shares times this, rounded down once
-currency = "{currency}"
+name = {json.dumps(named.source.stem, ensure_ascii=False)}
+price = "{money["price"]}"          # the most for one label: times the sum of shares it is paid, rounded down once
+{budget}currency = "{money["currency"]}"
 
 [model]
-family = "Finite"       # each task has a class; given it, workers answer independently
+family = "{_CLASSES}"       # each task has a class; given it, workers answer independently
 columns = [{quoted["column"]}]
 categories = {json.dumps(labels, ensure_ascii=False)}
 # How often each class occurs, as you believed it before anybody answered.
@@ -112,5 +271,6 @@ strict = 0.1            # the part of a share that makes every wrong label cost 
 source = {quoted["source"]}
 provider = {quoted["provider"]}
 task = {quoted["task"]}
+missing = "{missing}"      # rows without a label: "refuse" pays nobody, "drop" leaves them out
 # public = "guesses.csv"   # what everybody knows, such as a language model's labels: copies earn the base share
 """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from troth.core.reductions.reduction import Reduction
 
+_SHOWN = 6  # columns whose means are said in words
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
 
 
@@ -82,11 +83,12 @@ class Moments:
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
-        """Return the mean of a single column."""
+        """Return the mean of each of a few columns."""
         del labels
-        if self.columns > 1 or not self.linear or summary[0] == 0:
+        if self.columns > _SHOWN or not self.linear or summary[0] == 0:
             return "", ""
-        return "mean", f"{self.centre[0] + summary[1] / summary[0]:.4g}"
+        means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
+        return "mean" if self.columns == 1 else "means", ", ".join(f"{mean:.4g}" for mean in means)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""

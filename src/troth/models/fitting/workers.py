@@ -60,6 +60,8 @@ class FittedWorkers(FittedProviders[Finite]):
         Of the past labels, in nats per task.
     posterior
         The probability of each class, ``(task, class)``.
+    seen
+        Which labels were answered or are a gold answer; the laws of the other classes are like these.
     """
 
     models: Mapping[str, Finite]
@@ -69,6 +71,7 @@ class FittedWorkers(FittedProviders[Finite]):
     known: int
     log_likelihood: float
     posterior: Array = field(repr=False)
+    seen: tuple[bool, ...] = ()
 
     @property
     def uninformative(self) -> bool:
@@ -134,7 +137,7 @@ def fit_workers(
     if pooling is None:
         pooling = _choose_pooling(answers) if number >= _FEWEST else _GUESS
     laws, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
-    prior, tables, population = laws
+    prior, tables, population = laws.prior, *(_like_the_others(each, answers.seen) for each in laws[1:])
     shown = [float(p) for p in _rounded(prior)]
     return FittedWorkers(
         models={name: Finite(shown, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)},
@@ -144,6 +147,7 @@ def fit_workers(
         known=int((classes >= 0).sum()),
         log_likelihood=now,
         posterior=posterior,
+        seen=tuple(answers.seen.tolist()),
     )
 
 
@@ -166,6 +170,12 @@ class _Answers(NamedTuple):
         weights = posterior[self.task].T
         return np.stack([_sums(self.worker, self.counts * each[:, None], self.workers) for each in weights], axis=1)
 
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which labels were answered, or are a gold answer: a class without either cannot be told from the others."""
+        gold = np.bincount(self.classes[self.classes >= 0], minlength=self.counts.shape[1])
+        return np.asarray((self.counts.sum(axis=0) > 0) | (gold > 0))
+
     def without(self, tasks: NDArray[np.bool_]) -> _Answers:
         """Leave out the answers to some tasks."""
         stay = ~tasks[self.task]
@@ -186,6 +196,7 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
     known = answers.classes[:, None] >= 0
     one_hot = np.eye(labels)[np.maximum(answers.classes, 0)]
     votes = _sums(answers.task, answers.counts, number) + 0.1
+    votes[:, ~answers.seen] = 0.0
     posterior = np.where(known, one_hot, votes / votes.sum(axis=1, keepdims=True))
     population = np.full((labels, labels), 1 / labels)
     before = now = -np.inf
@@ -195,13 +206,23 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
         tables = expected + pooling * population
         prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (number + _PRIOR_TASKS * labels)
         laws = _Laws(prior, tables / tables.sum(axis=2, keepdims=True), population)
-        joint = np.where(known & (one_hot == 0), -np.inf, answers.log_joint(laws))
+        joint = np.where((known & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(laws))
         evidence = logsumexp(joint, axis=1)
         posterior = np.exp(joint - evidence[:, None])
         before, now = now, float(evidence.mean())
         if abs(now - before) < close:
             break
     return laws, posterior, now
+
+
+def _like_the_others(tables: Array, seen: NDArray[np.bool_]) -> Array:
+    """Let classes that were never seen be answered rightly as often as the others are on average."""
+    labels = tables.shape[-1]
+    if seen.all() or labels < 2:
+        return tables
+    right = np.diagonal(tables, axis1=-2, axis2=-1)[..., seen].mean(axis=-1)[..., None, None]
+    usual = (1 - right) / (labels - 1) + np.eye(labels) * (right - (1 - right) / (labels - 1))
+    return np.where(seen[:, None], tables, usual)
 
 
 def _choose_pooling(answers: _Answers) -> float:

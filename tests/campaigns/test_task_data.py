@@ -1,0 +1,227 @@
+"""Tables of annotations as people have them: labels twice, empty ones, guesses and gold that match nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import troth
+from troth.campaigns.starter.task_campaign import init_tasks
+from troth.cli.commands import app
+from troth.core.errors import DataError
+from troth.core.settings import CampaignError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODEL = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+
+
+def write(file: Path, text: str) -> Path:
+    file.write_text(text)
+    return file
+
+
+def labels(tasks: int = 40, workers: int = 5, seed: int = 0, start: str = "i") -> str:
+    """Return lines of labels by workers who are right four times in five."""
+    rng = np.random.default_rng(seed)
+    lines = ["item,worker,label"]
+    for task, truth in enumerate(rng.integers(2, size=tasks)):
+        given = zip(rng.permutation(workers)[:3], rng.random(3) < 0.8, strict=True)
+        lines += [f"{start}{task},w{who},{('no', 'yes')[truth if ok else 1 - truth]}" for who, ok in given]
+    return "\n".join(lines) + "\n"
+
+
+def campaign(folder: Path, text: str, **options: Any) -> Path:
+    file = write(folder / "labels.csv", text)
+    return init_tasks(folder / "c", file, provider="worker", task="item", column="label", **options)
+
+
+class Done(NamedTuple):
+    """The exit code of a command, and what it says in one line."""
+
+    code: int
+    said: str
+    stdout: str
+
+
+def run(*command: Any) -> Done:
+    done = CliRunner().invoke(app, [str(part) for part in command])
+    return Done(done.exit_code, " ".join(f"{done.output} {done.exception or ''}".split()), done.stdout)
+
+
+def paid(frame: Any, **options: Any) -> Any:
+    given: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"} | options
+    return troth.pay(frame, MODEL, **given)
+
+
+def test_a_worker_who_labels_an_item_twice_is_refused_with_its_rows(tmp_path: Path) -> None:
+    file = campaign(tmp_path, "item,worker,label\na,x,yes\na,y,no\nb,x,yes\n a ,x,no\nb,x,yes\n")
+    with pytest.raises(DataError) as caught:
+        troth.pay(file)
+    message = str(caught.value)
+    assert "provider 'x', task 'a' is there 2 times (column 'item', rows 1, 4 of labels.csv)" in message
+    assert "keep one row for each task" in message
+    assert '[limits] rows = 2 (in Python terms={"limits": {"rows": 2}})' in message
+    assert "1 other report" in message
+    assert run("pay", file).code == 1
+    file.write_text(file.read_text() + "\n[limits]\nrows = 2\n")
+    assert len(troth.pay(file).totals) == 2
+
+
+def test_rows_of_one_report_may_be_allowed_and_are_counted_in_python_too() -> None:
+    frame = {"item": ["a"] * 5, "worker": ["x", "y", "x", "x", "z"], "label": [0, 1, 0, 0, 1]}
+    with pytest.raises(DataError, match=r"'x', task 'a' is there 3 times .* rows 1, 3, 4 of the data"):
+        paid(frame)
+    with pytest.raises(DataError, match=r"has 3 rows .* allows 2 for each task"):
+        paid(frame, terms={"limits": {"rows": 2}})
+    result = paid(frame, terms={"limits": {"rows": 3}})
+    assert result.verify() is result
+
+
+def test_labels_in_words_need_names_in_the_terms() -> None:
+    frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": ["no", "yes"]}
+    with pytest.raises(DataError, match=r"not a number; name the labels, .* as \[model\] categories"):
+        paid(frame)
+    assert paid(frame, terms={"model": {"categories": ["no", "yes"]}}).totals
+
+
+def test_rows_are_named_by_the_file_they_are_in(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder / "a.csv", "item,worker,label\n1,x,0\n1,y,1\n")
+    write(folder / "b.csv", "item,worker,label\n2,x,0\n1,x,1\n")
+    with pytest.raises(DataError, match=r"rows 1 of a\.csv; rows 2 of b\.csv"):
+        paid(folder)
+    write(folder / "b.csv", "item,worker,label\n2,x,0\n2,y,7\n")
+    with pytest.raises(DataError, match=r"row 2 of b\.csv: 7"):
+        paid(folder)
+    write(folder / "b.csv", "item,worker,label\n2,x,0\n2,,1\n")
+    with pytest.raises(DataError, match=r"provider's name is missing \(row 2 of b\.csv\)"):
+        paid(folder)
+
+
+def test_an_empty_label_is_said_to_be_empty_and_can_be_left_out(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    write(tmp_path / "labels.csv", labels() + "i0,late,\ni1,late,n/a\ni2,late,yes\n")
+    with pytest.raises(DataError) as caught:
+        troth.pay(file)
+    assert "not among" not in str(caught.value)
+    assert '2 values empty or marked as missing; [data] missing = "drop"' in str(caught.value)
+    assert "(first: row 121 of labels.csv: '')" in str(caught.value)
+    file.write_text(file.read_text().replace('missing = "refuse"', 'missing = "drop"'))
+    done = run("pay", file)
+    assert done.code == 0, done.said
+    assert "2 rows without a value are left out" in done.said
+    result: Any = troth.verify(file.parent / "ledger.jsonl")
+    assert result.payment("late").rows == 1
+    assert result.ledger.of("tasks")[0]["dropped"] == 2
+
+
+def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    past = write(tmp_path / "past.csv", labels(start="p"))
+    none = write(tmp_path / "none.csv", "item,label\nq1,yes\nq2,no\n")
+    some = write(tmp_path / "some.csv", "item,label\np1,yes\nq2,no\n")
+    said = run("fit", file, past, "--gold", none).said
+    assert "none of the 2 gold answers is for a past task" in said
+    plain = json.loads(run("fit", file, past, "--gold", some, "--json").stdout)
+    assert plain["gold"] == 1
+    assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item,label\np1,maybe\n", "row 1 of gold.csv: 'maybe'"),
+        ("item,label\np1,yes\np1,no\n", "task 'p1' is there 2 times (column 'item', rows 1, 2 of gold.csv)"),
+        ("item,truth\np1,yes\n", "gold.csv: there is no column 'label'"),
+    ],
+)
+def test_what_is_wrong_with_gold_answers_names_their_file(tmp_path: Path, text: str, message: str) -> None:
+    file = campaign(tmp_path, labels())
+    past, gold = write(tmp_path / "past.csv", labels(start="p")), write(tmp_path / "gold.csv", text)
+    said = run("fit", file, past, "--gold", gold).said
+    assert message in said
+    assert "public" not in said
+
+
+def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
+    law = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
+    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=law)
+    assert none.notes == ("none of the 2 public guesses is for a task that is paid: compare the names",)
+    some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
+    assert "1 of 2 public guesses" in some.notes[0]
+    assert '[model.providers."public data"]' in some.notes[1]
+    assert "note: 1 of 2 public guesses" in str(some)
+    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=law).notes == ()
+
+
+def test_a_fit_does_not_write_over_terms_that_were_paid(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    past = write(tmp_path / "past.csv", labels(start="p"))
+    fitted = tmp_path / "c" / "fitted.toml"
+    assert run("fit", file, past).code == 0
+    assert run("fit", file, past).code == 0  # nothing was paid under it yet
+    assert run("pay", fitted, "--anyway").code == 0
+    before = fitted.read_bytes()
+    again = run("fit", file, past)
+    assert again.code == 1
+    assert "ledger.jsonl was paid under these terms" in again.said
+    assert fitted.read_bytes() == before
+    assert run("fit", file, past, "--output", tmp_path / "c" / "second.toml").code == 0
+
+
+def test_a_page_goes_beside_its_ledger_under_its_name(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    assert run("pay", file).code == 0
+    first = (tmp_path / "c" / "report.html").read_bytes()
+    assert run("pay", file, "--ledger", tmp_path / "c" / "other.jsonl").code == 0
+    assert (tmp_path / "c" / "report.html").read_bytes() == first
+    page = tmp_path / "c" / "other.report.html"
+    assert page.exists()
+    page.unlink()
+    assert run("report", tmp_path / "c" / "other.jsonl").code == 0
+    assert page.exists()
+
+
+def test_prices_and_names_that_cannot_be_meant_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="price: must be above 0"):
+        campaign(tmp_path, labels(), price="0")
+    done = run("init", tmp_path / "d", "--data", tmp_path / "labels.csv", "--provider", "worker", "--price", "0.05")
+    assert done.code == 1
+    assert "--price" in done.said
+    frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]}
+    for columns in (None, "label"):
+        with pytest.raises(DataError, match=r"there is no column 'zzz' \(task=\); there are 'item', 'worker', 'label'"):
+            paid(frame, task="zzz", columns=columns)
+
+
+def test_whoever_is_below_the_base_share_is_counted_as_the_table_shows(tmp_path: Path) -> None:
+    result: Any = troth.pay(campaign(tmp_path, labels()))
+    below = sum(payment.share < payment.empty_share for payment in result.payments)
+    line = str(result.verdict).splitlines()[-1]
+    assert (f"{below} of 5" in line) == (below > 0)
+    assert ("nobody" in line) == (below == 0)
+    one: Any = paid({"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]})
+    assert not one.verdict.below_empty  # one task tells nothing about a worker
+    assert "2 of 2, none of them by two standard errors" in str(one.verdict)
+    assert "1 task," in one.explain("x")
+    assert "1 tasks" not in one.to_csv() + one.headline() + one.explain("x")
+
+
+def test_a_label_that_nobody_gave_in_the_past_makes_no_class_of_its_own(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels() + "i0,x,maybe\n")
+    past = write(tmp_path / "past.csv", labels(tasks=80, start="p"))
+    plain = json.loads(run("fit", file, past, "--json").stdout)
+    assert "nobody answered 'maybe' in the past" in plain["notes"][0]
+    model = troth.Campaign.load(tmp_path / "c" / "fitted.toml").plain["model"]
+    assert model["prior"][0] < 0.02  # of maybe: nothing in the past is taken for it
+    right = [model["likelihood"][code][code] for code in range(3)]
+    assert right[0] == pytest.approx(np.mean(right[1:]), abs=1e-6)
+    assert min(right) > 0.6

@@ -1,0 +1,161 @@
+"""Ratings, counts and several columns of tasks: guessed, paid, verified, explained, certified and audited."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import troth
+from troth.audits.task_values import audit_task_values
+from troth.campaigns.starter.task_campaign import start_tasks
+from troth.campaigns.tasks import arrange, read_task_reports
+from troth.cli.commands import app
+from troth.core.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "item,worker,rating,stars,mood,x,y,cells"
+NAMED: dict[str, Any] = {"provider": "worker", "task": "item"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Return a table of three workers' answers of several kinds to each of 40 items."""
+    rng = np.random.default_rng(3)
+    lines = [HEAD]
+    for item in range(40):
+        level, mood, rate = rng.normal(60, 15), rng.integers(3), rng.gamma(4, 3)
+        for worker in rng.permutation(6)[:3]:
+            seen = level + 5 * rng.normal()
+            felt = ("happy", "sad", "flat")[mood if rng.random() < 0.8 else rng.integers(3)]
+            stars = int(np.clip(round(seen / 20), 1, 5))
+            place = f"{level + rng.normal():.2f},{-3 * level + 2 * rng.normal():.2f}"
+            lines.append(f"i{item},w{worker},{seen:.1f},{stars},{felt},{place},{rng.poisson(rate)}")
+    file = tmp_path / "table.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def run(*command: Any) -> str:
+    done = CliRunner().invoke(app, [str(part) for part in command])
+    assert done.exit_code == 0, f"{command}: {done.output} {done.exception}"
+    return done.output
+
+
+@pytest.mark.parametrize(
+    ("columns", "family"),
+    [
+        (["rating"], "Normal"),
+        (["cells"], "Poisson"),
+        (["x", "y"], "MultivariateNormal"),
+        (["stars"], "Finite"),
+    ],
+)
+def test_every_kind_of_column_goes_from_init_to_an_audit(
+    table: Path, tmp_path: Path, columns: list[str], family: str
+) -> None:
+    folder, ledger = tmp_path / "c", tmp_path / "c" / "ledger.jsonl"
+    options = [part for name in columns for part in ("--column", name)]
+    plain = json.loads(
+        run("init", folder, "--data", table, "--provider", "worker", "--task", "item", *options, "--json")
+    )
+    assert plain["family"] == family
+    campaign = folder / "campaign.toml"
+    run("pay", campaign)
+    assert json.loads(run("verify", ledger, "--json"))["payments"] == 6
+    assert ": , " not in run("explain", ledger, "w1")  # every answer is said
+    assert "✓ truthful (proved)" in run("certify", campaign)
+    found = json.loads(run("audit", campaign, "--simulations", 400, "--json"))
+    assert not [finding for finding in found["findings"] if finding["verdict"] == "GAINS"]
+    assert "Tasks that nobody agrees on" in (folder / "report.html").read_text()
+    shares = [payment.share for payment in troth.verify(ledger).rounds[0].payments]
+    assert np.mean(shares) > 0.25  # honest answers earn more than the base share
+
+
+def test_prior_and_noise_of_ratings_are_near_those_that_made_them(table: Path, tmp_path: Path) -> None:
+    (started,) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
+    model = tomllib.loads(started.path.read_text())["model"]
+    assert model["prior"]["mean"] in (50.0, 60.0, 70.0)
+    assert model["prior"]["scale"] in (10.0, 20.0)
+    assert model["noise"] in (4.0, 5.0, 6.0)
+    assert "replace it by what you knew before" in started.notes[0]
+
+
+def test_few_whole_numbers_are_labels_unless_another_family_is_named(table: Path, tmp_path: Path) -> None:
+    (labels,) = start_tasks(tmp_path / "l", table, columns=["stars"], **NAMED)
+    assert "different whole numbers, which are taken for labels" in labels.notes[0]
+    assert "--family Normal" in labels.notes[0]
+    assert tomllib.loads(labels.path.read_text())["model"]["categories"] == ["1", "2", "3", "4", "5"]
+    (counts,) = start_tasks(tmp_path / "n", table, columns=["cells"], **NAMED)
+    assert "are taken for amounts; if they are labels, say --family Finite" in " ".join(counts.notes)
+    (values,) = start_tasks(tmp_path / "v", table, columns=["stars"], family="normal", **NAMED)
+    assert values.family == "Normal"
+    (rates,) = start_tasks(tmp_path / "r", table, columns=["mood"], family="Categorical", **NAMED)
+    assert troth.pay(rates.path).paid > 0
+
+
+def test_columns_of_labels_are_a_campaign_each(table: Path, tmp_path: Path) -> None:
+    started = start_tasks(tmp_path / "c", table, columns=["mood", "rating"], budget="40.00", **NAMED)
+    assert [(each.path.parent.name, each.family) for each in started] == [("mood", "Finite"), ("rating", "Normal")]
+    for each in started:
+        result: Any = troth.pay(each.path)
+        assert (len(result.payments), result.campaign.budget) == (6, 4000)
+    apart = start_tasks(tmp_path / "d", table, columns=["x", "y"], family="Normal", **NAMED)
+    assert [each.columns for each in apart] == [("x",), ("y",)]
+
+
+@pytest.mark.parametrize(
+    ("column", "family", "message"),
+    [
+        ("rating", "VaryingNormal", "with one row on a task, how far a provider is off and the noise of its row"),
+        ("rating", "LinearRegression", "can be written for .*Normal"),
+        ("rating", "Gaussian", "there is no family 'Gaussian'"),
+        ("rating", "Finite", "different labels, and there must be 2 to 50"),
+    ],
+)
+def test_families_that_make_no_sense_for_tasks_are_refused(
+    table: Path, tmp_path: Path, column: str, family: str, message: str
+) -> None:
+    with pytest.raises((DataError, ParameterError), match=message):
+        start_tasks(tmp_path / "c", table, columns=[column], family=family, **NAMED)
+    assert not (tmp_path / "c").exists()
+
+
+def test_rows_without_a_value_are_left_out_and_spellings_are_merged(tmp_path: Path) -> None:
+    rows = "".join(f"{item},{who},{label}\n" for item in range(8) for who, label in (("é", "Yes"), ("b", "no")))
+    (tmp_path / "t.csv").write_text(f"item,worker,label\n{rows}9,é,yes\n9,b,\n10,b,NO\n11,b,Noo\n")
+    (started,) = start_tasks(tmp_path / "c", tmp_path / "t.csv", columns=["label"], **NAMED)
+    notes = " | ".join(started.notes)
+    assert "'Yes', 'yes' are taken for one label, 'Yes'" in notes
+    assert "1 row has no value" in notes
+    result: Any = troth.pay(started.path)
+    assert result.payment("é").rows == 9
+    assert result.ledger.of("tasks")[0]["dropped"] == 1
+    ratings = (
+        "item,worker,rating\n" + "".join(f"{i},{w},{i * 7 % 31}.5\n" for i in range(20) for w in "ab") + "20,a,NA\n"
+    )
+    (tmp_path / "r.csv").write_text(ratings)
+    (values,) = start_tasks(tmp_path / "d", tmp_path / "r.csv", columns=["rating"], **NAMED)
+    assert "1 row has no value" in " ".join(values.notes)
+    assert len(troth.pay(values.path).totals) == 2
+
+
+def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> None:
+    (started,) = start_tasks(tmp_path / "c", table, columns=["rating"], **NAMED)
+    campaign = troth.Campaign.load(started.path)
+    tasks = arrange(campaign, read_task_reports(campaign, table), None)
+    found = audit_task_values(tasks, campaign.rule, simulations=1500, false_alarm=0.01, seed=1)
+    assert not found.gaining()
+    for lie in ("always the usual value", "halfway to the usual value", "with a standard deviation of noise"):
+        assert found[lie].high < 0, lie
+    alone = arrange(
+        campaign, read_task_reports(campaign, {"item": [1, 2], "worker": ["a", "b"], "rating": [5.0, 6.0]}), None
+    )
+    with pytest.raises(DataError, match="nobody has a peer"):
+        audit_task_values(alone, campaign.rule, simulations=100, false_alarm=0.01, seed=1)

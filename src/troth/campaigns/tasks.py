@@ -388,7 +388,8 @@ def read_shares(file: bytes) -> Any:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(pa.BufferReader(file))
+        # by this thread alone: one that still holds Python's bytes at the end of the process would abort it
+        return pq.read_table(pa.BufferReader(file), use_threads=False, pre_buffer=False)
     except pa.ArrowException as error:
         raise LedgerError(f"the file of shares cannot be read: {error}") from None
 

@@ -68,7 +68,7 @@ class OwnTasks:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(pa.BufferReader(content), use_threads=False)
+            table = pq.read_table(pa.BufferReader(content), use_threads=False, pre_buffer=False)
             sums = [table.column(f"sum_{entry}").to_numpy() for entry in range(table.num_columns - 1)]
             return cls(tuple(table.column("task").to_pylist()), np.stack(sums, axis=1))
         except (pa.ArrowException, KeyError, ValueError) as error:

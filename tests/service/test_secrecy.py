@@ -175,7 +175,7 @@ def test_a_view_that_counts_would_be_seen(databases: Databases, kind: str, monke
 
     def telling(tx: Any, member: Any, rows: Any) -> Any:
         for row in rows:
-            count_reports(tx, row.id)
+            count_reports(tx, row.campaign)
         return original(tx, member, rows)
 
     before = seen(databases, kind, FEW, "alone", only="/rounds/1")

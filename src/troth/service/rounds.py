@@ -361,9 +361,11 @@ def reporters(tx: Connection, round_id: str) -> dict[str, Any]:
     return {row.member: row for row in tx.execute(query)}
 
 
-def count_reports(tx: Connection, round_id: str) -> int:
-    """Return how many have reported: for the analyst alone."""
-    return tx.scalar(select(func.count()).select_from(reports).where(reports.c.round == round_id)) or 0
+def count_reports(tx: Connection, campaign: str) -> dict[str, int]:
+    """Return how many have reported to each round of a campaign: for the analyst alone."""
+    query = select(reports.c.round, func.count().label("reported")).join(rounds, rounds.c.id == reports.c.round)
+    counts = tx.execute(query.where(rounds.c.campaign == campaign).group_by(reports.c.round))
+    return {row.round: row.reported for row in counts}
 
 
 def publish(tx: Connection, user: User, campaign: str, number: int) -> None:

@@ -171,13 +171,18 @@ def _views_of_rounds(
     """Show rounds to a user, who must own the campaign or provide data to it: nobody else is told which there are."""
     if user.role == "analyst":
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-        return [own_round(tx, terms, row) for row in find()]
+        return own_rounds(tx, terms, find())
     _, member = campaigns.joined(tx, user, campaign)
     return joined_rounds(tx, member, find())
 
 
-def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRound:
-    """Return a round as the analyst sees it."""
+def own_rounds(tx: Connection, terms: Campaign, rows: Sequence[Row[Any]]) -> list[responses.OwnRound]:
+    """Return rounds of a campaign as the analyst sees them."""
+    counts = rounds.count_reports(tx, rows[0].campaign) if rows else {}
+    return [_own_round(terms, row, counts.get(row.id, 0)) for row in rows]
+
+
+def _own_round(terms: Campaign, row: Row[Any], reports: int) -> responses.OwnRound:
     verdict = None if row.verdict is None else responses.Verdict(**json.loads(row.verdict))
     unchecked = verdict.unchecked if verdict is not None else unchecked_before(terms) if row.state != "paid" else None
     return responses.OwnRound(
@@ -187,7 +192,7 @@ def own_round(tx: Connection, terms: Campaign, row: Row[Any]) -> responses.OwnRo
         verdict=verdict,
         unchecked=unchecked or None,
         amount=None if row.amount is None else Amount(row.amount, terms.decimals),
-        reports=rounds.count_reports(tx, row.id),
+        reports=reports,
     )
 
 

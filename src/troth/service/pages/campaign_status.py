@@ -48,7 +48,7 @@ class CampaignStatus:
 def campaign_status(tx: Connection, user: User, campaign: str) -> CampaignStatus:
     """Return the status of one of the analyst's campaigns."""
     terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
-    shown = [views.own_round(tx, terms, row) for row in rounds.list_rounds(tx, campaign)]
+    shown = views.own_rounds(tx, terms, rounds.list_rounds(tx, campaign))
     waiting = sum(each.state in ("open", "closed") for each in shown)
     days = terms.days if terms.per_day else 1
     budget = None if days is None else terms.budget * days

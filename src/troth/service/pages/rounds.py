@@ -36,7 +36,7 @@ def _round(request: Request, user: User, campaign: str, number: int, error: Trot
     with store_of(request).read() as tx:
         terms = campaigns.terms_of(campaigns.owned(tx, user, campaign))
         row = rounds.find_round(tx, campaign, number)
-        shown = views.own_round(tx, terms, row)
+        (shown,) = views.own_rounds(tx, terms, [row])
         paid = views.payments_view(tx, user, campaign, number) if row.state == "paid" else None
         result = ledgers.load_result(tx, campaign)
         context: dict[str, Any] = {

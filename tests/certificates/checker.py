@@ -329,6 +329,10 @@ def _wrong_payments(world: World, claims: Any, by_view: list[Any]) -> list[str]:
     order = list(range(len(world.models)))
     paid = shares(order)
     lowest = min(float(np.nanmin(paid)), *(float(np.nanmin(each)) for each in by_view))
+    given = troth.Round(world.model, t, world.groups, rows, np.random.default_rng(4), lenient=True)
+    bounded = isinstance(rule, troth.Bonded) and rule.rule.individually_rational
+    if bounded and np.nanmin(paid + rule.deposit_shares(given).astype(np.float64)) < -world.rounding:
+        return ["individually rational"]  # more is lost than was deposited
     capped = np.isfinite(rule.cap(len(order), budget=BUDGET)).all()
     total = (rule.cap(len(order), budget=BUDGET) * np.nan_to_num(paid)).sum(axis=-1) if capped else np.inf
     exceeded = bool(np.any(total > BUDGET * (1 + 1e-12))) if capped else bool((paid > 0).any())

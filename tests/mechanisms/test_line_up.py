@@ -160,7 +160,7 @@ def test_what_cannot_be_enumerated_says_so() -> None:
     t = reports("poisson", 3, 1)
     with pytest.raises(troth.MissingCapabilityError, match="is endless: choose a number"):
         share(troth.LineUp(decoys=inf), FAMILIES["poisson"], t)
-    with pytest.raises(troth.MissingCapabilityError, match="choose a number of decoys"):
+    with pytest.raises(troth.DataError, match="choose a number of decoys"):
         share(troth.LineUp(decoys=inf), models.Categorical([1.0] * 6), np.full((3, 6), 60.0))
 
 

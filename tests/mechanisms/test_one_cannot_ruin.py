@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import troth
 from registry import EXAMPLES, generator
 from troth import models
+from troth.core.errors import ReportError
 from troth.core.limits import MOST_ROWS, most_rows
 from troth.mechanisms.registry import RULES
 
@@ -200,3 +202,39 @@ def test_leaving_somebody_out_is_truthful(divergence: Any) -> None:
             expected[report] = float(weights @ rule.explain(model, t).share[:, 0, 0])
         assert max(expected.values()) <= expected[truth] + 1e-12
         assert expected[truth] > expected[0, 0] + 1e-4
+
+
+@pytest.mark.parametrize("options", [{}, {"panels": 2}, {"decoys": inf}, {"strict": 0.5}, {"ties": "lot"}])
+@pytest.mark.parametrize("statistic", [[-1.0, 3.0], [np.nan, 3.0], [np.inf, 3.0]])
+def test_a_line_up_scores_no_report_that_is_none(options: Any, statistic: Any) -> None:
+    """What is not a number is not the best place."""
+    rule = troth.LineUp(**{"decoys": 9, **options})
+    t = np.array([[30.0, 10.0]] * 4 + [statistic])
+    with pytest.raises(ReportError) as refused, np.errstate(all="ignore"):
+        rule.pay(models.Bernoulli(1, 1), t, budget=5.0, rng=generator(1))
+    assert refused.value.provider == 4
+
+
+def test_many_panels_find_a_report_that_is_no_number() -> None:
+    t = np.array([[30.0, 10.0]] * 14 + [[np.nan, 1.0]])
+    with pytest.raises(ReportError, match="provider 14: statistic 0 is nan"):
+        troth.LineUp(decoys=9, panels=4).pay(models.Bernoulli(1, 1), t, budget=5.0, rng=generator(1))
+
+
+def test_a_report_that_makes_a_line_of_all_too_long_is_named() -> None:
+    t = np.array([[30.0, 10.0]] * 4 + [[5e6, 0.0]])
+    with pytest.raises(troth.UnpayableRoundError) as refused:
+        troth.LineUp(decoys=inf).pay(models.Bernoulli(1, 1), t, budget=5.0)
+    assert refused.value.providers == (4,)
+
+
+def test_no_bonded_last_day_loses_more_than_its_deposit() -> None:
+    """An empty report of a day that is paid by lot is measured by what it earns on average, not by another lot."""
+    model, rng = models.Bernoulli(1, 1), generator(3)
+    t = np.array([[[3.0, 1.0], [2.0, 2.0], [3.0, 1.0], [4.0, 0.0]]] * 2)
+    rule = troth.Bonded(troth.MultiDay(last=troth.LineUp(ties="lot", decoys=9)))
+    deposit = rule.deposit(model, t, budget=4.0)
+    assert deposit[1] == pytest.approx([0.25] * 4)
+    paid = np.array([rule.pay(model, t, budget=4.0, rng=rng)[1] for _ in range(100)])
+    assert paid.min() >= -0.25 - 1e-12
+    assert paid.mean() > 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -93,11 +94,13 @@ class ScoreOutOfRangeError(ReportError):
 
     def __init__(self, provider: int, score: float, low: float, high: float, what: str = "score") -> None:
         self.score, self.low, self.high = score, low, high
-        super().__init__(
-            provider,
+        problem = (
             f"{what} {score:.9g} is outside [{low:.9g}, {high:.9g}]; this report or a peer's exceeds the declared rows "
-            "or values, or the range was declared too narrow",
+            "or values, or the range was declared too narrow"
         )
+        if isnan(score):
+            problem = f"its {what} is undefined: the statistics of this report or of a peer's are those of no data"
+        super().__init__(provider, problem)
 
 
 class UnpayableRoundError(ReportError):

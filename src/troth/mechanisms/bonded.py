@@ -58,6 +58,7 @@ class Bonded(Rule):
     peer_draws = delegated("rule", "peer_draws")
     pools_peers = delegated("rule", "pools_peers")
     panels = delegated("rule", "panels")
+    empty_share_holds = delegated("rule", "empty_share_holds")
     strict = delegated("rule", "strict")
     strict_when = delegated("rule", "strict_when")
     scale = delegated("rule", "scale")

@@ -27,7 +27,7 @@ from troth.core.contract import (
     has_independent_rows,
     shared_evidence,
 )
-from troth.core.errors import MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out, line_log_pmi, log_pmi
 from troth.mechanisms.drawn_peers import BLOCK, designs_of, draw_peers, sampling_classes
 from troth.mechanisms.line import Standing, compare, compare_ordered, first_place, on_grid, whole_line_score
@@ -114,6 +114,10 @@ class Lines:
     @property
     def _apart(self) -> bool:
         return any(part.kinds is not None for part in self._parts)
+
+    def log_pmi(self) -> Array:
+        """Return log PMI with the real peers, ``(round, place)``: NaN where a report is impossible."""
+        return log_pmi(self._model, self.own, self.real).reshape(self.rounds, self.places)
 
     def stand(self, decoys: int, priorities: Array, strict: bool, rng: Generator) -> Standing:
         """Draw decoys, and return how the real peers stand among them, ``(round, place)`` each.
@@ -345,7 +349,7 @@ class Lines:
                 of_kinds = zip(part.kinds, columns.astype(int), strict=True)
                 peers += [(part.model, int(kind[0])) for kind, count in of_kinds for _ in range(count)]
         if prod(_count(model, rows) for model, rows in peers) > _MOST_OUTCOMES:
-            raise MissingCapabilityError(_TOO_MANY)
+            raise DataError(_TOO_MANY)
         return peers
 
     def _outcomes(self, design: Array) -> tuple[Array, Array]:

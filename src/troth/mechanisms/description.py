@@ -66,6 +66,11 @@ class RuleDescription:
     constant_empty_share: bool = False
     """Whether the empty share is the same whatever peers report, so that bonds may be scaled by it."""
 
+    @property
+    def empty_share_holds(self) -> str:
+        """When an empty report earns the empty share, in words; empty if that depends on this round's peers."""
+        return "whatever peers report" if self.constant_empty_share else ""
+
     fixed_empty_share: float | None = None
     """The empty share, where it follows from the options alone."""
 

@@ -23,9 +23,9 @@ _ALL = 256  # rounds of up to this many providers are tried without each of them
 
 
 def refuse_oversized(this_round: Round) -> None:
-    """Refuse statistics that are too large to compute with, reports of too many rows, and sums without rows."""
+    """Refuse statistics that are no numbers or too large, reports of too many rows, and sums without rows."""
     t = this_round.statistics
-    beyond = np.isfinite(t) & (np.abs(t) > LARGEST_SUM)
+    beyond = ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # a state that a report rules out
     if beyond.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
         problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"

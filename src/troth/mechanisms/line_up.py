@@ -79,7 +79,7 @@ _STRICT = Number(
 _PANELS = Whole(
     "panels",
     1,
-    "split peers into panels: no other provider can move a share by more than 1/panels",
+    "split peers into panels: another provider moves a share by at most 1/panels on average (1/peers if fewer)",
     "Panels",
     least=1,
     most=1_000_000,
@@ -134,9 +134,10 @@ class LineUp(Rule):
         is `whole_line_score`, and an empty report is paid 1/(r + 1).
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
-        The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels
-        (with many providers: on average over the seed). A panel whose members contradict each other, as they can under
-        a model with zeros, pays as for an empty report; the others pay as usual.
+        The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
+        1/peers if there are fewer (with more than about ten providers: on average over the seed). A panel whose members
+        contradict each other, as they can under a model with zeros, pays as for an empty report; the others pay as
+        usual.
     ties
         ``"average"``, or ``"lot"``: members of a line get priorities from the seed, the same for all providers.
     source
@@ -182,6 +183,11 @@ class LineUp(Rule):
         "contradicting": "part of the panels whose members contradict each other",
     }
     log_pmi_first = False
+
+    @property
+    def empty_share_holds(self) -> str:
+        """Whatever peers report, and by lot on average."""
+        return "on average over lots, whatever peers report" if self.ties == "lot" else "whatever peers report"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -352,7 +358,11 @@ class LineUp(Rule):
             part = mean_over_panels(contradict.astype(np.float64), panels).reshape(shape)
             terms["contradicting"] = np.where(part > 0, part, np.nan)
         share = np.clip(mean_over_panels(share, panels), 0.0, 1.0).reshape(shape)
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
+        log_pmi = self._log_pmi(this_round)
+        undefined = np.isnan(log_pmi)
+        if panels is not None:
+            undefined = mean_over_panels(np.isnan(lines.log_pmi()).astype(np.float64), panels).reshape(shape) > 0
+        return Breakdown(np.where(undefined, np.nan, share), log_pmi, share, 0.0, 1.0, terms)
 
     def _log_pmi(self, this_round: Round) -> Array:
         """Return log PMI with all peers; NaN where these contradict each other and panels are paid all the same."""

@@ -221,7 +221,7 @@ class MultiDay(Rule):
     def evaluate_empty(self, this_round: Round, /) -> Array:
         """f(1) on the scale, and on the last day what its rule pays an empty report."""
         share = np.full(this_round.own.shape[:-1], self.divergence.empty_share)
-        share[..., -1:, :] = self._last_day(this_round.with_empty_reports()).share
+        share[..., -1:, :] = self.last_rule.evaluate_empty(self._of_last_day(this_round))
         return share
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:

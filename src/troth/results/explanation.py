@@ -72,8 +72,8 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     if p.deposit:
         rows.append(("deposit", campaign.show(p.deposit), "put down beforehand; a negative payment is taken from it"))
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
-    always = ", whatever peers report" if rule.constant_empty_share else ""
-    rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{always}"))
+    holds = f", {rule.empty_share_holds}" if rule.empty_share_holds else ""
+    rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{holds}"))
     if not rule.log_pmi_first:
         rows += log_pmi
     if campaign.public:

@@ -56,6 +56,14 @@ def test_public_rows_are_pseudo_counts_of_the_prior(ones: int, zeros: int, drawi
     known.verify()
 
 
+DRAWN_ANOTHER_WAY = ("regression, unknown noise", "provider normal")
+"""Their posterior draws the same peers by other numbers than a prior with public data does."""
+
+
+def log_pmi(result: Any) -> list[float]:
+    return [payment.log_pmi for payment in result.rounds[0].payments]
+
+
 @pytest.mark.parametrize("name", reductions())
 def test_from_a_file_to_verified_payments(name: str, tmp_path: Path) -> None:
     model: Any = EXAMPLES[name]
@@ -71,7 +79,9 @@ def test_from_a_file_to_verified_payments(name: str, tmp_path: Path) -> None:
     updated: Any = troth.posterior(model, model.statistics(data))
     rule = troth.SyntheticPeers(draws=8)
     same = troth.pay(frame, updated, rule, provider="who", columns=columns, budget="1000.00", seed=4)
-    np.testing.assert_allclose(shares(result), shares(same), atol=1e-9)
+    np.testing.assert_allclose(log_pmi(result), log_pmi(same), atol=1e-9)
+    if name not in DRAWN_ANOTHER_WAY:
+        np.testing.assert_allclose(shares(result), shares(same), atol=1e-9)
     terms = read_ledger(tmp_path / "ledger.jsonl").entries[0]["terms"]
     assert terms["public"]["rows"] == len(public)
     assert terms["public"]["digest"] == "sha256:" + sha256((tmp_path / "register.csv").read_bytes()).hexdigest()

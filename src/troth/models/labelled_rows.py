@@ -71,7 +71,7 @@ class SoftmaxRegression(OfLabels, GeneralisedRegression):
     classes: int = field(metadata=parameter("how many labels there are", Whole(2), 3))
 
     description: ClassVar[str] = "a label of several explained by numbers"
-    example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop")
+    example: ClassVar[Example] = Example("which crop grows", ("rain", "height"), "farm", target="crop", seed=20201207)
 
     def parameter_names(self, columns: Sequence[str | None], labels: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target, for each label."""

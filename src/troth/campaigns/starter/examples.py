@@ -298,9 +298,9 @@ def _quoted(text: str | None) -> str:
 
 def _draw(family: type[Family], names: list[str], days: int) -> dict[str, list[dict[str, Any]]]:
     """Draw everybody's rows: the same θ for all, and a fresh one each day."""
-    rng = np.random.default_rng(20201206)
-    model: Any = family.example_model()
     example = family.example
+    rng = np.random.default_rng(example.seed)
+    model: Any = family.example_model()
     columns = [*example.columns, *([] if example.target is None else [example.target])]
     explained = columns if example.target is None else [example.target]
     data: dict[str, list[dict[str, Any]]] = {name: [] for name in names}

@@ -16,6 +16,7 @@ from troth.operations import Content, Operation
 from troth.service import incoming, lanes, requests, responses, views
 from troth.service.access import Visitor
 from troth.service.accounts import User
+from troth.service.errors import InvalidError
 from troth.service.idempotency import KeyedRequest, Reply, answer_once, earlier_reply, keyed_request
 from troth.service.uploads import digest_of
 
@@ -106,6 +107,8 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
     def called(
         request: Request, visitor: User | None, key: str | None = None, body: Any = None, **values: Any
     ) -> tuple[Call, Any]:
+        if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
+            raise InvalidError(f"{min(unknown)!r} is no parameter of this operation")
         keyed = None if visitor is None else _keyed(request, visitor, key, body)
         call = Call(operation, request, visitor, keyed)
         reply = earlier_reply(call.store, keyed)

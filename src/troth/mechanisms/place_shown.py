@@ -40,7 +40,18 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
         part = f"{figures.terms['contradicting']:.0%} of the panels"
         meaning += f" In {part} your peers contradict each other: there you are paid as for an empty report."
     terms = tuple((rule.term_labels[key], figures.terms[key]) for key in ("strict_score",) if key in figures.terms)
-    return line, Step(place, rule.score_formula, terms, "share", f"{figures.share:.4f}", meaning=meaning)
+    return line, Step(
+        place, rule.score_formula + _numbers(rule, figures), terms, "share", f"{figures.share:.4f}", meaning=meaning
+    )
+
+
+def _numbers(rule: LineUp, figures: Figures) -> str:
+    """Return K, j and r of a single line."""
+    if "decoys" not in figures.terms or rule.panels > 1:
+        return ""
+    decoys, above, tied = (int(figures.terms[key]) for key in ("decoys", "above", "tied"))
+    last = rf" \text{{ to }} {above + tied}" if tied else ""
+    return rf", \; K = {decoys}, \; j = {above}{last}, \; r = {rule.rivals}"
 
 
 def _line_step(rule: LineUp, figures: Figures) -> Step | None:

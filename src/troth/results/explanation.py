@@ -47,9 +47,10 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
         log_pmi = [("log PMI with peers", f"{number(p.log_pmi, sign=True)} nats", odds_in_words(p.log_pmi))]
     if data:
         rows.append(("data", data, ""))
-    if rule.log_pmi_first:
-        rows += log_pmi
     share_of = rule.steps(p)
+    first = rule.log_pmi_first and all(step.line is None for step in share_of)
+    if first:
+        rows += log_pmi
     for step in share_of:
         if step.line is not None:
             count, above = step.line.decoys, step.line.above
@@ -74,7 +75,7 @@ def steps(campaign: Campaign, payment: Payment, data: str = "") -> list[tuple[st
     rows.append(("payment", campaign.show(p.payment), "share × cap, rounded down to the smallest coin"))
     holds = f", {rule.empty_share_holds}" if rule.empty_share_holds else ""
     rows.append(("for an empty report", f"{p.empty_share:.2%}", f"of the cap{holds}"))
-    if not rule.log_pmi_first:
+    if not first:
         rows += log_pmi
     if campaign.public:
         known = campaign.public.get(None)

@@ -170,4 +170,5 @@ def backtest(
     how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
     advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
-    show(comparison.to_dict(), as_json, text, *([advice] if recommended.name != AS_DECLARED else []))
+    told = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
+    show(comparison.to_dict(), as_json, text, *told)

@@ -58,6 +58,12 @@ class ModelComparison:
         return any(over_days(other.scores - own.scores, own.false_alarm).low > 0 for other in alike)
 
     @property
+    def advisable(self) -> bool:
+        """Whether no lie gains significantly under the recommended model, and lies cost something."""
+        replayed = self.backtests[self.recommended]
+        return not replayed.gaining() and replayed.incentive >= _WORTHLESS
+
+    @property
     def verdict(self) -> str:
         """Which model to pay with, and why, in a sentence or two."""
         name = self.recommended
@@ -72,11 +78,11 @@ class ModelComparison:
             )
         unsafe = [other for other in self.backtests if other != name and self.backtests[other].gaining()]
         warning = f" Lies gain under {', '.join(unsafe)}." if unsafe else ""
-        if replayed.incentive < _WORTHLESS:
+        if not self.advisable:
             return (
                 f"No lie gains significantly under {name}, but lies cost little either "
                 f"({100 * replayed.incentive:.1f}% of the cap on average): these days hardly distinguish "
-                f"providers' data, and honesty would not be rewarded. {replayed.caution}{warning}"
+                f"providers' data, and honesty would not be rewarded: do not pay with it. {replayed.caution}{warning}"
             )
         cost = f"no lie gains significantly, and a lie costs {100 * replayed.incentive:.1f}% of the cap on average"
         advice = f"{name} passes: {cost}" if replayed.means_little else f"Pay with {name}: {cost}"

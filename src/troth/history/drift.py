@@ -88,7 +88,7 @@ def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
     Examples
     --------
     >>> shelf_life([Age(30, 0.2, -0.1, 0.5), Age(60, 1.0, 0.4, 1.6)], stretch=30, providers=4)
-    'A fit stays good for about 60 days: one that is 60 days older than the newest predicts worse...'
+    'A fit stays good for about 30 days: one that is 60 days older than the newest predicts worse...'
     """
     if not ages:
         return ""
@@ -99,7 +99,8 @@ def shelf_life(ages: Sequence[Age], stretch: int, providers: int) -> str:
             f"A fit stays good for at least {oldest.days} days, as far as these days can tell: older fits do not "
             f"predict significantly worse (by {oldest.loss:.2g} nats a day, at most {oldest.high:.2g})."
         )
+    good = max([stretch, *(age.days for age in ages if age.days < worse.days)])
     return (
-        f"A fit stays good for about {max(worse.days, stretch)} days: one that is {worse.days} days older than the "
+        f"A fit stays good for about {good} days: one that is {worse.days} days older than the "
         f"newest predicts worse, by {worse.loss:.2g} nats a day (it has also seen fewer days)."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,8 @@ class PastFinding:
         Their difference and its confidence interval over days, each at the stated level by itself. That of a provider
         is drawn towards the mean over providers, the more so the more alike they are.
     detectable
-        The gain that would have been called significant with 80% probability.
+        The gain that would have been called significant with 80% probability. Of a provider, its own while nobody else
+        gains: being drawn towards the others it is harder to find than a gain of all.
     verdict
         ``"GAINS"`` or ``"loses"`` if that is significant among all comparisons together, else
         ``"not significant"``, or ``"changes nothing"`` if no payment changes.
@@ -169,11 +171,8 @@ class Backtest:
 
     @property
     def detectable_alone(self) -> float:
-        """The same for a lie by which one provider gains: that of the median provider."""
-        by_lie: dict[str, list[float]] = {}
-        for finding in _open(self.findings):
-            by_lie.setdefault(finding.lie, []).append(finding.detectable)
-        return max(float(np.median(each)) for each in by_lie.values())
+        """The same for a lie by which one provider alone gains, whichever it is."""
+        return max(f.detectable for f in _open(self.findings))
 
     @property
     def means_little(self) -> bool:
@@ -213,16 +212,20 @@ class Backtest:
 
     def _most(self) -> str:
         """Say what the best lie did, where none gains significantly."""
-        worst = self.worst()
-        if np.isnan(worst.gain):
+        known = ~np.isnan(self.gains).all(axis=0)
+        if not known.any():
             return ""
-        if worst.gain > 0:
+        days = (~np.isnan(self.gains)).sum(axis=0)
+        means = np.where(known, np.nansum(self.gains, axis=0) / np.maximum(days, 1), -1.0)
+        provider, lie = np.unravel_index(int(means.argmax()), means.shape)
+        most = float(means[provider, lie])
+        if most > 0:
             return (
-                f"; the most that any gained is {100 * worst.gain:+.1f}% of the cap ({worst.lie}, {worst.provider}), "
-                "which is not significant"
+                f"; the most that any gained is {100 * most:+.1f}% of the cap ({self.lies[lie]}, "
+                f"{self.providers[provider]}), which is not significant"
             )
         idle = [f.lie for f in self.overall if f.verdict == "changes nothing"]
-        if worst.gain < 0:
+        if most < 0:
             return ", and every one would have cost every provider"
         if idle:
             return f": {', '.join(idle)} would have changed nothing, and no other gained"
@@ -241,6 +244,7 @@ class Backtest:
             f"{self.split}: {SPLITS[self.split]}",
             f"honest payoff {100 * self.truth:.1f}, log score {self.log_score_text(4)} per day; a gain of up to "
             f"{100 * self.negligible:g} is not counted",
+            f"intervals hold with {1 - self.false_alarm:.0%} each; verdicts hold for all comparisons together",
             head,
             "-" * len(head),
         ]
@@ -248,9 +252,10 @@ class Backtest:
             worst = self.worst(f.lie)
             interval = f"[{100 * f.low:+.2f}, {100 * f.high:+.2f}]"
             mark = " GAINS" if worst.verdict == "GAINS" else ""
+            who = worst.provider if np.ptp([each.gain for each in self.findings if each.lie == f.lie]) > 0 else "all"
             lines.append(
                 f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  {f.verdict:<16} "
-                f"{worst.provider} {100 * worst.gain:+.2f}{mark}"
+                f"{who} {100 * worst.gain:+.2f}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life])]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
@@ -333,21 +338,25 @@ def findings_of(
     comparisons by `joint_level`, one-sided for gains and for losses.
     """
     means = np.stack([_daily(gains[..., k]) for k in range(len(lies))], axis=1)
-    columns = [(lie, None, _daily(truth), means[:, k], 0.0, _daily(refused[..., k])) for k, lie in enumerate(lies)]
+    columns: list[Any] = [
+        (lie, None, _daily(truth), means[:, k], 0.0, None, _daily(refused[..., k])) for k, lie in enumerate(lies)
+    ]
     overall = _judged(columns, false_alarm, negligible)
     columns = []
     for k, lie in enumerate(lies):
-        series, extra = _shrunk(gains[..., k], means[:, k])
+        shrinkage = _Shrinkage(gains[..., k], means[:, k])
+        series, extra = shrinkage.series()
         for i, provider in enumerate(providers):
-            columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), refused[:, i, k]))
+            alone = partial(shrinkage.detectable_alone, i)
+            columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), alone, refused[:, i, k]))
     return overall, _judged(columns, false_alarm, negligible)
 
 
 def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
-    """Test comparisons (lie, provider, honest pay, daily gain, extra variance, refused) together."""
-    level = joint_level(np.stack([gain for _, _, _, gain, _, _ in columns], axis=1), false_alarm / 2)
+    """Test comparisons together: lie, provider, honest pay, daily gain, extra variance, what is detectable, refused."""
+    level = joint_level(np.stack([gain for _, _, _, gain, *_ in columns], axis=1), false_alarm / 2)
     findings = []
-    for lie, provider, honest, gain, extra, out in columns:
+    for lie, provider, honest, gain, extra, alone, out in columns:
         interval = over_days(gain, false_alarm, negligible, extra)
         verdict = "not significant"
         if interval.days and not np.nan_to_num(gain).any():
@@ -359,13 +368,12 @@ def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tu
         mean = mean_of(honest)
         numbers = mean, mean + interval.mean, interval.mean, interval.low, interval.high
         days = int((~np.isnan(honest)).sum()) if interval.days else 0
-        findings.append(
-            PastFinding(lie, provider, *numbers, interval.detectable(level, negligible), verdict, days, mean_of(out))
-        )
+        detectable = interval.detectable(level, negligible) if alone is None else alone(level, negligible)
+        findings.append(PastFinding(lie, provider, *numbers, detectable, verdict, days, mean_of(out)))
     return tuple(findings)
 
 
-def _shrunk(gains: Array, mean: Array) -> tuple[Array, Array]:
+class _Shrinkage:
     """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
 
     With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
@@ -373,21 +381,56 @@ def _shrunk(gains: Array, mean: Array) -> tuple[Array, Array]:
     w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
     what was drawn away.
     """
-    apart = gains - mean[:, None]
-    intervals = [over_days(column, 0.05) for column in apart.T]
-    seen = np.array([interval.days > 2 for interval in intervals])
-    extra = np.zeros(gains.shape[1])
-    if seen.sum() < 3:
-        return gains, extra
-    chance = np.array([interval.error**2 if known else np.inf for interval, known in zip(intervals, seen, strict=True)])
-    away = np.array([interval.mean for interval in intervals])
-    between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
-    weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
-    weight = np.where(seen & (chance == 0), 1.0, weight)
-    days = (~np.isnan(mean)).sum()
-    present = (~np.isnan(gains)).sum(axis=0)
-    series = mean[:, None] + weight * np.nan_to_num(apart) * days / np.maximum(present, 1)
-    return np.where(present > 0, series, np.nan), np.where(seen, (1 - weight) ** 2 * between, 0.0)
+
+    def __init__(self, gains: Array, mean: Array) -> None:
+        self.gains, self.mean, self.apart = gains, mean, gains - mean[:, None]
+        intervals = [over_days(column, 0.05) for column in self.apart.T]
+        self.seen = np.array([interval.days > 2 for interval in intervals])
+        self.chance = np.array([i.error**2 if known else np.inf for i, known in zip(intervals, self.seen, strict=True)])
+        self.away = np.array([interval.mean for interval in intervals])
+
+    def _weights(self, away: Array) -> tuple[Array, float]:
+        """Return w_i and τ² for mean deviations."""
+        seen, chance = self.seen, self.chance
+        between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
+        weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
+        return np.where(seen & (chance == 0), 1.0, weight), between
+
+    def series(self) -> tuple[Array, Array]:
+        """Return daily gains that are drawn together, and the variance of what was drawn away."""
+        if self.seen.sum() < 3:
+            return self.gains, np.zeros(self.gains.shape[1])
+        weight, between = self._weights(self.away)
+        days, present = (~np.isnan(self.mean)).sum(), (~np.isnan(self.gains)).sum(axis=0)
+        series = self.mean[:, None] + weight * np.nan_to_num(self.apart) * days / np.maximum(present, 1)
+        return np.where(present > 0, series, np.nan), np.where(self.seen, (1 - weight) ** 2 * between, 0.0)
+
+    def detectable_alone(self, provider: int, level: float, negligible: float) -> float:
+        """Return the gain of one provider, nobody else's being above 0, that is found with probability `POWER`."""
+        own, together = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
+        if self.seen.sum() < 3 or not self.seen[provider] or not np.isfinite(together.error):
+            return own.detectable(level, negligible)
+        others = self.seen.sum() - 1
+        covariance = (own.error**2 - together.error**2 - self.chance[provider]) / 2
+
+        def missing(gain: float) -> float:
+            """Return by how much the estimate falls short of what would be found, if the others gain nothing."""
+            away = np.where(self.seen, -gain / (others + 1), 0.0)
+            away[provider] = gain * others / (others + 1)
+            chance = np.where(self.seen, self.chance, 0.0)
+            weights, between = self._weights(np.sqrt(away**2 + chance))  # deviations have the size of chance too
+            w = weights[provider]
+            variance = together.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
+            needed = own._replace(error=float(np.sqrt(max(variance, 0.0)))).detectable(level, negligible)
+            return float(needed - (gain / (others + 1) + w * away[provider]))
+
+        low, high = 0.0, 1.0
+        if missing(high) > 0:
+            return float("inf")
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (middle, high) if missing(middle) > 0 else (low, middle)
+        return high
 
 
 def _daily(numbers: Array) -> Array:

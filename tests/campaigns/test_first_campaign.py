@@ -36,6 +36,10 @@ TABLE: dict[str, Any] = {
     "percent": [f"{x}%" for x in range(ROWS)],
     "money": [f"€{1000 + x:,}.50" for x in range(ROWS)],
     "thousands": [f"{1000 + x:,}" for x in range(ROWS)],
+    "blanks": [f"{1000 + x:,}".replace(",", " ") for x in range(ROWS)],
+    "fees": [f"${x % 9}" for x in range(ROWS)],
+    "beds": [*(str(x % 9) for x in range(ROWS - 1)), "hello"],
+    "names": [f"person {x}" for x in range(ROWS)],
     "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
     "marked": ["?" if x % 10 == 0 else str(x % 13) for x in range(ROWS)],
     "gaps": ["NA" if x % 10 == 0 else "a" if x % 3 else "b" for x in range(ROWS)],
@@ -71,11 +75,36 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("percent", "percent signs, such as '0%'; remove the signs, and divide by 100"),
         ("money", "currency signs, such as '€1,000.50'; remove the signs"),
         ("thousands", "numbers with commas, such as '1,000'; write them with a decimal point"),
+        ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
     ],
 )
 def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, table: Path) -> None:
     with pytest.raises(troth.DataError, match=message):
         guess(table, provider="office", column=column)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            "fees",
+            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each of them as",
+        ),
+        ("percent", "column 'percent' has numbers with percent signs"),
+        ("thousands", "column 'thousands' has numbers with commas"),
+        ("beds", "1 value is no number .first: row 120 of own.csv: 'hello'.; .* labels, write each of them as a word"),
+        (
+            "names",
+            "'names' has 120 different labels, and each would have a coefficient of its own: leave the column out",
+        ),
+    ],
+)
+def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
+    column: str, message: str, table: Path
+) -> None:
+    for target in ("price", "answer"):
+        with pytest.raises(troth.DataError, match=message):
+            guess(table, provider="office", column=["area", column], target=target)
 
 
 def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
@@ -197,8 +226,13 @@ def differing(path: Path, family: str) -> Path:
 
 def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     path = differing(tmp_path, "Bernoulli")
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 3
+    assert json.loads(capsys.readouterr().out)["paid"] == "0.00"
+    assert run(monkeypatch, "pay", path, "--dry-run", "--anyway") == 0
+    capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--no-report") == 3
     shown = capsys.readouterr()
+    assert "budget 1,000.00 EUR, would pay " in shown.out.splitlines()[0]
     assert "does not fit (p = 0.00" in shown.out
     assert "telling the truth pays best is not supported" in shown.out
     assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
@@ -221,6 +255,8 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any)
     assert run(monkeypatch, "pay", path, "--no-report", "--json") == 0
     paid = json.loads(capsys.readouterr().out)
     assert paid["rounds"] == plain["rounds"]
+    assert (paid["paid"], "would_pay" in paid) == (plain["would_pay"], False)
+    assert plain["paid"] == "0.00"
     assert paid["verdict"] == plain["verdict"]
 
 

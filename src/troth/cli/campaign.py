@@ -238,7 +238,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so."""
+    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -257,6 +257,7 @@ def pay(
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
         written = not result.paid_now or approve(result)
+        result.dry = not written
         if written:
             try:
                 if result.rounds and not no_report:
@@ -277,7 +278,7 @@ def pay(
             typer.echo(f"\n{result.verdict}")
     if not written:
         _say_unpaid(result, campaign, stopped=not dry_run)
-        raise typer.Exit(0 if dry_run else STOPPED)
+        raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if as_json:
         return
     if not result.paid_now:

@@ -183,6 +183,11 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
     features, scales, levels = [np.ones(len(columns[0].values) if columns else 0)], {}, {}
     for column in columns:
         if column.has_text:
+            if (count := len(set(column.values))) > _MOST_LABELS:
+                raise DataError(
+                    f"column {column.name!r} has {count} different labels, and each would have a coefficient of its "
+                    "own: leave the column out (name the others with --column), or merge labels"
+                )
             texts = np.array([str(value).strip() for value in column.values])
             counts = {label: int((texts == label).sum()) for label in column.labels or ()}
             first = max(counts, key=lambda label: counts[label])

@@ -6,7 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.starter.look import alike, heavy_tails, read_written
+from troth.campaigns.starter.look import (
+    LABELS_OF_ITS_OWN,
+    LABELS_OF_MANY,
+    alike,
+    heavy_tails,
+    is_written_number,
+    read_written,
+)
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
@@ -94,7 +101,13 @@ def guess(
     table, places = first_rows(data, paid, provider, day)
     try:
         written = [
-            read_written(name, table[name], places, labels=_holds_labels(chosen, table[name], name == paid[-1]))
+            read_written(
+                name,
+                table[name],
+                places,
+                labels=_holds_labels(chosen, table[name], name == paid[-1]),
+                if_labels=LABELS_OF_ITS_OWN if target is None else LABELS_OF_MANY,
+            )
             for name in paid
         ]
         rows = _rows_with_values(written)
@@ -172,12 +185,12 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
 
 
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
-    """Whether a column is known to hold labels: by its family, or as one of few texts that explain another column."""
+    """Whether a column is known to hold labels: by its family, or as one of few words that explain another column."""
     if paid:
         return family is not None and _reads_labels(family)
-    texts = {value.strip() for value in values if isinstance(value, str)}
-    texts = {text for text in texts if text.lower() not in NO_VALUE}
-    return len(texts) <= _FEW_LABELS and any(not text.replace(".", "").lstrip("-").isdigit() for text in texts)
+    texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
+    words = [text for text in texts if not is_written_number(text)]
+    return len(set(texts)) <= _FEW_LABELS and 2 * len(words) > len(texts)
 
 
 def _reads_labels(family: str) -> bool:

@@ -38,6 +38,11 @@ TABLE: dict[str, Any] = {
     "thousands": [f"{1000 + x:,}" for x in range(ROWS)],
     "blanks": [f"{1000 + x:,}".replace(",", " ") for x in range(ROWS)],
     "fees": [f"${x % 9}" for x in range(ROWS)],
+    "hourly": RNG.normal(25, 4, ROWS).astype(int),
+    "likert": RNG.integers(1, 6, ROWS),
+    "sex": RNG.integers(1, 3, ROWS),
+    "same": ["Yes"] * ROWS,
+    "seven": [7] * ROWS,
     "beds": [*(str(x % 9) for x in range(ROWS - 1)), "hello"],
     "names": [f"person {x}" for x in range(ROWS)],
     "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
@@ -60,6 +65,9 @@ def _table(tmp_path: Path) -> Path:
         ("over", "VaryingNormal"),
         ("answer", "VaryingCategorical"),
         ("year", "VaryingNormal"),
+        ("hourly", "VaryingNormal"),
+        ("likert", "VaryingNormal"),
+        ("sex", "VaryingCategorical"),
     ],
 )
 def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, table: Path) -> None:

@@ -146,9 +146,32 @@ def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Pat
         troth.pay(path)
 
 
+def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path) -> None:
+    names = [*(["Ash", "Elm", "Oak", "Nan"] * 10), "", " ", "NA", "?", *["Ash"] * 4]
+    values = [*RNG.integers(0, 2, 44), "", *RNG.integers(0, 2, 3)]
+    pd.DataFrame({"who": names, "x": values}).to_csv(tmp_path / "own.csv", index=False)
+    guessed = guess(tmp_path / "own.csv", provider="who", column="x")
+    assert guessed.missing == 5
+    assert "column 'who' has no provider's name in 4 rows (first: row 41 of own.csv: " in guessed.notes[0]
+    path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
+    paid = troth.pay(path)
+    assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in paid.reports] == [
+        ("Ash", 13, 1, 4),
+        ("Elm", 10, 0, 0),
+        ("Nan", 10, 0, 0),
+        ("Oak", 10, 0, 0),
+    ]
+    assert [entry.get("unnamed") for entry in paid.ledger.of("report")] == [4, None, None, None]
+    paid.verify()
+    path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
+    with pytest.raises(troth.DataError, match="without a provider's name.*row 4[123]"):
+        troth.pay(path)
+
+
 def test_engines_drop_the_same_rows() -> None:
     ibis = pytest.importorskip("ibis")
-    frame = pd.DataFrame({"who": ["a", "b"] * 4, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no"]})
+    names = [*["a", "b"] * 4, None, "NA"]
+    frame = pd.DataFrame({"who": names, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no", "no", "no"]})
     terms: dict[str, Any] = {"data": {"missing": "drop"}, "model": {"categories": ["no", "yes"]}}
     model = troth.models.Categorical([1, 1])
     paid = [
@@ -156,7 +179,8 @@ def test_engines_drop_the_same_rows() -> None:
         for data in (frame, ibis.memtable(frame))
     ]
     assert paid[0].totals == paid[1].totals
-    assert [report.dropped for report in paid[1].reports] == [2, 1]
+    for each in paid:
+        assert [(report.dropped, report.unnamed) for report in each.reports] == [(2, 2), (1, 0)]
 
 
 def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Path, monkeypatch: Any) -> None:

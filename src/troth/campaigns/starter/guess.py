@@ -20,7 +20,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
-from troth.data.request import NO_VALUE, parse_day, shown
+from troth.data.request import NO_NAME, NO_VALUE, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
@@ -48,7 +48,7 @@ class Guess:
     most_rows
         The most rows of a provider and day.
     missing
-        How many rows of those that were looked at have no value.
+        How many rows of those that were looked at have no value, or no provider's name.
     notes
         What a reader should know, in sentences.
     """
@@ -102,6 +102,7 @@ def guess(
     columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
     paid = [*columns, *([] if target is None else [target])]
     table, places = first_rows(data, paid, provider, day)
+    unnamed: set[int] = set()
     try:
         written = [
             read_written(
@@ -118,6 +119,11 @@ def guess(
         if not rows:
             raise DataError(f"column {paid[-1]!r} has no values")
         blank: list[Any] = [None] * len(places)
+        if provider is not None:
+            unnamed = {row for row, who in enumerate(table[provider]) if who is None or str(who).strip() in NO_NAME}
+            rows = [row for row in rows if row not in unnamed]
+        if not rows:
+            raise DataError(f"column {provider!r} names no provider in any row that has a value")
         whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
         _refuse_one_provider(provider, whose)
         _refuse_other_dates(day, [when for _, when in whose])
@@ -129,6 +135,13 @@ def guess(
         raise DataError(f"{data}: {error}") from None
     missing = len(places) - len(rows)
     notes = [note for each in written for note in each.notes]
+    if unnamed:
+        rows_of, first_row = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
+        notes.append(
+            f"column {provider!r} has no provider's name in {rows_of} (first: {places[first_row]}: "
+            f"{shown(table[provider or ''][first_row])}): left out, and counted in the ledger; fill names in, or write "
+            "it otherwise if it is a name"
+        )
     notes += _notes(read, first, sorted({str(who) for who, _ in whose if who is not None}))
     if target is None and not named:
         notes += _other_kinds(read[0], chosen, families)

@@ -275,6 +275,23 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
     assert (path.parent / "ledger.jsonl").exists()
 
 
+def test_python_writes_no_ledger_under_a_model_that_does_not_fit(tmp_path: Path) -> None:
+    path, ledger = differing(tmp_path, "Bernoulli"), tmp_path / "own.jsonl"
+    frame = pd.read_csv(tmp_path / "rates.csv")
+    options: dict[str, Any] = {"provider": "who", "budget": "10", "seed": 1, "ledger": ledger}
+    calls: list[Any] = [
+        lambda **more: troth.pay(path, ledger=ledger, **more),
+        lambda **more: troth.pay(frame, troth.models.Bernoulli(1, 1), **options, **more),
+    ]
+    for pay in calls:
+        with pytest.raises(troth.DataError, match="does not fit these reports: .* anyway=True pays"):
+            pay()
+        assert not ledger.exists()
+        pay(anyway=True)
+        assert ledger.exists()
+        ledger.unlink()
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     path = differing(tmp_path, "VaryingNormal")
     before = sorted(path.parent.iterdir())

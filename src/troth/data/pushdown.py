@@ -78,10 +78,9 @@ def _with_values(table: Any, request: Request) -> Part:
 def _unnamed(table: Any, request: Request) -> Any:
     """Return the condition that a row has no provider's name."""
     provider = table[str(request.provider)]
-    blank = provider.isnull()
-    return (
-        blank | provider.strip().isin(sorted(request.no_name)).fill_null(True) if provider.type().is_string() else blank
-    )
+    if not provider.type().is_string():
+        return provider.isnull()
+    return provider.isnull() | provider.strip().isin(sorted(request.no_name)).fill_null(True)
 
 
 def _reduce(table: Any, request: Request) -> Part:

@@ -406,6 +406,19 @@ def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) 
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
     assert "share of the cap" in capsys.readouterr().out
     assert "the last 60 of 100 days" in paid.plot().standalone()
+    printed = str(paid).splitlines()
+    assert len(printed) == 6
+    assert printed[2].split() == ["a", "100", "400", *printed[2].split()[3:]]
+    assert printed[2].split()[-1] == paid.campaign.text(paid.totals["a"])
+    assert printed[-1] == "  sums of 300 payments on 100 days, which the ledger and the page have"
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl") == 0
+    assert capsys.readouterr().out.splitlines() == printed
+
+
+def test_a_row_with_too_many_values_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("who,x\na,1\nb,1,2\n")
+    with pytest.raises(troth.DataError, match="Row #3: Expected 2 columns, got 3: b,1,2; correct the row"):
+        guess(tmp_path / "own.csv", provider="who", column="x")
 
 
 def test_a_flat_prior_is_drawn_flat() -> None:

@@ -79,7 +79,8 @@ def run(folder: Path, draws: Any = None) -> troth.Result:
     digest = troth.save_model(candidates, folder / "candidates.json")
     (folder / "campaign.toml").write_text(CAMPAIGN.format(digest=digest), encoding="utf-8")
     write_rows(folder / "rows.csv", rng)
-    return troth.pay(folder / "campaign.toml", ledger=folder / "ledger.jsonl").verify()
+    # 150 draws are coarse for as many rows, and the check of the fit notices: result.verdict says what it found
+    return troth.pay(folder / "campaign.toml", ledger=folder / "ledger.jsonl", anyway=True).verify()
 
 
 if __name__ == "__main__":

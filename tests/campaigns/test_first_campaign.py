@@ -36,6 +36,15 @@ TABLE: dict[str, Any] = {
     "percent": [f"{x}%" for x in range(ROWS)],
     "money": [f"€{1000 + x:,}.50" for x in range(ROWS)],
     "thousands": [f"{1000 + x:,}" for x in range(ROWS)],
+    "blanks": [f"{1000 + x:,}".replace(",", " ") for x in range(ROWS)],
+    "fees": [f"${x % 9}" for x in range(ROWS)],
+    "hourly": RNG.normal(25, 4, ROWS).astype(int),
+    "likert": RNG.integers(1, 6, ROWS),
+    "sex": RNG.integers(1, 3, ROWS),
+    "same": ["Yes"] * ROWS,
+    "seven": [7] * ROWS,
+    "beds": [*(str(x % 9) for x in range(ROWS - 1)), "hello"],
+    "names": [f"person {x}" for x in range(ROWS)],
     "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
     "marked": ["?" if x % 10 == 0 else str(x % 13) for x in range(ROWS)],
     "gaps": ["NA" if x % 10 == 0 else "a" if x % 3 else "b" for x in range(ROWS)],
@@ -56,6 +65,9 @@ def _table(tmp_path: Path) -> Path:
         ("over", "VaryingNormal"),
         ("answer", "VaryingCategorical"),
         ("year", "VaryingNormal"),
+        ("hourly", "VaryingNormal"),
+        ("likert", "VaryingNormal"),
+        ("sex", "VaryingCategorical"),
     ],
 )
 def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, table: Path) -> None:
@@ -71,11 +83,36 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("percent", "percent signs, such as '0%'; remove the signs, and divide by 100"),
         ("money", "currency signs, such as '€1,000.50'; remove the signs"),
         ("thousands", "numbers with commas, such as '1,000'; write them with a decimal point"),
+        ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
     ],
 )
 def test_what_is_no_number_is_named_with_the_remedy(column: str, message: str, table: Path) -> None:
     with pytest.raises(troth.DataError, match=message):
         guess(table, provider="office", column=column)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            "fees",
+            r"column 'fees' has numbers with currency signs, such as '\$0'; remove .*labels, write each of them as",
+        ),
+        ("percent", "column 'percent' has numbers with percent signs"),
+        ("thousands", "column 'thousands' has numbers with commas"),
+        ("beds", "1 value is no number .first: row 120 of own.csv: 'hello'.; .* labels, write each of them as a word"),
+        (
+            "names",
+            "'names' has 120 different labels, and each would have a coefficient of its own: leave the column out",
+        ),
+    ],
+)
+def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
+    column: str, message: str, table: Path
+) -> None:
+    for target in ("price", "answer"):
+        with pytest.raises(troth.DataError, match=message):
+            guess(table, provider="office", column=["area", column], target=target)
 
 
 def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
@@ -109,9 +146,32 @@ def test_missing_values_are_counted_dropped_and_recorded(column: str, table: Pat
         troth.pay(path)
 
 
+def test_rows_without_a_provider_are_counted_dropped_and_recorded(tmp_path: Path) -> None:
+    names = [*(["Ash", "Elm", "Oak", "Nan"] * 10), "", " ", "NA", "?", *["Ash"] * 4]
+    values = [*RNG.integers(0, 2, 44), "", *RNG.integers(0, 2, 3)]
+    pd.DataFrame({"who": names, "x": values}).to_csv(tmp_path / "own.csv", index=False)
+    guessed = guess(tmp_path / "own.csv", provider="who", column="x")
+    assert guessed.missing == 5
+    assert "column 'who' has no provider's name in 4 rows (first: row 41 of own.csv: " in guessed.notes[0]
+    path = init(tmp_path / "x", data=tmp_path / "own.csv", provider="who", column="x")
+    paid = troth.pay(path)
+    assert [(report.provider, report.rows, report.dropped, report.unnamed) for report in paid.reports] == [
+        ("Ash", 13, 1, 4),
+        ("Elm", 10, 0, 0),
+        ("Nan", 10, 0, 0),
+        ("Oak", 10, 0, 0),
+    ]
+    assert [entry.get("unnamed") for entry in paid.ledger.of("report")] == [4, None, None, None]
+    paid.verify()
+    path.write_text(path.read_text().replace('missing = "drop"', 'missing = "refuse"'))
+    with pytest.raises(troth.DataError, match="without a provider's name.*row 4[123]"):
+        troth.pay(path)
+
+
 def test_engines_drop_the_same_rows() -> None:
     ibis = pytest.importorskip("ibis")
-    frame = pd.DataFrame({"who": ["a", "b"] * 4, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no"]})
+    names = [*["a", "b"] * 4, None, "NA"]
+    frame = pd.DataFrame({"who": names, "x": ["Yes", "no", None, "NO", "yes", "NA", "", "no", "no", "no"]})
     terms: dict[str, Any] = {"data": {"missing": "drop"}, "model": {"categories": ["no", "yes"]}}
     model = troth.models.Categorical([1, 1])
     paid = [
@@ -119,7 +179,8 @@ def test_engines_drop_the_same_rows() -> None:
         for data in (frame, ibis.memtable(frame))
     ]
     assert paid[0].totals == paid[1].totals
-    assert [report.dropped for report in paid[1].reports] == [2, 1]
+    for each in paid:
+        assert [(report.dropped, report.unnamed) for report in each.reports] == [(2, 2), (1, 0)]
 
 
 def test_a_regression_is_standardised_by_public_scales(table: Path, tmp_path: Path, monkeypatch: Any) -> None:
@@ -197,8 +258,13 @@ def differing(path: Path, family: str) -> Path:
 
 def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     path = differing(tmp_path, "Bernoulli")
+    assert run(monkeypatch, "pay", path, "--dry-run", "--json") == 3
+    assert json.loads(capsys.readouterr().out)["paid"] == "0.00"
+    assert run(monkeypatch, "pay", path, "--dry-run", "--anyway") == 0
+    capsys.readouterr()
     assert run(monkeypatch, "pay", path, "--no-report") == 3
     shown = capsys.readouterr()
+    assert "budget 1,000.00 EUR, would pay " in shown.out.splitlines()[0]
     assert "does not fit (p = 0.00" in shown.out
     assert "telling the truth pays best is not supported" in shown.out
     assert re.search("better off with nothing +[56789] of 10: shop [A-J] .by 1", shown.out)
@@ -207,6 +273,23 @@ def test_a_model_that_does_not_fit_stops_payment(tmp_path: Path, monkeypatch: An
     assert not (path.parent / "ledger.jsonl").exists()
     assert run(monkeypatch, "pay", path, "--no-report", "--anyway") == 0
     assert (path.parent / "ledger.jsonl").exists()
+
+
+def test_python_writes_no_ledger_under_a_model_that_does_not_fit(tmp_path: Path) -> None:
+    path, ledger = differing(tmp_path, "Bernoulli"), tmp_path / "own.jsonl"
+    frame = pd.read_csv(tmp_path / "rates.csv")
+    options: dict[str, Any] = {"provider": "who", "budget": "10", "seed": 1, "ledger": ledger}
+    calls: list[Any] = [
+        lambda **more: troth.pay(path, ledger=ledger, **more),
+        lambda **more: troth.pay(frame, troth.models.Bernoulli(1, 1), **options, **more),
+    ]
+    for pay in calls:
+        with pytest.raises(troth.DataError, match="does not fit these reports: .* anyway=True pays"):
+            pay()
+        assert not ledger.exists()
+        pay(anyway=True)
+        assert ledger.exists()
+        ledger.unlink()
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -221,6 +304,8 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: Any, capsys: Any)
     assert run(monkeypatch, "pay", path, "--no-report", "--json") == 0
     paid = json.loads(capsys.readouterr().out)
     assert paid["rounds"] == plain["rounds"]
+    assert (paid["paid"], "would_pay" in paid) == (plain["would_pay"], False)
+    assert plain["paid"] == "0.00"
     assert paid["verdict"] == plain["verdict"]
 
 
@@ -321,6 +406,19 @@ def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) 
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl", "a", "--day", "7") == 0
     assert "share of the cap" in capsys.readouterr().out
     assert "the last 60 of 100 days" in paid.plot().standalone()
+    printed = str(paid).splitlines()
+    assert len(printed) == 6
+    assert printed[2].split() == ["a", "100", "400", *printed[2].split()[3:]]
+    assert printed[2].split()[-1] == paid.campaign.text(paid.totals["a"])
+    assert printed[-1] == "  sums of 300 payments on 100 days, which the ledger and the page have"
+    assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl") == 0
+    assert capsys.readouterr().out.splitlines() == printed
+
+
+def test_a_row_with_too_many_values_is_named_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("who,x\na,1\nb,1,2\n")
+    with pytest.raises(troth.DataError, match="Row #3: Expected 2 columns, got 3: b,1,2; correct the row"):
+        guess(tmp_path / "own.csv", provider="who", column="x")
 
 
 def test_a_flat_prior_is_drawn_flat() -> None:

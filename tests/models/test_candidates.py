@@ -291,3 +291,42 @@ def test_log_likelihoods_that_make_no_sense_are_refused() -> None:
         models.Candidates([0.5, 0.5], lambda x: [0.0]).statistics([1])
     with pytest.raises(DataError, match="candidate 1"):
         models.Candidates([0.5, 0.5], lambda x: [0.0, np.nan]).statistics([1])
+
+
+class Forest:
+    """Three trees that vote: some labels have probability 0."""
+
+    def __init__(self, low: float, features: int = 1) -> None:
+        self.classes_, self.low, self.n_features_in_ = ["no", "yes"], low, features
+
+    def predict_log_proba(self, z: Any) -> Any:
+        with np.errstate(divide="ignore"):
+            return np.log(np.tile([1 - self.low, self.low], (len(z), 1)))
+
+
+def test_estimators_that_are_sure_are_named_with_the_remedy() -> None:
+    sure = troth.models.Candidates.from_estimators([Forest(0.4), Forest(0.0), Forest(0.0)])
+    with pytest.raises(troth.DataError, match=r"estimators 1, 2 \(Forest\) give .* row 2, 'yes'.*calibrate or smooth"):
+        sure.statistics((np.zeros((3, 1)), ["no", "yes", "no"]))
+    assert np.isfinite(sure.statistics((np.zeros((2, 1)), ["no", "no"]))).all()
+    with pytest.raises(troth.ParameterError, match="at least two estimators, not 1"):
+        troth.models.Candidates.from_estimators([Forest(0.4)])
+    with pytest.raises(troth.ParameterError, match=r"different numbers of features: \[1, 2\]"):
+        troth.models.Candidates.from_estimators([Forest(0.4), Forest(0.4, 2)])
+
+
+def test_candidates_that_leave_nothing_are_named() -> None:
+    model = troth.models.Candidates([0.5, 0.5], lambda x: np.array(x, dtype=float))
+    with pytest.raises(troth.DataError, match="all 2 candidates give these data probability 0"):
+        model.statistics([-np.inf, -np.inf])
+    left = model.effective(np.array([[0.0, -np.inf], [-np.inf, 0.0]]))
+    assert (left.each.tolist(), left.together) == ([1.0, 1.0], 0.0)
+    assert "all together leave none" in str(left)
+
+
+def test_a_rule_that_draws_says_how_candidates_are_given_rows() -> None:
+    model = troth.models.Candidates([0.5, 0.5], lambda x: np.array(x), lambda rng, k, rows: rng.random(rows))
+    with pytest.raises(troth.MissingCapabilityError, match=r"model.with_features\(features\), or its number of rows"):
+        troth.LineUp().pay(model, np.log([[0.2, 0.4], [0.3, 0.2]]), budget=1.0, rng=np.random.default_rng(1))
+    with pytest.raises(troth.ParameterError, match=r"shape \(4, 0\)"):
+        model.with_features(np.zeros((4, 0)))

@@ -79,6 +79,8 @@ def report_entry(report: Report, kind: str = "report") -> dict[str, Any]:
     own = {key: value for key in ("data_digest", "nonce", "tasks") if (value := getattr(report, key)) is not None}
     if report.dropped:
         own["dropped"] = report.dropped
+    if report.unnamed:
+        own["unnamed"] = report.unnamed
     if report.features is not None:
         own["features"] = _write_features(report.features)
     return {"entry": kind, **core, "digest": digest(core), "source": report.source, **own}
@@ -139,7 +141,7 @@ def _read_report(entry: dict[str, Any]) -> Report:
     source, digest_of_data, nonce = entry.get("source", ""), entry.get("data_digest"), entry.get("nonce")
     features = _read_features(entry["features"]) if "features" in entry else None
     more = (source, digest_of_data, nonce, entry.get("dropped", 0), entry.get("tasks"), features)
-    return Report(entry["provider"], entry["day"], entry["rows"], summary, *more)
+    return Report(entry["provider"], entry["day"], entry["rows"], summary, *more, unnamed=entry.get("unnamed", 0))
 
 
 def _write_features(features: Array) -> dict[str, Any]:

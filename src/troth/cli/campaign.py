@@ -37,8 +37,8 @@ def demo(
     reported, honest = write_demo(directory)
     ledger = reported.parent / "ledger.jsonl"
     with progress() as watch:
-        result = pay(reported, ledger=ledger, watch=watch)
-        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch)
+        result = pay(reported, ledger=ledger, watch=watch, anyway=True)
+        truth = pay(honest, ledger=honest.parent / "ledger.jsonl", watch=watch, anyway=True)
         page = result.write_page(reported.parent / "report.html", watch=watch)
     lost = {name: truth.totals[name] - result.totals[name] for name in (INVENTS, EMBELLISHES)}
     if as_json:
@@ -152,7 +152,7 @@ def init(
     notes = list(guessed.notes)
     if guessed.missing:
         rows = "1 row has" if guessed.missing == 1 else f"{guessed.missing:,} rows have"
-        notes.append(f'{rows} no value: {path.name} says missing = "drop", and the ledger counts them')
+        notes.append(f'{rows} no value, or no provider: {path.name} says missing = "drop", and the ledger counts them')
     if guessed.seen:
         notes.append(
             f"the prior in {path} was guessed from the data: replace it by what you knew before anybody reported"
@@ -238,7 +238,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so."""
+    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -257,6 +257,7 @@ def pay(
 
         result = pay_campaign(terms, ledger=book, final=final, beacon=beacon, watch=watch, approve=approve)
         written = not result.paid_now or approve(result)
+        result.dry = not written
         if written:
             try:
                 if result.rounds and not no_report:
@@ -277,7 +278,7 @@ def pay(
             typer.echo(f"\n{result.verdict}")
     if not written:
         _say_unpaid(result, campaign, stopped=not dry_run)
-        raise typer.Exit(0 if dry_run else STOPPED)
+        raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if as_json:
         return
     if not result.paid_now:

@@ -69,7 +69,9 @@ def report(
 
 def explain(
     ledger: LedgerFile,
-    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default=False)],
+    provider: Annotated[
+        str | None, typer.Argument(metavar="PROVIDER", help="Whose payment.", show_default="the sums of all")
+    ] = None,
     day: Annotated[
         str | None, typer.Option(help="Of which day, in a daily campaign.", show_default="a summary of all")
     ] = None,
@@ -81,8 +83,15 @@ def explain(
     from troth.results.explanation import data_in_words, explain_days
     from troth.results.explanation import explain as explain_payment
     from troth.results.pay import open_ledger
+    from troth.results.tables import aligned, totals_table
 
     result = open_ledger(ledger)
+    if provider is None:
+        if day is not None:
+            raise DataError(f"--day {day}: say whose payment, one of {', '.join(map(repr, list(result.totals)[:12]))}")
+        sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
+        show(sums, as_json, result.headline(), *aligned(totals_table(result)))
+        return
     if result.campaign.task is not None:
         show(asdict(result.payment(provider)), as_json, result.explain(provider))
         return

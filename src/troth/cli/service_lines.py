@@ -43,9 +43,15 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
     if verdict["below_empty_report"] is None:
         return [*lines, "who would have been better off with nothing or with less is not known either"]
+    scopes = {"nothing": "", "less": ""}
+    if verdict.get("days", 0) > 1:
+        scopes = {
+            "nothing": f", on average over {verdict['days']} days",
+            "less": f", on day {verdict['last_day']} alone",
+        }
     for what, gains in {"nothing": verdict["below_empty_report"], **less}.items():
         listed = ", ".join(f"{printable(name)} ({gain:.1%} of the cap)" for name, gain in gains.items())
-        lines.append(f"better off with {what}: {listed or 'nobody'}")
+        lines.append(f"better off with {what}{scopes[what]}: {listed or 'nobody'}")
     return lines
 
 

@@ -40,6 +40,11 @@ class EffectiveCandidates:
     @property
     def warning(self) -> str:
         """What to do about too few, or nothing."""
+        if not self.together:
+            return (
+                "all together leave none: every candidate gives some report probability 0, so the candidates or a "
+                "report are wrong"
+            )
         if self.coarse:
             count = int((self.each < NEAR_ONE).sum())
             who = "a report leaves" if count == 1 else f"{count} reports leave"

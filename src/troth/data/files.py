@@ -94,6 +94,8 @@ class Fragment:
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
         reason = str(error).strip().split("\n")[0]
+        if re.search(r"Expected \d+ columns?, got \d+", reason):
+            reason += "; correct the row: a value with a comma in it needs quotes around it"
         return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
 
     def refuse_missing(self, request: Request, names: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _FEW = 64  # days that are spelled out whether they occur or not
 _DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
+_NAMES = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
 
@@ -73,7 +74,7 @@ class Adder:
     def add(self, batch: Any, first_row: int = 0) -> None:
         """Add a record batch whose first row is row ``first_row`` of its place, counted from 0."""
         numbers = np.arange(first_row, first_row + batch.num_rows)
-        if self.request.missing == "drop" and (absent := self._without_value(batch)).any():
+        if self.request.missing == "drop" and (absent := self._without_value(batch) | self._without_name(batch)).any():
             self._count_dropped(batch.filter(pa.array(absent)), numbers[absent])
             batch, numbers = batch.filter(pa.array(~absent)), numbers[~absent]
         rows = batch.num_rows
@@ -127,9 +128,32 @@ class Adder:
                 absent |= np.isin(codes, blank)
         return absent
 
+    def _without_name(self, batch: Any) -> NDArray[np.bool_]:
+        """Mark the rows without a provider's name."""
+        column = self.request.provider
+        if column is None:
+            return np.zeros(batch.num_rows, dtype=bool)
+        values, codes = self._encode(batch.column(column), column, _NAMES)
+        return np.isin(codes, [-1, *self._blank(values)])
+
+    def _blank(self, values: Any) -> list[int]:
+        if isinstance(values, range):
+            return []
+        return [place for place, name in enumerate(self._names(values)) if name.strip() in self.request.no_name]
+
     def _count_dropped(self, batch: Any, numbers: Codes) -> None:
+        """Count rows by provider and day, those without a name under an empty one."""
+        unnamed = self._without_name(batch)
+        for mask in (unnamed, ~unnamed):
+            if mask.any():
+                self._count_by_key(batch.filter(pa.array(mask)), numbers[mask], named=mask is not unnamed)
+
+    def _count_by_key(self, batch: Any, numbers: Codes, *, named: bool) -> None:
         self._row_numbers, self._owners = numbers, (None, np.zeros(batch.num_rows, dtype=np.intp))
-        names, codes = self._owners = self._providers(batch)
+        names: Sequence[str] = [""]
+        codes = self._owners[1]
+        if named:
+            names, codes = self._owners = self._providers(batch)
         days, day_codes = self._days(batch)
         if not self.problems:
             keys = codes * len(days) + (day_codes if len(days) > 1 else 0)
@@ -186,9 +210,8 @@ class Adder:
         column = self.request.provider
         if column is None:
             return [self.provider or ""], np.zeros(batch.num_rows, dtype=np.intp)
-        values, codes = self._encode(batch.column(column), column, "; providers' names are text or whole numbers")
-        names = self._names(values)
-        blank = [] if isinstance(values, range) else [place for place, name in enumerate(names) if not name.strip()]
+        values, codes = self._encode(batch.column(column), column, _NAMES)
+        names, blank = self._names(values), self._blank(values)
         if blank or codes.min() < 0:
             self._report("without a provider's name", column, np.isin(codes, [-1, *blank]))
         return names, codes

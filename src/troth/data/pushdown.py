@@ -56,7 +56,7 @@ def _with_values(table: Any, request: Request) -> Part:
                 conditions.append(column.isnan())
             if kind.is_string():
                 conditions.append(column.strip().lower().isin(sorted(NO_VALUE - request.codes(name).keys())))
-    absent = reduce(or_, conditions).fill_null(True)
+    absent = reduce(or_, conditions).fill_null(True) | _unnamed(table, request)
     grouped = {"troth_provider": _text(table, str(request.provider))}
     if request.day is not None:
         grouped["troth_day"] = _day(table, request.day)
@@ -69,8 +69,18 @@ def _with_values(table: Any, request: Request) -> Part:
     )
     part = _reduce(table.filter(~absent), replace(request, missing="refuse"))
     for row in counts:
-        part.dropped[str(row["troth_provider"]), _parsed(row.get("troth_day"), request)] = row["troth_rows"]
+        name = str(row["troth_provider"] or "")
+        key = "" if name.strip() in request.no_name else name, _parsed(row.get("troth_day"), request)
+        part.dropped[key] = part.dropped.get(key, 0) + row["troth_rows"]
     return part
+
+
+def _unnamed(table: Any, request: Request) -> Any:
+    """Return the condition that a row has no provider's name."""
+    provider = table[str(request.provider)]
+    if not provider.type().is_string():
+        return provider.isnull()
+    return provider.isnull() | provider.strip().isin(sorted(request.no_name)).fill_null(True)
 
 
 def _reduce(table: Any, request: Request) -> Part:
@@ -127,7 +137,7 @@ def _fetch(table: Any, request: Request) -> Part:
     part = Adder(request, _PLACE).add_all(batches)
     order = sorted(range(len(part.keys)), key=lambda place: str(part.keys[place]))
     keys, places = [part.keys[i] for i in order], [part.places[i] for i in order]
-    return Part(keys, part.summaries[order], part.problems, places, samples=part.samples)
+    return Part(keys, part.summaries[order], part.problems, places, part.dropped, part.samples)
 
 
 def _aggregate(table: Any, request: Request, *, finite: bool) -> Part:
@@ -219,10 +229,7 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
     """Return what may be wrong with which column, and a condition that says where."""
     column = str(request.provider)
     provider, kind = table[column], table.schema()[column]
-    blank = provider.isnull()
-    if kind.is_string():
-        blank = blank | (provider.strip() == "")
-    faults: list[tuple[str, str, Any]] = [("without a provider's name", column, blank)]
+    faults: list[tuple[str, str, Any]] = [("without a provider's name", column, _unnamed(table, request))]
     if kind.is_floating():
         faults.append(("fractions, which are no names", column, (provider % 1) != 0))
     if request.day is not None:

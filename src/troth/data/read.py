@@ -140,7 +140,7 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
         total[[places[key] for key in part.keys]] += part.summaries
     refuse(problems)
     for (name, day), count in dropped.items():
-        if request.day is None and (name, day) not in places:
+        if name and request.day is None and (name, day) not in places:
             raise DataError(f"provider {name!r}: none of its {count:,} rows has a value; remove them")
     return _named(places, total, sources, request, dropped, samples)
 
@@ -161,6 +161,7 @@ def _named(
         number, date = (next(day for _, day in places if isinstance(day, kind)) for kind in (int, str))
         raise DataError(f"days are whole numbers in some rows ({number}) and dates in others ({date}); use one kind")
     ordered = sorted(places.items(), key=lambda item: (day_order(item[0][1]), names[item[0][0]]))
+    first = {day: raw for (raw, day), _ in reversed(ordered)}
     return [
         Report(
             names[raw],
@@ -170,6 +171,7 @@ def _named(
             sources[place],
             dropped=dropped[raw, day],
             features=kept_features(samples.get((raw, day)), int(request.reduction.rows(total[place])), len(places)),
+            unnamed=dropped["", day] if first[day] == raw else 0,
         )
         for (raw, day), place in ordered
     ]

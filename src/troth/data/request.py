@@ -30,6 +30,9 @@ _SHOWN = 20  # problems that are spelled out
 NO_VALUE = frozenset({"", "#n/a", "-", "--", "?", "n/a", "na", "nan", "null"})
 """How a missing value is written, in lower case."""
 
+NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan"})
+"""How a missing name is written where rows without a name are dropped; Nan and Null are names. Otherwise NA is one."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -46,7 +49,7 @@ class Request:
     scales
         Public centre and scale of each column, None where a column is read as it is: (x − centre)/scale is added up.
     missing
-        ``"refuse"``, or ``"drop"``: rows without a value are counted and left out.
+        ``"refuse"``, or ``"drop"``: rows without a value or a provider's name are counted and left out.
     levels
         The public list of labels of each column that holds labels and explains an answer: every label but the first is
         a column of its own, 1 where a row has it and 0 elsewhere.
@@ -64,6 +67,11 @@ class Request:
     scales: tuple[tuple[float, float] | None, ...] = ()
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     features: bool = False
+
+    @property
+    def no_name(self) -> frozenset[str]:
+        """What is no provider's name."""
+        return NO_NAME if self.missing == "drop" else frozenset({""})
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -202,7 +210,8 @@ class Report:
     statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
     counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
     tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
-    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them.
+    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them. ``unnamed`` counts
+    the rows of the day that were left out because they have no provider's name; the day's first report has it.
     """
 
     provider: str
@@ -215,6 +224,7 @@ class Report:
     dropped: int = 0
     tasks: str | None = None
     features: Array | None = None
+    unnamed: int = 0
 
     @property
     def key(self) -> Key:

@@ -54,9 +54,10 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     classes: dict[SamplesStatistics, list[int]] = {}
     for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
-            raise MissingCapabilityError(
-                f"{type(model).__name__} cannot draw statistics: it needs design, draw_parameters, draw_statistics"
-            )
+            remedy = "it needs design, draw_parameters, draw_statistics"
+            if hasattr(model, "with_features"):
+                remedy = "give a model for each provider, model.with_features(features), or its number of rows"
+            raise MissingCapabilityError(f"{type(model).__name__} cannot draw statistics: {remedy}")
         classes[model] = members
     return classes
 

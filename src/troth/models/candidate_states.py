@@ -38,9 +38,16 @@ class CandidateStates(FiniteStates):
     )
 
     def effective(self, statistics: Array, /) -> EffectiveCandidates:
-        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together."""
+        """Count the candidates that reports ``(provider, statistic)`` leave, each alone and all together.
+
+        Reports that contradict each other, so that every candidate gives one of them probability 0, leave 0.
+        """
         t = np.atleast_2d(np.asarray(statistics, dtype=np.float64))
-        each, together = (1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1) for x in (t, t.sum(axis=0)))
+        with np.errstate(invalid="ignore"):
+            each, together = (
+                np.where(np.isneginf(x).all(axis=-1), 0.0, 1 / (self.posterior_probabilities(x) ** 2).sum(axis=-1))
+                for x in (t, t.sum(axis=0))
+            )
         return EffectiveCandidates(np.asarray(each), float(together), len(self.prior))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

@@ -40,7 +40,8 @@ class Candidates(CandidateStates):
         ``log_likelihood(data)`` returns one number per candidate, −∞ allowed.
     draw
         ``draw(rng, candidate, features)`` returns the answers of a candidate to a provider's features, or, for
-        data without features, ``draw(rng, candidate, rows)`` a dataset. Rules that draw decoys need it.
+        data without features, ``draw(rng, candidate, rows)`` a dataset. Rules that draw decoys need it, and a model
+        for each provider that knows its features or its number of rows: `with_features`.
     pairs
         Whether data are pairs (z, y), and draws are answers to z.
 
@@ -89,6 +90,11 @@ class Candidates(CandidateStates):
             raise DataError(f"log_likelihood returned shape {t.shape}, not one number for {len(self.prior)} candidates")
         if np.isnan(t).any() or np.isposinf(t).any():
             raise DataError(f"candidate {int(np.argmax(~(t < np.inf)))} has a log-likelihood of {t.max()}")
+        if np.isneginf(t).all():
+            raise DataError(
+                f"all {len(t)} candidates give these data probability 0, so nobody can be paid for them: that is for "
+                "the candidates to mend, by more of them or by chances that are never 0"
+            )
         return t
 
     def design(self, statistics: Array, /) -> Array:
@@ -116,7 +122,24 @@ class Candidates(CandidateStates):
         return np.reshape(drawn, (*chosen.shape, len(self.prior)))
 
     def with_features(self, features: Any, /) -> FeaturesAtHand:
-        """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn."""
+        """Return the model of a provider with these features, or this number of rows, whose decoys can be drawn.
+
+        Examples
+        --------
+        >>> import troth
+        >>> rates = np.array([0.2, 0.8])
+        >>> model = Candidates(
+        ...     [0.5, 0.5],
+        ...     lambda x: np.sum(x) * np.log(rates) + np.sum(1 - x) * np.log1p(-rates),
+        ...     lambda rng, candidate, rows: (rng.random(rows) < rates[candidate]) * 1,
+        ... )
+        >>> reports = np.stack([model.statistics(np.array(x)) for x in ([1, 1, 0], [1, 1, 1], [1, 1])])
+        >>> models = [model.with_features(rows) for rows in (3, 3, 2)]
+        >>> troth.LineUp().pay(models, reports, budget=3.0, rng=np.random.default_rng(1)).shape
+        (3,)
+        """
+        if np.ndim(features) > 1 and np.shape(features)[1] == 0:
+            raise ParameterError(f"features have shape {np.shape(features)}: give (row, feature), at least one feature")
         return FeaturesAtHand(self, features)
 
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
@@ -129,10 +152,19 @@ class Candidates(CandidateStates):
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None) -> Candidates:
         """Take trained classifiers with ``predict_log_proba`` and ``classes_``, as scikit-learn has them.
 
-        Data are pairs (z, y) of features and labels among the classes, which all estimators must share.
+        Data are pairs (z, y) of features and labels among the classes, which all estimators must share. Probabilities
+        of 0, as forests give them, are refused: one row would rule an estimator out for good.
         """
+        if len(estimators) < 2:
+            raise ParameterError(
+                f"give at least two estimators, not {len(estimators)}: data are paid for what they say about which of "
+                "them is right"
+            )
+        widths = [getattr(each, "n_features_in_", None) for each in estimators]
+        if len(set(widths)) > 1:
+            raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
         classes = [list(each.classes_) for each in estimators]
-        if not estimators or any(each != classes[0] for each in classes):
+        if any(each != classes[0] for each in classes):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: place for place, label in enumerate(classes[0])}
 
@@ -144,8 +176,18 @@ class Candidates(CandidateStates):
                 raise DataError(f"the estimators do not know the label {error}") from None
             if not len(places):
                 return np.zeros(len(estimators))
-            each = (model.predict_log_proba(z)[np.arange(len(places)), places].sum() for model in estimators)
-            return np.array(list(each))
+            with np.errstate(divide="ignore"):
+                logs = np.array([model.predict_log_proba(z)[np.arange(len(places)), places] for model in estimators])
+            if np.isneginf(logs).any():
+                sure = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
+                row = int(np.argmax(np.isneginf(logs).any(axis=0)))
+                raise DataError(
+                    f"estimators {', '.join(map(str, sure))} ({type(estimators[sure[0]]).__name__}) give a label "
+                    f"probability 0 (first: row {row + 1}, {np.asarray(y).tolist()[row]!r}), which would rule them out "
+                    "for good: calibrate or smooth them, in scikit-learn with CalibratedClassifierCV, before anybody "
+                    "reports"
+                )
+            return np.asarray(logs.sum(axis=1))
 
         def draw(rng: Generator, candidate: int, features: Any) -> Any:
             chances = np.exp(estimators[candidate].predict_log_proba(features))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
 
 _MOST_LABELS = 50
-_LEAST_DISPERSION, _MOST_DISPERSION = 0.4, 2.5  # variance over mean of what is taken for counts
+_LEAST_DISPERSION, _MOST_DISPERSION = 0.8, 2.5  # variance over mean of what is taken for counts
+_CLEARLY = 2.0  # standard errors, by which the variance is below that of counts
+_EXPECTED_ZEROS = 4.0  # of which counts would have had some
 
 
 @dataclass(frozen=True)
@@ -145,11 +147,23 @@ def answers_of(column: Column) -> str:
 
 
 def looks_like_counts(column: Column) -> bool:
-    """Whether values are whole numbers from 0, whose variance within reports is about their mean."""
+    """Whether values are whole numbers from 0, whose variance within reports is about their mean.
+
+    A variance clearly below the mean, as of hourly wages, and no zero where counts would have had some, as on a scale
+    from 1 to 5, are not those of counts.
+
+    Examples
+    --------
+    >>> [looks_like_counts(Column("", x * 40, [0] * 200)) for x in ([1, 2, 3, 4, 5], [0, 0, 1, 2, 4])]
+    [False, True]
+    """
     if column.has_text or not bool(((column.numbers >= 0) & (column.numbers % 1 == 0)).all()):
         return False
-    ratio = column.variance_within / max(float(column.numbers.mean()), 1e-9)
-    return len(column.numbers) < 20 or _LEAST_DISPERSION <= ratio <= _MOST_DISPERSION
+    rows, mean = len(column.numbers), max(float(column.numbers.mean()), 1e-9)
+    ratio = column.variance_within / mean
+    too_even = ratio < _LEAST_DISPERSION and ratio < 1 - _CLEARLY * np.sqrt(2 / rows)
+    no_zeros = column.numbers.min() > 0 and rows * np.exp(-mean) > _EXPECTED_ZEROS
+    return rows < 20 or not (too_even or no_zeros or ratio > _MOST_DISPERSION)
 
 
 def log_shares(column: Column) -> list[float]:
@@ -183,6 +197,11 @@ def standardised(columns: Sequence[Column]) -> tuple[Array, dict[str, tuple[floa
     features, scales, levels = [np.ones(len(columns[0].values) if columns else 0)], {}, {}
     for column in columns:
         if column.has_text:
+            if (count := len(set(column.values))) > _MOST_LABELS:
+                raise DataError(
+                    f"column {column.name!r} has {count} different labels, and each would have a coefficient of its "
+                    "own: leave the column out (name the others with --column), or merge labels"
+                )
             texts = np.array([str(value).strip() for value in column.values])
             counts = {label: int((texts == label).sum()) for label in column.labels or ()}
             first = max(counts, key=lambda label: counts[label])

@@ -51,6 +51,7 @@ def pay(
     final: bool | None = None,
     beacon: str | None = None,
     watch: Watch | None = None,
+    anyway: bool = False,
 ) -> Result:
     """Pay providers for the data they reported, so that telling the truth pays best.
 
@@ -84,13 +85,16 @@ def pay(
     seed
         For rules that draw: a number or a `Secret`; by default a fresh secret, which the ledger reveals.
     ledger
-        A file to continue or to begin; nobody who is in it is paid twice.
+        A file to continue or to begin; nobody who is in it is paid twice. Without one nothing is written.
     final
         Whether the last day is the last: then it is paid too. By default it is, unless a ledger is continued.
     beacon
         The value of the public beacon that the terms name, published after all reports were in.
     watch
         Called with what is being done, how much of it is done, and how much there is.
+    anyway
+        Whether a ledger is written even if the model does not fit the reports. Otherwise it is refused; ``verdict`` of
+        a result without a ledger says beforehand whether it would be.
 
     Examples
     --------
@@ -122,7 +126,8 @@ def pay(
                 raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
-        return pay_campaign(campaign, ledger=ledger, final=bool(final), **options)
+        approve = None if anyway else _refuse_unfit
+        return pay_campaign(campaign, ledger=ledger, final=bool(final), approve=approve, **options)
     if model is None or (budget is None and price is None):
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
     refuse_unmade(model)
@@ -145,7 +150,18 @@ def pay(
         return pay_task_campaign(campaign, data, public, ledger=ledger, secret=_secret(seed), beacon=beacon)
     reports = _read(campaign, data, watch)
     ended = final if final is not None else ledger is None
-    return _pay(campaign, reports, ledger=ledger, final=ended, secret=_secret(seed), beacon=beacon, watch=watch)
+    options = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
+    return _pay(campaign, reports, ledger=ledger, final=ended, approve=None if anyway else _refuse_unfit, **options)
+
+
+def _refuse_unfit(result: Result) -> bool:
+    """Refuse to write a ledger under a model that does not fit."""
+    if result.verdict.stops:
+        raise DataError(
+            f"the model does not fit these reports: {result.verdict.remedy}; nothing was paid or written, and "
+            "anyway=True pays all the same"
+        )
+    return True
 
 
 def pay_campaign(

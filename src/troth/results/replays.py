@@ -11,6 +11,7 @@ from troth.campaigns.rounds import later_days
 from troth.campaigns.settle import scene
 from troth.core.contract import HasReduction, Model, SamplesStatistics, has_independent_rows
 from troth.core.errors import TrothError
+from troth.core.reductions.reduction import TakesFewerRows
 from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
@@ -18,12 +19,22 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Scene
     from troth.campaigns.terms import Campaign
+    from troth.core.reductions import Reduction
     from troth.core.support import Array
     from troth.data import Report
     from troth.results.result import Result
 
 
-NOTHING, LESS, TWICE = "report nothing", {"send a tenth": 0.1, "send half": 0.5}, "replicate 2 times"
+NOTHING, LESS, TWICE = "report nothing", {"send a tenth": 10, "send half": 2}, "replicate 2 times"
+_CHOICES = 4  # of fewer rows, over which pay is averaged
+
+
+@dataclass(frozen=True)
+class _Lie:
+    """What everybody would report instead, each time another choice, and the places of those who can."""
+
+    reports: list[Array]
+    places: list[int]
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Replay:
     truth, earned
         Means over providers: of what was paid, and of what the lie would have been paid.
     gains
-        By name, what the lie would have added.
+        By name, what the lie would have added; without those who have too few rows for it.
     """
 
     lie: str
@@ -61,42 +72,46 @@ def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int
     """
     campaign, stage, seed, today = _last_scene(result)
     rule = stage.rule if decoys is None else stage.rule.drawing(decoys)
-    at: Any = (*stage.index, np.array(stage.paid))
-    truth = rule.evaluate(stage.fresh(seed)).share[at]
-    names = [stage.names[place] for place in stage.paid]
+    whole = rule.evaluate(stage.fresh(seed)).share
     replays = []
-    for lie, own in _other_reports(campaign, stage, today).items():
-        if lies is not None and lie not in lies:
+    for lie, other in _other_reports(campaign, stage, today).items():
+        if (lies is not None and lie not in lies) or not other.places:
             continue
+        at: Any = (*stage.index, np.array(other.places))
+        each = rule if decoys is None else rule.drawing(max(1, decoys // len(other.reports)))
         try:
-            share = rule.evaluate(stage.fresh(seed).with_own(own)).share[at]
+            share = np.mean([each.evaluate(stage.fresh(seed).with_own(own)).share[at] for own in other.reports], axis=0)
         except (TrothError, ArithmeticError, ValueError):
             continue
         if np.isfinite(share).all():
+            truth, names = whole[at], [stage.names[place] for place in other.places]
             gains = dict(zip(names, (share - truth).tolist(), strict=True))
             replays.append(Replay(lie, float(truth.mean()), float(share.mean()), gains))
     return replays
 
 
+def last_scored(result: Result) -> dict[str, Any]:
+    """Return the ledger's entry on the last round that was scored, the one in which lies are replayed."""
+    heads = result.ledger.of("round")
+    scored = [head for head in heads if not result.campaign.waits or head["next"] not in (None, [])] or heads
+    return scored[-1]
+
+
 def _last_scene(result: Result) -> tuple[Campaign, Scene, str | None, list[Report]]:
     """Return the last round that was scored, as the rule saw it, with the campaign and the reports on that day."""
-    campaign, by_day, heads = result.campaign, reports_by_day(result.reports), result.ledger.of("round")
-    scored = [head for head in heads if not campaign.waits or head["next"] not in (None, [])] or heads
-    head = scored[-1]
+    campaign, by_day, head = result.campaign, reports_by_day(result.reports), last_scored(result)
     following = [report for day in later_days(campaign, list(by_day), head["day"]) for report in by_day[day]] or None
     today = by_day[head["day"]]
     return campaign.on(head["day"]), scene(campaign, today, following), head["seed"], today
 
 
-def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dict[str, Array]:
+def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dict[str, _Lie]:
     """Return the lies that are made of sums alone, without rows."""
     t, rng = stage.round.statistics, np.random.default_rng(20201206)
     model: Any = stage.round.evidence
     lies = {NOTHING: np.zeros_like(t)}
-    for lie, times in {**LESS, TWICE: 2.0}.items():
-        own = _times(times, campaign, stage, today)
-        if own is not None:
-            lies[lie] = own
+    if isinstance(model, HasReduction) or has_independent_rows(model):
+        lies[TWICE] = _twice(campaign, stage, today)
     if isinstance(model, SamplesStatistics):
         try:
             theta = model.draw_parameters(rng, t.shape[:-1])
@@ -106,7 +121,8 @@ def _other_reports(campaign: Campaign, stage: Scene, today: list[Report]) -> dic
     if (known := campaign.public.get(None)) is not None:
         copies = [campaign.statistics(model, known.summary) for model in stage.models]
         lies["copy the public data"] = np.broadcast_to(np.array(copies), t.shape)
-    return lies
+    fewer = {lie: _fewer(parts, campaign, stage, today) for lie, parts in LESS.items()}
+    return fewer | {lie: _Lie([own], stage.paid) for lie, own in lies.items()}
 
 
 def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
@@ -120,15 +136,51 @@ def _drawn(stage: Scene, theta: Array, rng: np.random.Generator) -> Array:
     return np.stack(drawn, axis=-2)
 
 
-def _times(times: float, campaign: Campaign, stage: Scene, today: list[Report]) -> Array | None:
-    """Return reports with the same averages and ``times`` as many rows, or None if sums of rows are not known."""
+def _twice(campaign: Campaign, stage: Scene, today: list[Report]) -> Array:
+    """Return reports with every row twice."""
     t = stage.round.statistics
     if not isinstance(stage.round.evidence, HasReduction):
-        return times * t if has_independent_rows(stage.round.evidence) else None
-    summaries = {report.provider: report.summary for report in today}
-    own = t.copy()
+        return 2 * t
+    return _replaced(campaign, stage, {report.provider: 2 * report.summary for report in today})
+
+
+def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) -> _Lie:
+    """Return choices of one in so many rows, by those who have as many, where a summary of fewer rows is known.
+
+    Labels are drawn from those reported. Numbers keep their averages, which so many rows can have.
+    """
+    rng, model = np.random.default_rng(20201206), campaign.model
+    if not isinstance(model, HasReduction) or not isinstance(stage.round.evidence, HasReduction):
+        return _Lie([], [])
+    choices = [
+        {report.provider: _some_rows(model.reduction, report, report.rows // parts, rng) for report in today}
+        for _ in range(_CHOICES)
+    ]
+    able = [place for place in stage.paid if all(choice[stage.names[place]] is not None for choice in choices)]
+    return _Lie([_replaced(campaign, stage, choice) for choice in choices], able)
+
+
+def _some_rows(reduction: Reduction, report: Report, rows: int, rng: np.random.Generator) -> Array | None:
+    """Return a summary of some rows of a report, or None if no so many rows can have it."""
+    if rows < max(1, reduction.columns - 1):
+        return None
+    if isinstance(reduction, TakesFewerRows):
+        summary = reduction.fewer(report.summary, rows, rng)
+    else:
+        summary = report.summary * rows / report.rows
+    try:
+        reduction.check(summary)
+    except TrothError:
+        return None
+    return summary
+
+
+def _replaced(campaign: Campaign, stage: Scene, summaries: Mapping[str, Array | None]) -> Array:
+    """Return everybody's statistics with those of other summaries, where there are such."""
+    own = stage.round.statistics.copy()
     for model, places in stage.paid_by_model:
-        sums = np.array([summaries[stage.names[place]] for place in places])
-        at: Any = (*stage.index, places)
-        own[at] = campaign.statistics(model, times * sums)
+        some = [place for place in places if summaries[stage.names[place]] is not None]
+        if some:
+            at: Any = (*stage.index, some)
+            own[at] = campaign.statistics(model, np.array([summaries[stage.names[place]] for place in some]))
     return own

@@ -52,7 +52,11 @@ class Result:
         The terms, and the ledger that this is a view of.
     paid_now
         The days that the run which made this result paid; empty if all had been paid before.
+    dry
+        Whether these days were only settled, and nothing was written or paid.
     """
+
+    dry = False
 
     def __init__(self, campaign: Campaign, ledger: Ledger, paid_now: tuple[Day, ...] = ()) -> None:
         self.campaign, self.ledger, self.paid_now = campaign, ledger, paid_now
@@ -94,6 +98,20 @@ class Result:
     def paid(self) -> int:
         """What was paid in all, in minor units."""
         return sum(payment.payment for paid in self.rounds for payment in paid.payments)
+
+    @property
+    def would_pay(self) -> int:
+        """What a dry run would have paid, in minor units; 0 of any other."""
+        now = self.paid_now if self.dry else ()
+        return sum(payment.payment for paid in self.rounds if paid.day in now for payment in paid.payments)
+
+    @property
+    def paid_in_words(self) -> str:
+        """What was paid or, of a dry run, would be."""
+        show, before = self.campaign.show, self.paid - self.would_pay
+        if not self.dry:
+            return f"paid {show(self.paid)}"
+        return f"would pay {show(self.would_pay)}" + (f" beside {show(before)} paid before" if before else "")
 
     @property
     def rule(self) -> str:
@@ -158,7 +176,8 @@ class Result:
             "rule": self.rule,
             "budget": campaign.text(campaign.budget),
             "currency": campaign.currency,
-            "paid": campaign.text(self.paid),
+            "paid": campaign.text(self.paid - self.would_pay),
+            **({"would_pay": campaign.text(self.would_pay)} if self.dry else {}),
             "rounds": [
                 {
                     "day": paid.day,
@@ -275,7 +294,7 @@ class Result:
         per = " a day" if campaign.per_day else ""
         return (
             f"{printable(campaign.name)}: {self.rule}, budget {campaign.show(campaign.budget)}{per}, "
-            f"paid {campaign.show(self.paid)} to {len(self.totals)} providers"
+            f"{self.paid_in_words} to {len(self.totals)} providers"
         )
 
     def __str__(self) -> str:

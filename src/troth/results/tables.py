@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from troth.results.explanation import printable
 
 if TYPE_CHECKING:
+    from troth.campaigns.settle import Payment
     from troth.results.result import Result
 
 _MOST_LINES = 60
@@ -26,16 +27,66 @@ def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
     return [*head, "share of cap", f"payment {campaign.currency}".strip()], lines
 
 
-def as_text(result: Result) -> str:
-    """Return the headline and the table, names to the left and numbers to the right; of many lines the ends."""
+class Shown(NamedTuple):
+    """A table, the share of each line, and what it leaves out."""
+
+    head: list[str]
+    lines: list[list[str]]
+    shares: list[float]
+    left_out: str = ""
+
+
+def totals_table(result: Result) -> Shown:
+    """Return a table with one line for each provider: days, rows, mean share and the sum."""
+    campaign = result.campaign
+    of_provider: dict[str, list[Payment]] = {}
+    for paid in result.rounds:
+        for payment in paid.payments:
+            of_provider.setdefault(payment.provider, []).append(payment)
+    shares = {name: sum(each.share for each in payments) / len(payments) for name, payments in of_provider.items()}
+    lines = [
+        [
+            printable(name),
+            f"{len(of_provider[name]):,}",
+            f"{sum(payment.rows for payment in of_provider[name]):,}",
+            f"{shares[name]:.2%}",
+            campaign.text(total),
+        ]
+        for name, total in result.totals.items()
+    ]
+    count = sum(map(len, of_provider.values()))
+    return Shown(
+        ["provider", "days", "rows", "mean share of cap", f"payments {campaign.currency}".strip()],
+        lines,
+        [shares[name] for name in result.totals],
+        f"sums of {count:,} payments on {len(result.rounds):,} days, which the ledger and the page have",
+    )
+
+
+def shown_table(result: Result) -> Shown:
+    """Return a table of every payment or, where they are many on several days, of each provider's sums."""
     head, lines = payment_table(result)
+    if len(lines) > _MOST_LINES and len(result.rounds) > 1:
+        return totals_table(result)
+    return Shown(head, lines, [payment.share for paid in result.rounds for payment in paid.payments])
+
+
+def aligned(table: Shown) -> list[str]:
+    """Return the lines of a table, names to the left and numbers to the right; of many lines the ends."""
+    head, lines, _, left_out = table
     shown = lines if len(lines) <= _MOST_LINES else [*lines[:30], ["…"] * len(head), *lines[-29:]]
     widths = [max(len(row[i]) for row in [head, *shown]) for i in range(len(head))]
     names = head.index("provider")
-    text = [result.headline()]
+    text = []
     for row in [head, *shown]:
         cells = [c.ljust(w) if i <= names else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         text.append("  " + "  ".join(cells).rstrip())
+    return [*text, f"  {left_out}"] if left_out else text
+
+
+def as_text(result: Result) -> str:
+    """Return the headline and the table."""
+    text = [result.headline(), *aligned(shown_table(result))]
     if result.effective_candidates is not None:
         text.append(f"  {result.effective_candidates}")
     text += [f"  note: {note}" for note in result.notes]

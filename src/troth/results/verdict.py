@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.certificates.fit import why_unchecked
+from troth.core.contract import HasReduction
 from troth.results.findings import FAILURES, check_campaign_fit
-from troth.results.replays import LESS, replay_lies
+from troth.results.replays import LESS, last_scored, replay_lies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from troth.campaigns.terms import Campaign
     from troth.certificates import Fit
+    from troth.data import Day
     from troth.results.findings import CheckedFit
     from troth.results.result import Result
 
@@ -24,6 +26,7 @@ _DECOYS = 199  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
+CHANCE = "one round alone: such gains are often chance, also under the right model"
 _MEANING = {
     "fits": "these reports could come from the model, under which telling the truth pays best",
     "doubtful": "one round in 25 looks as odd as this under the right model: see the report before you rely on it",
@@ -41,12 +44,20 @@ class Verdict:
     checked
         The check of the model and on whose reports, None if it cannot be checked; ``unchecked`` then says why.
     below_empty
-        Providers that are paid less than an empty report, by name with the difference in shares of the cap.
+        Providers that are paid less than an empty report, on average over days, by name with the difference in shares
+        of the cap.
     better_with_less
-        Providers that a tenth or half of their rows with the same averages would have paid clearly more in the last
-        round, by name with the gain in shares of the cap.
+        Providers that a tenth or half of their rows would have paid clearly more in the last round, by name with the
+        gain in shares of the cap.
     gain_of_less
-        What sending a tenth or half would have added in the last round, on average over providers.
+        What sending a tenth or half would have added in the last round, on average over the providers that have enough
+        rows for it; nothing where nobody has, or where the sums of fewer rows are not known.
+    tried
+        How many providers that is an average over.
+    untried
+        Why sending less was not tried, if it was not.
+    days, last_day
+        How many days were paid, and the last one that was scored; 0 and None without days.
     odd
         Where the model does not fit: the one or two providers without whose reports it does, if there are such.
     """
@@ -58,6 +69,10 @@ class Verdict:
     better_with_less: Mapping[str, float] = field(default_factory=dict)
     gain_of_less: Mapping[str, float] = field(default_factory=dict)
     odd: tuple[str, ...] = ()
+    tried: Mapping[str, int] = field(default_factory=dict)
+    untried: str = ""
+    days: int = 0
+    last_day: Day = None
 
     @property
     def fit(self) -> Fit | None:
@@ -104,6 +119,9 @@ class Verdict:
             "below_empty_report": dict(self.below_empty),
             "better_with_less": dict(self.better_with_less),
             "gain_of_less": dict(self.gain_of_less),
+            "tried_with_less": dict(self.tried),
+            "days": self.days,
+            "last_day": self.last_day,
             "odd_reports": list(self.odd),
         }
 
@@ -111,16 +129,36 @@ class Verdict:
         p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
         lines = [
             f"model                      {self.word}{p}: {self.meaning}",
-            f"better off with nothing    {self._listed(self.below_empty)}",
         ]
-        if self.gain_of_less:
-            lines.append(f"better off with less       {self._listed(self.better_with_less)}")
+        if self.checked is not None and self.days:
+            lines.append(f"checked on                 {self.checked.checked}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
-        if self.gain_of_less:
-            gains = ", ".join(f"{lie}: {gain:+.1%} of the cap" for lie, gain in self.gain_of_less.items())
-            lines.append(f"on average over providers  {gains}".replace("-", "−"))
+        lines.append(f"better off with nothing    {self._listed(self.below_empty)}{self.over_days}")
+        if not self.gain_of_less:
+            return "\n".join([*lines, f"better off with less       {self.untried}"] if self.untried else lines)
+        lines.append(f"better off with less       {self._listed(self.better_with_less)}{self.on_last_day}")
+        gains = ", ".join(
+            f"{lie}: {gain:+.1%} of the cap{self._of_providers(lie)}" for lie, gain in self.gain_of_less.items()
+        ).replace("-", "−")
+        lines.append(f"on average over providers  {gains}{self.on_last_day}")
+        if max(self.gain_of_less.values()) > 0 or self.better_with_less:
+            lines.append(f"                           {CHANCE}")
         return "\n".join(lines)
+
+    @property
+    def over_days(self) -> str:
+        """Over how many days the comparison with nothing is a mean; nothing without days."""
+        return f", on average over {self.days:,} days" if self.days > 1 else ""
+
+    @property
+    def on_last_day(self) -> str:
+        """On which day alone less was tried; nothing without days."""
+        return f", on day {self.last_day} alone" if self.days > 1 else ""
+
+    def _of_providers(self, lie: str) -> str:
+        tried = self.tried.get(lie, self.providers)
+        return f" ({tried} of {self.providers} have enough rows)" if tried < self.providers else ""
 
     def _listed(self, names: Mapping[str, float]) -> str:
         if not names:
@@ -211,12 +249,11 @@ def unchecked_before(campaign: Campaign) -> str:
 
 def judge(result: Result) -> Verdict:
     """Check the model on the reports, and compare what everybody is paid with the pay of nothing and of less."""
-    below: dict[str, float] = {}
+    gaps: dict[str, list[float]] = {}
     for paid in result.rounds:
         for payment in paid.payments:
-            gap = payment.empty_share - payment.share
-            if gap > 0:
-                below[payment.provider] = max(gap, below.get(payment.provider, 0.0))
+            gaps.setdefault(payment.provider, []).append(payment.empty_share - payment.share)
+    below = {name: gap for name, each in gaps.items() if (gap := float(np.mean(each))) > 0}
     checked, why = None, ""
     with np.errstate(all="ignore"):
         try:
@@ -231,7 +268,19 @@ def judge(result: Result) -> Verdict:
                 better[name] = gain
     odd = _odd_reports(result) if checked is not None and not checked.fit.plausible else ()
     less = {replay.lie: replay.gain for replay in replays}
-    return Verdict(checked, why, len(result.totals), below, better, less, odd)
+    tried = {replay.lie: len(replay.gains) for replay in replays}
+    days = len(result.rounds) if result.campaign.daily else 0
+    untried = "" if replays or not result.rounds else _why_untried(result)
+    last_day = last_scored(result)["day"] if days else None
+    return Verdict(
+        checked, why, len(result.totals), below, better, less, odd, tried, untried=untried, days=days, last_day=last_day
+    )
+
+
+def _why_untried(result: Result) -> str:
+    if isinstance(result.campaign.model, HasReduction):
+        return "not tried: half of the rows, or a tenth, is too little to be a report"
+    return "not tried: what fewer rows would have been paid does not follow from the sums of this model"
 
 
 def _odd_reports(result: Result) -> tuple[str, ...]:

@@ -203,9 +203,14 @@ class Verdict(Shown):
     meaning: str
     unchecked: str | None = Field(default=None, description="Why the model was not checked.")
     p_value: float | None
-    below_empty_report: dict[str, float] | None = Field(description="Null if this could not be computed.")
+    below_empty_report: dict[str, float] | None = Field(
+        description="Who is paid less than an empty report, on average over days. Null if this could not be computed."
+    )
     better_with_less: dict[str, float] | None = Field(description="Null if this could not be computed.")
-    gain_of_less: dict[str, float]
+    gain_of_less: dict[str, float] = Field(description="Means over providers, on the last day that was scored.")
+    tried_with_less: dict[str, int] = Field(default={}, description="How many providers have enough rows for it.")
+    days: int = Field(default=0, description="Over how many days the comparison with an empty report is a mean.")
+    last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     remedy: str = Field(description="What to do if the model does not fit.")
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.starter.look import alike, heavy_tails, read_written
+import numpy as np
+
+from troth.campaigns.starter.look import (
+    LABELS_OF_ITS_OWN,
+    LABELS_OF_MANY,
+    alike,
+    heavy_tails,
+    is_written_number,
+    read_written,
+)
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
 from troth.data.gather import column_names, first_rows
-from troth.data.request import NO_VALUE, parse_day
+from troth.data.request import NO_NAME, NO_VALUE, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
 
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _FEW_LABELS = 12
+_SCALE, _COUNTS = 10, 200  # the most steps of a scale, and what whole numbers beyond are hardly counts
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class Guess:
     most_rows
         The most rows of a provider and day.
     missing
-        How many rows of those that were looked at have no value.
+        How many rows of those that were looked at have no value, or no provider's name.
     notes
         What a reader should know, in sentences.
     """
@@ -92,25 +102,49 @@ def guess(
     columns = _columns(data, [column] if isinstance(column, str) else column, have, (provider, day, target))
     paid = [*columns, *([] if target is None else [target])]
     table, places = first_rows(data, paid, provider, day)
+    unnamed: set[int] = set()
     try:
         written = [
-            read_written(name, table[name], places, labels=_holds_labels(chosen, table[name], name == paid[-1]))
+            read_written(
+                name,
+                table[name],
+                places,
+                labels=_holds_labels(chosen, table[name], name == paid[-1]),
+                if_labels=LABELS_OF_ITS_OWN if target is None else LABELS_OF_MANY,
+            )
             for name in paid
         ]
+        written[-1] = _as_labels(written[-1], table[paid[-1]], labels=chosen is not None and _reads_labels(chosen))
         rows = _rows_with_values(written)
         if not rows:
             raise DataError(f"column {paid[-1]!r} has no values")
         blank: list[Any] = [None] * len(places)
+        if provider is not None:
+            unnamed = {row for row, who in enumerate(table[provider]) if who is None or str(who).strip() in NO_NAME}
+            rows = [row for row in rows if row not in unnamed]
+        if not rows:
+            raise DataError(f"column {provider!r} names no provider in any row that has a value")
         whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
         _refuse_one_provider(provider, whose)
         _refuse_other_dates(day, [when for _, when in whose])
         read = [Column(name, _at(column, rows), whose) for name, column in zip(paid, written, strict=True)]
+        _refuse_constant(read[-1], named=chosen is not None)
+        named = chosen is not None
         chosen, first = _choose(families, chosen, read, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     missing = len(places) - len(rows)
     notes = [note for each in written for note in each.notes]
+    if unnamed:
+        rows_of, first_row = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
+        notes.append(
+            f"column {provider!r} has no provider's name in {rows_of} (first: {places[first_row]}: "
+            f"{shown(table[provider or ''][first_row])}): left out, and counted in the ledger; fill names in, or write "
+            "it otherwise if it is a name"
+        )
     notes += _notes(read, first, sorted({str(who) for who, _ in whose if who is not None}))
+    if target is None and not named:
+        notes += _other_kinds(read[0], chosen, families)
     return Guess(
         chosen,
         tuple(columns),
@@ -172,17 +206,67 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
 
 
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
-    """Whether a column is known to hold labels: by its family, or as one of few texts that explain another column."""
+    """Whether a column is known to hold labels: by its family, or as one of few words that explain another column."""
     if paid:
         return family is not None and _reads_labels(family)
-    texts = {value.strip() for value in values if isinstance(value, str)}
-    texts = {text for text in texts if text.lower() not in NO_VALUE}
-    return len(texts) <= _FEW_LABELS and any(not text.replace(".", "").lstrip("-").isdigit() for text in texts)
+    texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
+    words = [text for text in texts if not is_written_number(text)]
+    return len(set(texts)) <= _FEW_LABELS and 2 * len(words) > len(texts)
 
 
 def _reads_labels(family: str) -> bool:
     model: Any = FAMILIES[family].example_model()
     return getattr(model.reduction, "labels", None) is not None
+
+
+def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:
+    """Read whole numbers as labels: those of a family of labels, or just two small ones that are not 0 and 1."""
+    numbers = set(column.values)
+    texts = [str(raw[row]).strip() for row in column.rows]
+    if not texts or not all(text.isdigit() for text in texts):
+        return column
+    two = len(numbers) == 2 and max(numbers) in range(2, _SCALE + 1)
+    return replace(column, values=texts) if two or (labels and min(numbers) > 0) else column
+
+
+def _refuse_constant(column: Column, *, named: bool) -> None:
+    """Refuse a column that never varies, unless it is known to be numbers of a family."""
+    if len(set(column.values)) == 1 and (column.has_text or not named):
+        raise DataError(
+            f"column {column.name!r} has {shown(column.values[0])} in all {len(column.values):,} rows that were looked "
+            "at: nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
+            "--column, or take data in which it varies"
+        )
+
+
+def _kind(family: str) -> str:
+    """Return what a family takes a column for."""
+    reduction: Any = FAMILIES[family].example_model().reduction
+    if reduction.labels is not None:
+        return "yes or no" if reduction.labels == 2 else "labels"
+    return "counts" if reduction.support.integer else "values"
+
+
+def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> list[str]:
+    """Say what whole numbers were taken for, and which family takes them for something else."""
+    try:
+        numbers = np.array([float(value) for value in column.values])
+    except ValueError:
+        return []
+    whole = bool(((numbers >= 0) & (numbers % 1 == 0)).all())
+    if not whole or numbers.max() > _COUNTS or set(numbers) <= {0.0, 1.0}:
+        return []
+    others: dict[str, str] = {}
+    for name in families:
+        if (kind := _kind(name)) not in (_kind(chosen), "yes or no"):
+            others.setdefault(kind, name)
+    if numbers.max() > _SCALE:
+        others.pop("labels", None)
+    choices = "; ".join(f"if they are {kind}, say --family {name}" for kind, name in others.items())
+    return [
+        f"column {column.name!r} has whole numbers from {numbers.min():.0f} to {numbers.max():.0f}, taken for "
+        f"{_kind(chosen)}; {choices}"
+    ]
 
 
 def _choose(

@@ -28,8 +28,11 @@ _WRITTEN = (
         re.compile(rf"([$€£¥₹]|[A-Z]{{3}}\s)\s*{_DIGITS}|[-+−]\s*[$€£¥₹]\s*{_DIGITS}|{_DIGITS}([$€£¥₹]|\s[A-Z]{{3}})"),
         "remove the signs, and what stands between thousands",
     ),
-    ("commas", re.compile(_DIGITS), "write them with a decimal point and nothing between thousands"),
+    ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
+    ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
 )
+LABELS_OF_ITS_OWN = "say so with --family Categorical"
+LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,14 @@ class Written:
     notes: list[str] = field(default_factory=list)
 
 
-def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, labels: bool = False) -> Written:
+def read_written(
+    name: str,
+    values: Sequence[Any],
+    places: Sequence[str],
+    *,
+    labels: bool = False,
+    if_labels: str = LABELS_OF_ITS_OWN,
+) -> Written:
     """Read a column as its writer meant it, or say which row cannot be read and what to do.
 
     Parameters
@@ -58,6 +68,8 @@ def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, lab
         Where each value stands, for messages.
     labels
         Whether it is known to hold labels.
+    if_labels
+        What to do if what looks like numbers is labels.
     """
     rows = [row for row, value in enumerate(values) if not _is_missing(value)]
     present = [values[row] for row in rows]
@@ -76,13 +88,13 @@ def read_written(name: str, values: Sequence[Any], places: Sequence[str], *, lab
         return Written(numbers, rows)
     texts = [str(value).strip() for value in present]
     if not labels:
-        _refuse_signs(name, texts, numbers)
+        _refuse_signs(name, texts, numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
             count = f"{len(wrong):,} of {len(present):,} values are" if len(wrong) > 1 else "1 value is"
             raise DataError(
                 f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
-                "correct it, or remove the row; if the column holds labels, say so with --family Categorical"
+                f"correct it, or remove the row; if the column holds labels, {if_labels}"
             )
     return _one_spelling(name, texts, rows)
 
@@ -129,18 +141,28 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _refuse_signs(name: str, texts: list[str], numbers: list[float | None]) -> None:
+def is_written_number(text: str) -> bool:
+    """Whether a text is a number, perhaps with signs that are no part of it.
+
+    Examples
+    --------
+    >>> [text for text in ("4", "$4", "1 200", "7%", "4 beds", "icu") if is_written_number(text)]
+    ['4', '$4', '1 200', '7%']
+    """
+    return _number(text) is not None or any(pattern.fullmatch(text) for _, pattern, _ in _WRITTEN)
+
+
+def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
     """Refuse numbers that are written with signs that are no part of a number."""
     odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
-    patterns = [pattern for _, pattern, _ in _WRITTEN]
-    if not all(any(pattern.fullmatch(text) for pattern in patterns) for text in odd):
+    if not odd or sum(map(is_written_number, odd)) < _MOSTLY * len(odd):
         return
     for what, pattern, remedy in _WRITTEN:
         examples = [text for text in odd if pattern.fullmatch(text)]
         if examples:
             raise DataError(
-                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}, or say --family "
-                "Categorical if they are labels"
+                f"column {name!r} has numbers with {what}, such as {examples[0]!r}; {remedy}; if they are labels, "
+                f"{if_labels}"
             )
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from troth.core.reductions.reduction import Reduction
 
+_MOST_DRAWN_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -75,6 +77,18 @@ class Counts:
         cell = codes * self.size
         cell += columns[0].astype(cell.dtype, copy=False)
         return np.bincount(cell, minlength=size * self.size).reshape(size, self.size).astype(np.float64)
+
+    def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
+        """Return the counts of some of the rows, drawn without replacement, or with it from a thousand million.
+
+        Examples
+        --------
+        >>> Counts(2).fewer(np.array([7.0, 0.0]), 3, np.random.default_rng(1))
+        array([3., 0.])
+        """
+        if summary.sum() >= _MOST_DRAWN_WITHOUT_REPLACEMENT:
+            return rng.multinomial(rows, summary / summary.sum()).astype(np.float64)
+        return rng.multivariate_hypergeometric(summary.astype(np.int64), rows, method="marginals").astype(np.float64)
 
     def check(
         self,

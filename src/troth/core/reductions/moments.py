@@ -141,6 +141,17 @@ class Moments:
             if self.linear:
                 total[code, 1:start] = part.sum(axis=1)
 
+    def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
+        """Return the sums of fewer rows with the same means; sums of whole numbers are rounded up or down at random.
+
+        Examples
+        --------
+        >>> Moments(support=Support(0, integer=True)).fewer(np.array([7.0, 14.0]), 2, np.random.default_rng(1))
+        array([2., 4.])
+        """
+        few = np.asarray(summary * rows / summary[0], dtype=np.float64)
+        return np.floor(few + rng.random(few.shape)) if self.support.integer else few
+
     def matrix(self, summary: Array) -> Array:
         """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1."""
         d = self.columns

@@ -80,6 +80,14 @@ class SaysSummary(Protocol):
 
 
 @runtime_checkable
+class TakesFewerRows(Protocol):
+    """A reduction whose summaries of whole labels or whole numbers cannot be scaled down to fewer rows."""
+
+    def fewer(self, summary: Array, rows: int, rng: np.random.Generator, /) -> Array:
+        """Return a summary of fewer rows that could be sent, with the same averages in expectation."""
+
+
+@runtime_checkable
 class HasTarget(Protocol):
     """A reduction whose last column, the answer, has values of its own, which may be labels."""
 

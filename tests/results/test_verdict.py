@@ -1,0 +1,101 @@
+"""What a verdict claims: means over days, reports that can be sent, and what chance alone does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from troth.core.reductions import Counts, Moments
+from troth.core.support import Support
+from troth.results.replays import LESS, _fewer, _last_scene, replay_lies
+
+NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
+
+
+def rounds(rows: int, days: int = 1, seed: int = 3) -> dict[str, Any]:
+    """Draw honest answers of five providers with the same rate, another one each day."""
+    rng = np.random.default_rng(seed)
+    who = np.tile(np.repeat(NAMES, rows), days)
+    rates = np.repeat(rng.beta(2, 2, days), len(NAMES) * rows)
+    return {"who": who, "day": np.repeat(np.arange(days), len(NAMES) * rows), "x": (rng.random(len(who)) < rates) * 1}
+
+
+def paid(rows: int, model: Any, days: int = 1) -> Any:
+    table = rounds(rows, days)
+    day = "day" if days > 1 else None
+    return troth.pay(table, model, provider="who", day=day, columns="x", budget="50", seed=1, final=True)
+
+
+def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
+    result = paid(5, troth.models.Bernoulli(2, 2), days=30)
+    below_once = {p.provider for r in result.rounds for p in r.payments if p.share < p.empty_share}
+    assert below_once == set(NAMES)
+    gaps = {
+        name: np.mean([p.empty_share - p.share for r in result.rounds for p in r.payments if p.provider == name])
+        for name in NAMES
+    }
+    assert result.verdict.below_empty == pytest.approx({name: gap for name, gap in gaps.items() if gap > 0})
+    assert "nobody, on average over 30 days" in str(result.verdict)
+    assert "on day 29 alone" in str(result.verdict)
+    plain = result.verdict.to_dict()
+    assert (plain["days"], plain["last_day"]) == (30, 29)
+
+
+def test_less_is_tried_with_reports_that_can_be_sent() -> None:
+    result = paid(7, troth.models.Bernoulli(1, 1))
+    assert [replay.lie for replay in replay_lies(result, LESS)] == ["send half"]  # 7 rows have no tenth
+    campaign, stage, _, today = _last_scene(result)
+    half = _fewer(2, campaign, stage, today)
+    assert half.places == stage.paid
+    for own in half.reports:
+        for whole, fewer in zip(stage.round.statistics, own, strict=True):
+            assert fewer.sum() == 3
+            assert (fewer == fewer.round()).all()
+            assert (fewer <= whole).all()
+    assert len({own.tobytes() for own in half.reports}) > 1
+    assert set(result.verdict.to_dict()["tried_with_less"]) == {"send half"}
+
+
+def test_one_row_has_no_less() -> None:
+    verdict = paid(1, troth.models.Bernoulli(1, 1)).verdict
+    assert verdict.gain_of_less == {}
+    assert "better off with less       not tried: half of the rows" in str(verdict)
+
+
+def test_the_average_is_over_those_who_have_enough_rows() -> None:
+    table = rounds(12)
+    keep = np.ones(60, dtype=bool)
+    keep[:6] = False  # Ash has 6 rows
+    table = {name: values[keep] for name, values in table.items()}
+    verdict = troth.pay(table, troth.models.Bernoulli(1, 1), provider="who", columns="x", budget="50", seed=1).verdict
+    assert verdict.tried == {"send a tenth": 4, "send half": 5}
+    assert "(4 of 5 have enough rows)" in str(verdict)
+
+
+@pytest.mark.parametrize(
+    ("reduction", "summary"),
+    [
+        (Counts(3), [7.0, 1.0, 3.0]),
+        (Moments(support=Support(0, integer=True)), [11.0, 25.0]),
+        (Moments(centre=(2.0,), squares=True), [11.0, 3.5, 40.0]),
+    ],
+)
+def test_fewer_rows_have_the_same_averages(reduction: Any, summary: list[float]) -> None:
+    rng, whole = np.random.default_rng(1), np.array(summary)
+    drawn = np.array([reduction.fewer(whole, 4, rng) for _ in range(4000)])
+    assert set(reduction.rows(drawn)) == {4.0}
+    for each in drawn[:50]:
+        reduction.check(each)
+    error = drawn.std(axis=0) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(axis=0) - whole * 4 / 11) <= 4.5 * error + 1e-12).all()
+
+
+def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
+    verdict = paid(20, troth.models.VaryingBernoulli()).verdict
+    assert "often chance" in str(replace(verdict, better_with_less={"Ash": 0.1}))
+    silent = replace(verdict, better_with_less={}, gain_of_less={"send half": -0.1})
+    assert "often chance" not in str(silent)

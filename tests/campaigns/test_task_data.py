@@ -225,3 +225,54 @@ def test_a_label_that_nobody_gave_in_the_past_makes_no_class_of_its_own(tmp_path
     right = [model["likelihood"][code][code] for code in range(3)]
     assert right[0] == pytest.approx(np.mean(right[1:]), abs=1e-6)
     assert min(right) > 0.6
+
+
+def skewed(rate: float = 0.75, tasks: int = 400) -> str:
+    """Return labels of tasks of which most are yes, by honest workers and one that always says so."""
+    rng = np.random.default_rng(4)
+    lines = ["item,worker,label"]
+    for task, truth in enumerate(rng.random(tasks) < rate):
+        for who in rng.permutation(8)[:3]:
+            answer = truth if rng.random() < 0.8 else not truth
+            lines.append(f"i{task},w{who},{'yes' if who == 7 or answer else 'no'}")
+    return "\n".join(lines) + "\n"
+
+
+def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> None:
+    file = campaign(tmp_path, skewed())
+    done = run("pay", file)
+    assert done.code == 3
+    assert "of the labels are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "[model] prior" in done.said
+    assert "learn it from other tasks with troth fit" in done.said
+    assert not (tmp_path / "c" / "ledger.jsonl").exists()
+    file.write_text(file.read_text().replace("prior = [0.5, 0.5]", "prior = [0.25, 0.75]"))
+    done = run("pay", file)
+    assert done.code == 0
+    assert "fits (p = " in done.said
+    assert "labels are as frequent as the prior and the laws expect, and on these answers no other" in done.said
+
+
+def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
+    done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
+    assert "drawn from [model]: no 50%, yes 50%" in done.said
+    assert "labels contradict this model, so lies may earn otherwise there" in done.said
+    assert "are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    (tmp_path / "even").mkdir()
+    plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
+    assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)
+
+
+def test_one_label_alone_does_not_fit_an_even_prior() -> None:
+    frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40, "label": [1] * 120}
+    verdict = paid(frame).verdict
+    assert verdict.stops
+    assert "100% of the labels are '1'" in verdict.meaning
+
+
+def test_an_error_of_the_past_is_no_contradiction(tmp_path: Path) -> None:
+    """A prior that was learnt from few tasks is known as badly as these say."""
+    frame = {"item": [t for t in range(400) for _ in range(3)], "worker": ["x", "y", "z"] * 400}
+    frame["label"] = [int(t % 8 < 5) for t in range(400) for _ in range(3)]
+    words = {past: paid(frame, terms={"history": {"tasks": past}}).verdict.word for past in (20, 100_000)}
+    assert words == {20: "fits", 100_000: "does not fit"}

@@ -282,6 +282,7 @@ def take_history(section: Section) -> dict[str, Any]:
     settings = {
         "digest": section.digest("digest", "fit"),
         "days": section.whole("days", least=1),
+        "tasks": section.whole("tasks", least=1),
         "providers": section.whole("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),

@@ -67,6 +67,7 @@ def _notes(campaign: Campaign, learned: FittedWorkers, gold: int) -> Iterator[st
 def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:
     """Return the campaign file with the laws in it, and the digest of the past that they were learnt from."""
     past: dict[str, Any] = {} if source is None else {"source": source}
-    past |= {"digest": f"sha256:{reports_digest(reports, None)}", "providers": len(reports.providers)}
+    past |= {"digest": f"sha256:{reports_digest(reports, None)}", "tasks": len(reports.tasks)}
+    past |= {"providers": len(reports.providers)}
     head = "# Everybody's law was learnt from past tasks by `troth fit`; the rest is the campaign it is for.\n\n"
     return head + with_model(campaign, learned, past)

@@ -22,8 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from troth.audits.task_fit import check_task_fit
-from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of, recorded_reports, report_entry, report_root
 from troth.campaigns.money import portion
@@ -32,7 +30,6 @@ from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, vers
 from troth.campaigns.seed import follows, generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.terms import beside
-from troth.certificates.tasks import certify_tasks
 from troth.core.contract import HasReduction, combine
 from troth.core.errors import DataError, ReportError
 from troth.data.own_tasks import split_tasks
@@ -44,11 +41,8 @@ from troth.mechanisms.tasks import Tasks, TaskShares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.audits import Audit
-    from troth.audits.task_fit import TaskFit
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
-    from troth.certificates import Certificate
     from troth.core.contract import Array
     from troth.data.request import Report
 
@@ -111,13 +105,6 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
     return describe_guesses(Guesses(public.tasks, public.summaries, source if isinstance(source, str) else "", None))
 
 
-def law_of_guess(campaign: Campaign) -> Array | None:
-    """Return how the public guess depends on the class, if there is a guess."""
-    if campaign.public_source is None and campaign.guesses is None:
-        return None
-    return np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
-
-
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
     """Give every provider its law and its group, and every task what everybody knows about it.
 
@@ -163,24 +150,6 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares
-
-
-def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
-    """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
-    tasks = arrange(campaign, read_task_reports(campaign, data), None)
-    return audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
-
-
-def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
-    """Say what is proved about the tasks of a campaign."""
-    return certify_tasks(arrange(campaign, read_task_reports(campaign, data), None), campaign.rule)
-
-
-def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
-    """Replay every label as every other one, on the tasks of a file of shares."""
-    reports, public, _ = read_file(file, campaign)
-    labels = campaign.categories or [str(code) for code in range(reports.summaries.shape[1])]
-    return check_task_fit(arrange(campaign, reports, public), campaign.rule, labels)
 
 
 def price_of(campaign: Campaign, reports: int) -> Fraction:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, PlotFile
-from troth.cli.output import progress, show, watch_as
+from troth.cli.output import progress, show, warn, watch_as
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -33,12 +33,19 @@ def audit(
 
     terms = Campaign.load(campaign)
     if terms.task is not None:
-        from troth.campaigns.tasks import audit_task_campaign
+        from troth.campaigns.task_checks import audit_task_campaign
 
-        lies = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
+        found = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
         labels = terms.request.reduction.labels is not None
         where = "its tasks" if labels else "a task with as many workers as most have"
-        show(lies.to_dict(), as_json, f"one worker lies on {where}, its peers are honest\n{lies}")
+        prior = ", ".join(f"{name} {share:.0%}" for name, share in found.prior.items())
+        under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
+        plain = {**found.lies.to_dict(), "prior": found.prior, "contradiction": found.contradiction}
+        show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{found.lies}")
+        if found.contradiction and not as_json:
+            warn(
+                f"the campaign's labels contradict this model, so lies may earn otherwise there: {found.contradiction}"
+            )
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)
@@ -69,7 +76,7 @@ def certify(
 
     terms = Campaign.load(campaign)
     if terms.task is not None:
-        from troth.campaigns.tasks import certify_task_campaign
+        from troth.campaigns.task_checks import certify_task_campaign
         from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
 
         proved = certify_task_campaign(terms, beside(terms, terms.source or ()))

@@ -15,19 +15,16 @@ import numpy as np
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.seed import record_use
+from troth.campaigns.task_checks import check_task_campaign, known_tasks
 from troth.campaigns.tasks import (
-    check_task_campaign,
     check_tasks,
     has_tasks,
     pay_tasks,
-    public_tasks,
     read_file,
-    read_public_tasks,
     read_shares,
     read_task_reports,
     reports_digest,
 )
-from troth.campaigns.terms import beside
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
 from troth.data.public import PUBLIC
@@ -311,9 +308,7 @@ def pay_task_campaign(
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
     reports = read_task_reports(campaign, data)
-    if public is None and campaign.public_source is not None:
-        public = beside(campaign, campaign.public_source)
-    known = public_tasks(campaign) if public is None else read_public_tasks(campaign, public)
+    known = known_tasks(campaign, public)
     if ledger is None:
         book = Ledger()
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)

@@ -256,7 +256,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
 def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
-    assert "labels contradict this model, so lies may earn otherwise there" in done.said
+    assert "labels contradict this model, and lies may earn otherwise" in done.said
     assert "are 'yes', and the prior and the laws of workers expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)

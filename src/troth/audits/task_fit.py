@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import stdtr
 
 from troth.audits.label_frequencies import label_frequencies
 from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
@@ -92,9 +92,11 @@ class _Replays(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def _chance(gain: float, error: float) -> float:
-    """Return the chance of such a gain where there is none in truth."""
-    return float(ndtr(-gain / error)) if error > 0 else float(gain <= 0)
+def _chance(gain: float, error: float, tasks: int) -> float:
+    """Return the chance of such a mean gain over tasks where there is none in truth."""
+    if error <= 0:
+        return float(gain <= 0)
+    return float(stdtr(tasks - 1, -gain / error * np.sqrt((tasks - 1) / tasks)))
 
 
 def _corrected(chances: Sequence[float]) -> float:
@@ -162,7 +164,7 @@ def _replays(tasks: Tasks, rule: Rule, laws: Labels, names: Sequence[str], seed:
         given = tuple(name for name, count in zip(names, counts, strict=True) if count)
         return _Replays({}, {}, {}, given)
     drawn, _ = draw_world(np.random.default_rng(seed), tasks, laws)
-    gains: list[dict[str, tuple[float, float]]] = []
+    gains: list[dict[str, tuple[float, float, int]]] = []
     for world in (tasks, drawn):
         rng = np.random.default_rng(seed)
         label, truth = world.summaries.argmax(axis=1), rule.evaluate_tasks(world, rng).share
@@ -174,12 +176,13 @@ def _replays(tasks: Tasks, rule: Rule, laws: Labels, names: Sequence[str], seed:
                 places = label == reported
                 if reported != other and places.sum() >= FEWEST:
                     gain = mean_over_tasks(world.task[places], (share - truth)[places])
-                    by_label[f"{names[reported]} as {names[other]}"] = gain
+                    count = len(np.unique(world.task[places]))
+                    by_label[f"{names[reported]} as {names[other]}"] = *gain, count
         gains.append(by_label)
     observed, expected = gains
     return _Replays(
         {name: _chance(*gain) for name, gain in observed.items()},
-        {name: gain for name, (gain, _) in observed.items()},
-        {name: expected.get(name, (0.0, 0.0))[0] for name in observed},
+        {name: gain for name, (gain, *_) in observed.items()},
+        {name: expected.get(name, (0.0,))[0] for name in observed},
         few,
     )

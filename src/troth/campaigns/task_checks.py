@@ -83,7 +83,8 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
-    return certify_tasks(arrange(campaign, read_task_reports(campaign, data), None), campaign.rule)
+    tasks = arrange(campaign, read_task_reports(campaign, data), None)
+    return certify_tasks(tasks, campaign.rule, guessed=campaign.guessed)
 
 
 def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:

@@ -43,9 +43,7 @@ def audit(
         plain = {**found.lies.to_dict(), "prior": found.prior, "contradiction": found.contradiction}
         show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{found.lies}")
         if found.contradiction and not as_json:
-            warn(
-                f"the campaign's labels contradict this model, so lies may earn otherwise there: {found.contradiction}"
-            )
+            warn(f"the campaign's labels contradict this model, and lies may earn otherwise: {found.contradiction}")
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)

@@ -245,6 +245,11 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
     """Return what whoever pays tasks should know about the data, in sentences."""
     reports, public, _ = read_file(result.file, result.campaign)
     notes = []
+    if result.campaign.guessed:
+        notes.append(
+            "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it by "
+            "what you knew before anybody answered, and remove [model] guessed"
+        )
     if public is not None:
         extra = len(set(public.tasks) - set(reports.tasks))
         if extra == len(public.tasks):

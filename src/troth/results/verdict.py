@@ -154,17 +154,12 @@ class TaskVerdict(Verdict):
         if self.tested is None:
             return f"{self.unchecked}; that no other answer would have earned more is not supported"
         fit = self.tested
+        why = "a constant answer may gain" if fit.contradicts_prior else "the laws are wrong, or many answers are"
         meaning = {
-            "fits": "labels are as frequent as the prior and the laws expect"
-            + (
-                ", and on these answers no other label would have earned more than the reported one"
-                * bool(fit.observed)
-            ),
+            "fits": "labels are as frequent as the prior and the laws expect, and on these answers no other label "
+            "would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
-            "does not fit": fit.contradiction
-            + (
-                ": a constant answer may gain" if fit.contradicts_prior else ": the laws are wrong, or many answers are"
-            ),
+            "does not fit": f"{fit.contradiction}: {why}",
         }
         return meaning[self.word] + self._left_out
 

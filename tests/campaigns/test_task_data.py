@@ -276,3 +276,24 @@ def test_an_error_of_the_past_is_no_contradiction(tmp_path: Path) -> None:
     frame["label"] = [int(t % 8 < 5) for t in range(400) for _ in range(3)]
     words = {past: paid(frame, terms={"history": {"tasks": past}}).verdict.word for past in (20, 100_000)}
     assert words == {20: "fits", 100_000: "does not fit"}
+
+
+def test_past_tasks_are_refused_however_their_numbers_are_written(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels(start="1"))
+    past = write(tmp_path / "past.csv", labels(start="1").replace(",w", ".0,w"))
+    assert past.read_text().splitlines()[1].startswith("10.0,")
+    assert run("fit", file, past).code == 0
+    done = run("pay", tmp_path / "c" / "fitted.toml")
+    assert done.code == 1
+    assert "task '10' is among the past tasks that the laws were learnt from" in done.said
+
+
+def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    done = run("fit", file, tmp_path / "labels.csv")
+    assert done.code == 1
+    assert "labels.csv: these are the tasks that the campaign pays for" in done.said
+    assert not (tmp_path / "c" / "fitted.toml").exists()
+    past = write(tmp_path / "past.csv", labels(start="p", seed=2))
+    (tmp_path / "labels.csv").unlink()
+    assert run("fit", file, past).code == 0  # before there is anything to pay for

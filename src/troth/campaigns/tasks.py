@@ -12,6 +12,7 @@ refused.
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from hashlib import sha256
 from io import BytesIO
@@ -39,7 +40,7 @@ from troth.data.tasks import TaskReports, read_tasks
 from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
@@ -415,13 +416,25 @@ def _refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     request = replace(
         task_request(campaign, named.get("provider") or campaign.provider), day=named.get("day") or campaign.task
     )
-    past = set(read_tasks(beside(campaign, campaign.history_source), request, None).tasks)
-    both = [name for name in reports.tasks if name in past]
-    if both:
+    if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
             f"task {both[0]!r} is among the past tasks that the laws were learnt from, so that answers being paid "
             f"would influence the laws that pay them ({len(both):,} such tasks): remove them"
         )
+
+
+def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the tasks that are among others, numbers however they are spelled: tables may write 7 as 7.0."""
+    there = set(map(_as_number, others))
+    return [name for name in names if _as_number(name) in there]
+
+
+def _as_number(name: str) -> str | Decimal:
+    try:
+        number = Decimal(name)
+    except InvalidOperation:
+        return name
+    return number if number.is_finite() else name
 
 
 def _only(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:

@@ -181,6 +181,7 @@ def test_a_page_goes_beside_its_ledger_under_its_name(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels())
     assert run("pay", file).code == 0
     first = (tmp_path / "c" / "report.html").read_bytes()
+    write(tmp_path / "labels.csv", labels(start="next"))
     assert run("pay", file, "--ledger", tmp_path / "c" / "other.jsonl").code == 0
     assert (tmp_path / "c" / "report.html").read_bytes() == first
     page = tmp_path / "c" / "other.report.html"
@@ -280,7 +281,7 @@ def test_an_error_of_the_past_is_no_contradiction(tmp_path: Path) -> None:
 
 def test_past_tasks_are_refused_however_their_numbers_are_written(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels(start="1"))
-    past = write(tmp_path / "past.csv", labels(start="1").replace(",w", ".0,w"))
+    past = write(tmp_path / "past.csv", labels(start="1").replace(",w", ".0,w").replace("item.0", "item"))
     assert past.read_text().splitlines()[1].startswith("10.0,")
     assert run("fit", file, past).code == 0
     done = run("pay", tmp_path / "c" / "fitted.toml")
@@ -297,3 +298,23 @@ def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
     past = write(tmp_path / "past.csv", labels(start="p", seed=2))
     (tmp_path / "labels.csv").unlink()
     assert run("fit", file, past).code == 0  # before there is anything to pay for
+
+
+def test_no_task_is_paid_twice_by_naming_another_ledger(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    folder = tmp_path / "c"
+    assert run("pay", file).code == 0
+    write(tmp_path / "labels.csv", labels() + labels(start="next", seed=1).partition("\n")[2])
+    done = run("pay", file)
+    assert "leave out those that were paid and name a ledger for the others (--ledger)" in done.said
+    done = run("pay", file, "--ledger", folder / "second.jsonl")
+    assert done.code == 1
+    assert "ledger.jsonl has paid 40 tasks of these already ('i0', 'i1', 'i10', …)" in done.said
+    assert not (folder / "second.jsonl").exists()
+    past = write(tmp_path / "past.csv", labels(start="p", seed=2))
+    assert run("fit", file, past).code == 0
+    again = run("pay", folder / "fitted.toml", "--ledger", folder / "second.jsonl")
+    assert "leave them out of the data, or they are paid twice" in again.said
+    write(tmp_path / "labels.csv", labels(start="next", seed=1))
+    assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0
+    assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0  # all of it had been paid before

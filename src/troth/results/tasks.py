@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from functools import cached_property
 from hashlib import sha256
 from math import fsum, sqrt
@@ -24,6 +25,7 @@ from troth.campaigns.tasks import (
     read_shares,
     read_task_reports,
     reports_digest,
+    same_tasks,
 )
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
@@ -325,6 +327,7 @@ def pay_task_campaign(
         sweep(path.resolve())
         if path.exists():
             return _paid_before(campaign, path, reports, known)
+        _refuse_paid_elsewhere(campaign, path, reports)
         book, name = Ledger(), file_beside(path).name
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
         result = TaskResult(campaign, book, settled.file, (None,))
@@ -341,10 +344,37 @@ def _paid_before(campaign: Campaign, path: Path, reports: TaskReports, public: T
         raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
     if result.ledger.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
-            f"{path}: these tasks are not those that were paid; restore the data, or settle further tasks with a "
-            "ledger of their own (--ledger)"
+            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
+            "those that were paid and name a ledger for the others (--ledger)"
         )
     return result
+
+
+def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
+    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
+    if campaign.path is None:
+        return
+    for other in sorted(path.resolve().parent.glob("*.jsonl")):
+        if other == path.resolve() or not _is_of(campaign, other):
+            continue
+        result = open_tasks(other, read_ledger(other))
+        if both := same_tasks(reports.tasks, result.shares.column("task").unique().to_pylist()):
+            listed = ", ".join(repr(name) for name in both[:3]) + (", …" if len(both) > 3 else "")
+            raise DataError(
+                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already ({listed}); leave "
+                "them out of the data, or they are paid twice"
+            )
+
+
+def _is_of(campaign: Campaign, ledger: Path) -> bool:
+    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
+    with ledger.open("rb") as lines:
+        try:
+            terms = json.loads(lines.readline())["terms"]
+            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        except (ValueError, LookupError, TypeError):
+            return False
+    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
 def open_tasks(path: str | Path, book: Ledger) -> TaskResult:

@@ -318,3 +318,64 @@ def test_no_task_is_paid_twice_by_naming_another_ledger(tmp_path: Path) -> None:
     write(tmp_path / "labels.csv", labels(start="next", seed=1))
     assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0
     assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0  # all of it had been paid before
+
+
+def test_labels_that_are_too_rare_to_replay_are_named(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels() + "i0,x,maybe\ni1,x,maybe\n")
+    text = file.read_text().replace(str([round(1 / 3, 12)] * 3), "[0.02, 0.49, 0.49]").replace("0.7,", "0.9,")
+    file.write_text(text.replace("0.15", "0.05").replace("0.7]", "0.9]"))
+    result: Any = troth.pay(file)
+    assert result.verdict.word == "fits"
+    unchecked = "Not checked: what other labels would have earned in place of 'maybe', answered fewer than 10 times"
+    assert unchecked in str(result.verdict)
+    assert unchecked.replace("'", "&#39;") in result.to_html()
+
+
+def test_a_budget_without_a_price_is_shared_evenly(tmp_path: Path) -> None:
+    for folder, column, options in (("a", "label", ()), ("b", "mood", ("--price", "0.02")), ("c", "score", ())):
+        write(tmp_path / "t.csv", labels().replace("label", column).replace("yes", "7.25").replace("no", "3.5"))
+        names = ("--provider", "worker", "--task", "item", "--column", column, "--budget", "100.00", *options)
+        family = ("--family", "Finite") if column != "score" else ()
+        assert run("init", tmp_path / folder, "--data", tmp_path / "t.csv", *names, *family).code == 0
+        result: Any = troth.pay(tmp_path / folder / "campaign.toml")
+        assert result.ledger.of("round")[0]["budget"] == ("2.40" if options else "100.00")
+
+
+def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Path) -> None:
+    lines = labels().splitlines()
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    twice = write(tmp_path / "twice.csv", "\n".join([lines[0], *lines[1:], *lines[1:]]) + "\n")
+    done = run("init", tmp_path / "a", "--data", twice, *names)
+    assert "120 of 120 reports of a worker on a task have several rows, up to 2" in done.said
+    assert len(troth.pay(tmp_path / "a" / "campaign.toml").totals) == 5
+    once = write(tmp_path / "once.csv", "\n".join([*lines, lines[1]]) + "\n")
+    done = run("init", tmp_path / "b", "--data", once, *names)
+    assert "a label that is there twice looks like an error" in done.said
+    assert run("pay", tmp_path / "b" / "campaign.toml").code == 1
+    values = write(tmp_path / "v.csv", once.read_text().replace("yes", "7.25").replace("no", "3.5"))
+    done = run("init", tmp_path / "c", "--data", values, *names)
+    assert "1 of 120 reports of a worker on a task have several rows, up to 2: the campaign allows them" in done.said
+    assert len(troth.pay(tmp_path / "c" / "campaign.toml").totals) == 5
+
+
+def test_next_steps_name_every_campaign_and_no_fit_that_fails(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "item,worker,label,score\n1,a,x,2.5\n1,b,y,3.25\n2,a,y,1.75\n2,b,y,2.25\n")
+    names = ("--data", tmp_path / "t.csv", "--provider", "worker", "--task", "item", "--column", "score")
+    one = run("init", tmp_path / "c", *names).said
+    assert "troth fit" not in one
+    both = run("init", tmp_path / "d", *names, "--column", "label").said
+    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv" in both
+    assert f"troth fit {tmp_path / 'd' / 'score'}" not in both
+    for column in ("label", "score"):
+        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in both
+
+
+def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
+    write(tmp_path / "s.csv", skewed())
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    assert "of the labels are 'yes', and the prior that is written expects all equally often" in (
+        run("init", tmp_path / "c", "--data", tmp_path / "s.csv", *names).said
+    )
+    assert (
+        "equally often" not in run("init", tmp_path / "d", "--data", write(tmp_path / "e.csv", labels()), *names).said
+    )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import troth
+from troth.campaigns.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
 from troth.cli.commands import app
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
+from troth.results.task_page import worst_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -379,3 +384,61 @@ def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
     assert (
         "equally often" not in run("init", tmp_path / "d", "--data", write(tmp_path / "e.csv", labels()), *names).said
     )
+
+
+def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
+    frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
+    same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
+    assert worst_tasks(same) == []
+    assert "There are none: wherever several workers answered a task, they gave the same label" in same.to_html()
+    one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
+    assert [task.name for task in worst_tasks(one)] == ["0"]
+
+
+def test_a_dry_run_exits_as_the_payment_would(tmp_path: Path) -> None:
+    file = campaign(tmp_path, skewed())
+    assert run("pay", file, "--dry-run").code == 3
+    assert run("pay", file, "--dry-run", "--anyway").code == 0
+    (tmp_path / "even").mkdir()
+    assert run("pay", campaign(tmp_path / "even", labels()), "--dry-run").code == 0
+
+
+def test_names_in_the_csv_are_those_of_the_platform() -> None:
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["@ann", "-7", "@ann", "-7"], "label": [0, 1, 1, 1]}
+    result = paid(frame)
+    assert [line.split(",")[0] for line in result.to_csv().splitlines()] == ["provider", "-7", "@ann"]
+    assert "a spreadsheet may take 2 names such as '-7' for a formula" in " ".join(result.notes)
+    assert "formula" not in " ".join(paid({**frame, "worker": ["ann", "bo"] * 2}).notes)
+
+
+def test_a_price_that_pays_nothing_is_noted() -> None:
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
+    assert "every payment is rounded down to nothing" in paid(frame, price="0.001").notes[0]
+    assert paid(frame, price="1").notes == ()
+
+
+def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
+    frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]}
+    with pytest.raises(ParameterError, match="for tasks a price or a budget"):
+        paid(frame, price=None)
+    result = paid(frame)
+    assert str(result).splitlines()[1].split()[:2] == ["provider", "tasks"]
+    assert result.to_arrow().column("tasks").to_pylist() == [1, 1]
+
+
+def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path) -> None:
+    ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
+    entries = [dict(entry) for entry in paid(frame, ledger=ledger).ledger.entries]
+    gone = [entry for entry in entries if entry.get("provider") != "y"]
+    ledger.write_bytes(Ledger(gone).to_bytes())
+    with pytest.raises(troth.LedgerError, match="'y' reported and has 0 payment lines"):
+        troth.verify(ledger)
+    table = pq.read_table(file)
+    forged = table.set_column(table.column_names.index("sum_0"), "sum_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
+    pq.write_table(forged, file)
+    digest = f"sha256:{sha256(file.read_bytes()).hexdigest()}"
+    entries[1]["digest"] = digest
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
+        troth.verify(ledger)

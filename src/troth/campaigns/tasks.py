@@ -11,6 +11,7 @@ refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -282,6 +283,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares has not the columns that it should have: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
         raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
+    _check_sums(campaign, reports, place)
+    _check_payees(ledger, reports, place)
     campaign.check_tasks_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
@@ -320,6 +323,30 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} are accounted for")
     return settled
+
+
+def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
+    """Raise unless sums are finite, and those of labels how often each was given."""
+    sums, reduction = reports.summaries, campaign.request.reduction
+    wrong = ~np.isfinite(sums)
+    if reduction.labels is not None:
+        wrong |= (sums < 0) | (sums != np.floor(sums))
+    if wrong.any():
+        first = int(np.argmax(wrong.any(axis=1)))
+        who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
+        raise LedgerError(
+            f"{place}: the file of shares has {float(sums[first][wrong[first]][0])!r} in the report of {who!r} on task "
+            f"{what!r}, which no rows add up to"
+        )
+
+
+def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
+    """Raise unless everybody who reported has one payment line, and nobody else has."""
+    paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
+    for name in sorted(reported | set(map(str, paid))):
+        if paid[name] != (name in reported):
+            what = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
+            raise LedgerError(f"{place}: {name!r} {what}; there must be one line for everybody who reported")
 
 
 def _same_content(one: bytes, other: bytes) -> bool:

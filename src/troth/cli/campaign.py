@@ -194,8 +194,6 @@ def _init_tasks(
         lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
     learnable = [each.path for each in started if each.learnable]
     lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
-        "next: read it, above all [model], which is a guess. Correct it by what you knew before anybody answered"
-    )
     if learnable:
         lines.append("or learn it from past tasks, with gold answers if you have any:")
         lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
@@ -238,7 +236,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so."""
+    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -277,7 +275,7 @@ def pay(
             typer.echo(f"\n{result.verdict}")
     if not written:
         _say_unpaid(result, campaign, stopped=not dry_run)
-        raise typer.Exit(0 if dry_run else STOPPED)
+        raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
     if as_json:
         return
     if not result.paid_now:

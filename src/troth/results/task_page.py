@@ -151,7 +151,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
 
 
 def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
-    """Return the tasks on which workers agree least, those with more answers first; of values, those paid least."""
+    """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
     given = _label_counts(result)
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places, shares = tasks.indices.to_numpy(), result.shares.column("share").to_numpy()
@@ -161,7 +161,8 @@ def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
     if given is not None:
         counts, answers = given[1], given[1].sum(axis=1)
         agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
-    order = [t for t in np.lexsort((mean, -answers, np.where(answers > 1, agreement, 2.0))) if answers[t] > 1][:size]
+    unanimous = np.zeros(len(answers), dtype=bool) if given is None else agreement >= 1
+    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:size]
     said = _said(result, given, places, order)
     worst = []
     for place, words in zip(order, said, strict=True):

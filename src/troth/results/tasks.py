@@ -144,7 +144,7 @@ class TaskResult(Result):
         return super().write_ledger(path)
 
     def to_csv(self) -> str:
-        """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
+        """Return a line per worker for a platform's bulk bonuses: its name as it is, amount, and a reason."""
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
@@ -153,7 +153,7 @@ class TaskResult(Result):
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            writer.writerow([harmless(payment.provider), payment.rows, shares, each, money, reason])
+            writer.writerow([payment.provider, payment.rows, shares, each, money, reason])
         return text.getvalue()
 
     def headline(self) -> str:
@@ -263,6 +263,13 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
                 "the public guess has no law of its own and is taken to be as good as an unknown worker: say how good "
                 f'it is as [model.providers."{PUBLIC}"]'
             )
+    if result.payments and not result.paid:
+        notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
+    if odd := [payment.provider for payment in result.payments if harmless(payment.provider) != payment.provider]:
+        notes.append(
+            f"a spreadsheet may take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula; a CSV has names as "
+            "they are, so that they match the platform's: upload it without opening it in a spreadsheet"
+        )
     if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
         notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
     alone = int(sum(payment.terms["without_peers"] for payment in result.payments))

@@ -61,6 +61,7 @@ def pay(past: Labels, now: Labels) -> Any:
         "diagnosis": now.ravel().tolist(),
     }
     terms: dict[str, Any] = {"model": {"providers": dict(learned.models)}, "campaign": {"currency": "USD"}}
+    terms["history"] = {"tasks": len(past)}
     options: dict[str, Any] = {"provider": "doctor", "task": "patient", "price": "10.00", "columns": "diagnosis"}
     return troth.pay(frame, learned.population, terms=terms, **options)
 

@@ -62,8 +62,8 @@ def label_frequencies(
     >>> task, worker = np.divmod(np.arange(120), 3)
     >>> tasks = Tasks(task, worker, np.eye(2)[np.ones(120, dtype=int)], (model,), np.zeros(3, dtype=int), np.arange(3))
     >>> all_yes = label_frequencies(tasks, labels_of(tasks), ["no", "yes"])[1]
-    >>> all_yes.observed, all_yes.expected, all_yes.p_value < 1e-10
-    (1.0, 0.5, True)
+    >>> f"{all_yes.observed:.0%}, expected {all_yes.expected:.0%}", all_yes.p_value < 1e-10
+    ('100%, expected 50%', True)
     """
     prior, which = priors_of(tasks, laws)
     log_prior = np.full((int(tasks.task[-1]) + 1, prior.shape[1]), -np.inf)

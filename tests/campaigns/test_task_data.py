@@ -403,12 +403,14 @@ def test_a_dry_run_exits_as_the_payment_would(tmp_path: Path) -> None:
     assert run("pay", campaign(tmp_path / "even", labels()), "--dry-run").code == 0
 
 
-def test_names_in_the_csv_are_those_of_the_platform() -> None:
-    frame = {"item": ["a", "a", "b", "b"], "worker": ["@ann", "-7", "@ann", "-7"], "label": [0, 1, 1, 1]}
-    result = paid(frame)
-    assert [line.split(",")[0] for line in result.to_csv().splitlines()] == ["provider", "-7", "@ann"]
-    assert "a spreadsheet may take 2 names such as '-7' for a formula" in " ".join(result.notes)
-    assert "formula" not in " ".join(paid({**frame, "worker": ["ann", "bo"] * 2}).notes)
+def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -> None:
+    frame = {"item": ["a", "a", "a", "b", "b"], "worker": ["@ann", "-7", "=cmd|' /C'!A0", "@ann", "-7"]}
+    result = paid({**frame, "label": [0, 1, 1, 1, 1]})
+    names = [line.partition(",")[0] for line in result.to_csv().splitlines()]
+    assert names == ["provider", "-7", "'=cmd|' /C'!A0", "@ann"]
+    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so a CSV has an apostrophe" in " ".join(result.notes)
+    plain = paid({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
+    assert plain.notes == ()
 
 
 def test_a_price_that_pays_nothing_is_noted() -> None:

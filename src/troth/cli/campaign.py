@@ -197,7 +197,8 @@ def _init_tasks(
     if learnable:
         lines.append("or learn it from past tasks, with gold answers if you have any:")
         lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
-    lines.append("Then see what would be paid, and whether the labels contradict it; afterwards pay without --dry-run:")
+    contradict = ", and whether labels contradict it" if learnable else ""
+    lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
     show({**written[0], "campaigns": written} if len(written) > 1 else written[0], as_json, *lines)

@@ -75,11 +75,12 @@ def certify(
     terms = Campaign.load(campaign)
     if terms.task is not None:
         from troth.campaigns.task_checks import certify_task_campaign
-        from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
+        from troth.results.task_page import assumed_of
 
         proved = certify_task_campaign(terms, beside(terms, terms.source or ()))
-        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in ASSUMED_OF_TASKS)]
-        show({"claims": proved.to_dict(), "assumed": list(ASSUMED_OF_TASKS)}, as_json, *lines)
+        assumed = assumed_of(terms)
+        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+        show({"claims": proved.to_dict(), "assumed": list(assumed)}, as_json, *lines)
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)

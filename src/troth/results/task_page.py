@@ -13,15 +13,17 @@ from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
+    from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.results.tasks import TaskResult
 
-ASSUMED = (
+_ASSUMED = (
     "given the truth about a task, workers answer independently: copies and shared instructions to err break this",
     "the prior and everybody's law are right; laws of a population are right on average over workers",
-    "the laws come from other tasks: nothing that is paid here entered them",
     "nobody sees the others' answers to a task before it answers; related workers are declared as groups",
 )
+_FROM_ELSEWHERE = "the laws come from other tasks: nothing that is paid here entered them"
+_GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
 _MOST_ROWS, _MOST_BARS, _WORST, _BUSIEST = 5000, 40, 20, 12
 
 _environment = make_environment()
@@ -45,6 +47,11 @@ class WorstTask(NamedTuple):
     share: float
 
 
+def assumed_of(campaign: Campaign) -> tuple[str, ...]:
+    """Return what is assumed of a campaign of tasks and not proved, in sentences."""
+    return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
+
+
 def render(result: TaskResult, **_: Any) -> str:
     """Return the page of a result as HTML."""
     assets = files("troth.results") / "assets"
@@ -61,7 +68,7 @@ def render(result: TaskResult, **_: Any) -> str:
         pairs=worker_agreement(result),
         worst=worst_tasks(result),
         base=result.payments[0].empty_share,
-        assumed=ASSUMED,
+        assumed=assumed_of(result.campaign),
         style=Markup(style + style_sheet()),  # noqa: S704 (our own files)
         script=Markup(script),  # noqa: S704
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from functools import cached_property
 from hashlib import sha256
 from math import fsum, sqrt
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from troth.data.tasks import TaskReports
     from troth.results.verdict import Verdict
 
+_PLAIN = re.compile(r"[@+-]?[\w.-]+")  # names that cannot do anything, even if a spreadsheet takes them for formulas
 _SAMPLE = 5
 _FEW = 10  # tasks, below which a provider's own shares do not tell how far they scatter
 
@@ -144,7 +146,7 @@ class TaskResult(Result):
         return super().write_ledger(path)
 
     def to_csv(self) -> str:
-        """Return a line per worker for a platform's bulk bonuses: its name as it is, amount, and a reason."""
+        """Return a line per worker for a platform's bulk bonuses: name, amount, and a reason."""
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(["provider", "tasks", "shares", "pay_per_task", "payment", "reason"])
@@ -153,7 +155,7 @@ class TaskResult(Result):
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            writer.writerow([payment.provider, payment.rows, shares, each, money, reason])
+            writer.writerow([in_csv(payment.provider), payment.rows, shares, each, money, reason])
         return text.getvalue()
 
     def headline(self) -> str:
@@ -243,6 +245,11 @@ class TaskResult(Result):
         return render(self, **options)
 
 
+def in_csv(name: str) -> str:
+    """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
+    return name if _PLAIN.fullmatch(name) else harmless(name)
+
+
 def task_notes(result: TaskResult) -> tuple[str, ...]:
     """Return what whoever pays tasks should know about the data, in sentences."""
     reports, public, _ = read_file(result.file, result.campaign)
@@ -265,10 +272,10 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
             )
     if result.payments and not result.paid:
         notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
-    if odd := [payment.provider for payment in result.payments if harmless(payment.provider) != payment.provider]:
+    if odd := [payment.provider for payment in result.payments if in_csv(payment.provider) != payment.provider]:
         notes.append(
-            f"a spreadsheet may take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula; a CSV has names as "
-            "they are, so that they match the platform's: upload it without opening it in a spreadsheet"
+            f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has an "
+            "apostrophe before it: remove that for a platform on which somebody is really called so"
         )
     if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
         notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")

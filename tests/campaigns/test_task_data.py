@@ -395,12 +395,14 @@ def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
     assert [task.name for task in worst_tasks(one)] == ["0"]
 
 
-def test_a_dry_run_exits_as_the_payment_would(tmp_path: Path) -> None:
+def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
     file = campaign(tmp_path, skewed())
-    assert run("pay", file, "--dry-run").code == 3
-    assert run("pay", file, "--dry-run", "--anyway").code == 0
-    (tmp_path / "even").mkdir()
-    assert run("pay", campaign(tmp_path / "even", labels()), "--dry-run").code == 0
+    dry = run("pay", file, "--dry-run")
+    assert dry.code == 0
+    assert "warning: the model does not fit these reports, and payment would stop with exit code 3" in dry.said
+    assert "error" not in dry.said
+    assert "a dry run only warns" in run("pay", "--help").said
+    assert run("pay", file).code == 3
 
 
 def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -> None:

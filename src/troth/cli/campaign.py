@@ -237,7 +237,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
+    """Pay what has become payable, unless the model does not fit: exit code 3 says so; a dry run only warns."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -276,7 +276,7 @@ def pay(
             typer.echo(f"\n{result.verdict}")
     if not written:
         _say_unpaid(result, campaign, stopped=not dry_run)
-        raise typer.Exit(STOPPED if result.verdict.stops and not anyway else 0)
+        raise typer.Exit(0 if dry_run else STOPPED)
     if as_json:
         return
     if not result.paid_now:
@@ -296,9 +296,11 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Say that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
+        problem = "error: the model does not fit these reports"
+        if not stopped:
+            problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
         typer.echo(
-            f"error: the model does not fit these reports: {result.verdict.remedy}; "
-            f"troth pay {campaign} --anyway pays all the same",
+            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays all the same",
             err=True,
         )
 

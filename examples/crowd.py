@@ -71,7 +71,10 @@ def pay(past: Crowd, now: Crowd) -> dict[str, float]:
         "label": now.label.tolist(),
     }
     guess = {"item": [f"new{t}" for t in range(len(now.guess))], "label": now.guess.tolist()}
-    terms = {"model": {"providers": dict(learned.models)}}
+    terms: dict[str, dict[str, Any]] = {
+        "model": {"providers": dict(learned.models)},
+        "history": {"tasks": len(past.truth)},
+    }
     options: dict[str, Any] = {"provider": "worker", "task": "item", "price": "0.05", "columns": "label"}
     result: Any = troth.pay(frame, learned.population, public=guess, terms=terms, **options)
     return {payment.provider: payment.share for payment in result.payments}

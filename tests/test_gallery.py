@@ -113,6 +113,10 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("of the wrong patients 11.6%", "like the past: shuffled patients", -11.6, 0.8),
         ("One step milder each time loses 5.7%", "like the past: one step milder", -5.7, 0.3),
         ("*gains* 4.1%", "another hospital: always “certain”", 4.1, 0.3),
+        ("43% of these labels are “certain”", "another hospital: certain", 43, 0.6),
+        ("where 14% are expected", "another hospital: expected", 14, 0.6),
+        ("the model does not fit", "another hospital: stops", 1, 0),
+        ("It fits all 20 splits", "splits that fit", 20, 0),
     ],
     "hospitals": [
         ("Michigan (164 patients)", "Michigan: patients", 164, 0),

@@ -17,7 +17,8 @@ lies at a time.
 fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the right labels
 of the wrong patients 11.6%. One step milder each time loses 5.7%. With another hospital as the past, always
 “certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the laws of New Orleans do not know that, and an
-answer that is right about the hospital is paid as if it were right about the patient.
+answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43% of these
+labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20 splits.
 
 **Take away.** Learn laws from tasks that were drawn like those you pay. Two annotators suffice.
 """
@@ -61,6 +62,7 @@ def pay(past: Labels, now: Labels) -> Any:
         "diagnosis": now.ravel().tolist(),
     }
     terms: dict[str, Any] = {"model": {"providers": dict(learned.models)}, "campaign": {"currency": "USD"}}
+    terms["history"] = {"tasks": len(past)}
     options: dict[str, Any] = {"provider": "doctor", "task": "patient", "price": "10.00", "columns": "diagnosis"}
     return troth.pay(frame, learned.population, terms=terms, **options)
 
@@ -82,16 +84,22 @@ def main(folder: Path) -> dict[str, float]:
     """Pay for half of the patients under laws of the other half, and for one hospital under laws of the other."""
     sites = {site: patients(site) for site in DOCTORS}
     everybody = np.concatenate(list(sites.values()))
-    halves = []
+    halves, fitting = [], 0
     for split in range(SPLITS):
         order = np.random.default_rng(split).permutation(len(everybody))
         result = pay(everybody[order[:109]], everybody[order[109:]])
         halves.append(replay(result, split))
+        fitting += result.verdict.word == "fits"
         if split == 0:
             print(result, "\n")
     earned = {"like the past": np.mean(halves, axis=0)}
-    earned["another hospital"] = np.array(replay(pay(sites["New Orleans"], sites["Winnipeg"]), 0))
-    numbers = {"patients": float(len(everybody))} | {f"{site}: patients": float(len(p)) for site, p in sites.items()}
+    elsewhere = pay(sites["New Orleans"], sites["Winnipeg"])
+    earned["another hospital"] = np.array(replay(elsewhere, 0))
+    print(elsewhere.verdict, "\n")
+    odd = elsewhere.verdict.fit.oddest
+    numbers = {"splits that fit": float(fitting), "another hospital: stops": float(elsewhere.verdict.stops)}
+    numbers |= {"another hospital: certain": 100 * odd.observed, "another hospital: expected": 100 * odd.expected}
+    numbers |= {"patients": float(len(everybody))} | {f"{site}: patients": float(len(p)) for site, p in sites.items()}
     print(f"{'mean share of the price':<24}" + "".join(f"{name:>20}" for name in earned))
     for place, name in enumerate(("honest", *LIES)):
         print(f"{name:<24}" + "".join(f"{100 * shares[place]:>19.1f}%" for shares in earned.values()))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import troth
+from troth.campaigns.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
 from troth.cli.commands import app
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
+from troth.results.task_page import worst_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +186,7 @@ def test_a_page_goes_beside_its_ledger_under_its_name(tmp_path: Path) -> None:
     file = campaign(tmp_path, labels())
     assert run("pay", file).code == 0
     first = (tmp_path / "c" / "report.html").read_bytes()
+    write(tmp_path / "labels.csv", labels(start="next"))
     assert run("pay", file, "--ledger", tmp_path / "c" / "other.jsonl").code == 0
     assert (tmp_path / "c" / "report.html").read_bytes() == first
     page = tmp_path / "c" / "other.report.html"
@@ -225,3 +231,218 @@ def test_a_label_that_nobody_gave_in_the_past_makes_no_class_of_its_own(tmp_path
     right = [model["likelihood"][code][code] for code in range(3)]
     assert right[0] == pytest.approx(np.mean(right[1:]), abs=1e-6)
     assert min(right) > 0.6
+
+
+def skewed(rate: float = 0.75, tasks: int = 400) -> str:
+    """Return labels of tasks of which most are yes, by honest workers and one that always says so."""
+    rng = np.random.default_rng(4)
+    lines = ["item,worker,label"]
+    for task, truth in enumerate(rng.random(tasks) < rate):
+        for who in rng.permutation(8)[:3]:
+            answer = truth if rng.random() < 0.8 else not truth
+            lines.append(f"i{task},w{who},{'yes' if who == 7 or answer else 'no'}")
+    return "\n".join(lines) + "\n"
+
+
+def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> None:
+    file = campaign(tmp_path, skewed())
+    done = run("pay", file)
+    assert done.code == 3
+    assert "of the labels are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "[model] prior" in done.said
+    assert "learn it from other tasks with troth fit" in done.said
+    assert not (tmp_path / "c" / "ledger.jsonl").exists()
+    file.write_text(file.read_text().replace("prior = [0.5, 0.5]", "prior = [0.25, 0.75]"))
+    done = run("pay", file)
+    assert done.code == 0
+    assert "fits (p = " in done.said
+    assert "labels are as frequent as the prior and the laws expect, and on these answers no other" in done.said
+
+
+def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
+    done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
+    assert "drawn from [model]: no 50%, yes 50%" in done.said
+    assert "labels contradict this model, and lies may earn otherwise" in done.said
+    assert "are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    (tmp_path / "even").mkdir()
+    plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
+    assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)
+
+
+def test_one_label_alone_does_not_fit_an_even_prior() -> None:
+    frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40, "label": [1] * 120}
+    verdict = paid(frame).verdict
+    assert verdict.stops
+    assert "100% of the labels are '1'" in verdict.meaning
+
+
+def test_an_error_of_the_past_is_no_contradiction(tmp_path: Path) -> None:
+    """A prior that was learnt from few tasks is known as badly as these say."""
+    frame = {"item": [t for t in range(400) for _ in range(3)], "worker": ["x", "y", "z"] * 400}
+    frame["label"] = [int(t % 8 < 5) for t in range(400) for _ in range(3)]
+    words = {past: paid(frame, terms={"history": {"tasks": past}}).verdict.word for past in (20, 100_000)}
+    assert words == {20: "fits", 100_000: "does not fit"}
+
+
+def test_past_tasks_are_refused_however_their_numbers_are_written(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels(start="1"))
+    past = write(tmp_path / "past.csv", labels(start="1").replace(",w", ".0,w").replace("item.0", "item"))
+    assert past.read_text().splitlines()[1].startswith("10.0,")
+    assert run("fit", file, past).code == 0
+    done = run("pay", tmp_path / "c" / "fitted.toml")
+    assert done.code == 1
+    assert "task '10' is among the past tasks that the laws were learnt from" in done.said
+
+
+def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    done = run("fit", file, tmp_path / "labels.csv")
+    assert done.code == 1
+    assert "labels.csv: these are the tasks that the campaign pays for" in done.said
+    assert not (tmp_path / "c" / "fitted.toml").exists()
+    past = write(tmp_path / "past.csv", labels(start="p", seed=2))
+    (tmp_path / "labels.csv").unlink()
+    assert run("fit", file, past).code == 0  # before there is anything to pay for
+
+
+def test_no_task_is_paid_twice_by_naming_another_ledger(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels())
+    folder = tmp_path / "c"
+    assert run("pay", file).code == 0
+    write(tmp_path / "labels.csv", labels() + labels(start="next", seed=1).partition("\n")[2])
+    done = run("pay", file)
+    assert "leave out those that were paid and name a ledger for the others (--ledger)" in done.said
+    done = run("pay", file, "--ledger", folder / "second.jsonl")
+    assert done.code == 1
+    assert "ledger.jsonl has paid 40 tasks of these already ('i0', 'i1', 'i10', …)" in done.said
+    assert not (folder / "second.jsonl").exists()
+    past = write(tmp_path / "past.csv", labels(start="p", seed=2))
+    assert run("fit", file, past).code == 0
+    again = run("pay", folder / "fitted.toml", "--ledger", folder / "second.jsonl")
+    assert "leave them out of the data, or they are paid twice" in again.said
+    write(tmp_path / "labels.csv", labels(start="next", seed=1))
+    assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0
+    assert run("pay", file, "--ledger", folder / "second.jsonl").code == 0  # all of it had been paid before
+
+
+def test_labels_that_are_too_rare_to_replay_are_named(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels() + "i0,x,maybe\ni1,x,maybe\n")
+    text = file.read_text().replace(str([round(1 / 3, 12)] * 3), "[0.02, 0.49, 0.49]").replace("0.7,", "0.9,")
+    file.write_text(text.replace("0.15", "0.05").replace("0.7]", "0.9]"))
+    result: Any = troth.pay(file)
+    assert result.verdict.word == "fits"
+    unchecked = "Not checked: what other labels would have earned in place of 'maybe', answered fewer than 10 times"
+    assert unchecked in str(result.verdict)
+    assert unchecked.replace("'", "&#39;") in result.to_html()
+
+
+def test_a_budget_without_a_price_is_shared_evenly(tmp_path: Path) -> None:
+    for folder, column, options in (("a", "label", ()), ("b", "mood", ("--price", "0.02")), ("c", "score", ())):
+        write(tmp_path / "t.csv", labels().replace("label", column).replace("yes", "7.25").replace("no", "3.5"))
+        names = ("--provider", "worker", "--task", "item", "--column", column, "--budget", "100.00", *options)
+        family = ("--family", "Finite") if column != "score" else ()
+        assert run("init", tmp_path / folder, "--data", tmp_path / "t.csv", *names, *family).code == 0
+        result: Any = troth.pay(tmp_path / folder / "campaign.toml")
+        assert result.ledger.of("round")[0]["budget"] == ("2.40" if options else "100.00")
+
+
+def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Path) -> None:
+    lines = labels().splitlines()
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    twice = write(tmp_path / "twice.csv", "\n".join([lines[0], *lines[1:], *lines[1:]]) + "\n")
+    done = run("init", tmp_path / "a", "--data", twice, *names)
+    assert "120 of 120 reports of a worker on a task have several rows, up to 2" in done.said
+    assert len(troth.pay(tmp_path / "a" / "campaign.toml").totals) == 5
+    once = write(tmp_path / "once.csv", "\n".join([*lines, lines[1]]) + "\n")
+    done = run("init", tmp_path / "b", "--data", once, *names)
+    assert "a label that is there twice looks like an error" in done.said
+    assert run("pay", tmp_path / "b" / "campaign.toml").code == 1
+    values = write(tmp_path / "v.csv", once.read_text().replace("yes", "7.25").replace("no", "3.5"))
+    done = run("init", tmp_path / "c", "--data", values, *names)
+    assert "1 of 120 reports of a worker on a task have several rows, up to 2: the campaign allows them" in done.said
+    assert len(troth.pay(tmp_path / "c" / "campaign.toml").totals) == 5
+
+
+def test_next_steps_name_every_campaign_and_no_fit_that_fails(tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", "item,worker,label,score\n1,a,x,2.5\n1,b,y,3.25\n2,a,y,1.75\n2,b,y,2.25\n")
+    names = ("--data", tmp_path / "t.csv", "--provider", "worker", "--task", "item", "--column", "score")
+    one = run("init", tmp_path / "c", *names).said
+    assert "troth fit" not in one
+    both = run("init", tmp_path / "d", *names, "--column", "label").said
+    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv" in both
+    assert f"troth fit {tmp_path / 'd' / 'score'}" not in both
+    for column in ("label", "score"):
+        assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in both
+
+
+def test_init_says_that_labels_are_not_even(tmp_path: Path) -> None:
+    write(tmp_path / "s.csv", skewed())
+    names = ("--provider", "worker", "--task", "item", "--column", "label")
+    assert "of the labels are 'yes', and the prior that is written expects all equally often" in (
+        run("init", tmp_path / "c", "--data", tmp_path / "s.csv", *names).said
+    )
+    assert (
+        "equally often" not in run("init", tmp_path / "d", "--data", write(tmp_path / "e.csv", labels()), *names).said
+    )
+
+
+def test_unanimous_tasks_are_not_said_to_lack_agreement() -> None:
+    frame = {"item": [t for t in range(40) for _ in range(3)], "worker": ["x", "y", "z"] * 40}
+    same = paid({**frame, "label": [t % 2 for t in range(40) for _ in range(3)]})
+    assert worst_tasks(same) == []
+    assert "There are none: wherever several workers answered a task, they gave the same label" in same.to_html()
+    one = paid({**frame, "label": [1, 0, 0, *(t % 2 for t in range(1, 40) for _ in range(3))]})
+    assert [task.name for task in worst_tasks(one)] == ["0"]
+
+
+def test_a_dry_run_warns_that_payment_would_stop(tmp_path: Path) -> None:
+    file = campaign(tmp_path, skewed())
+    dry = run("pay", file, "--dry-run")
+    assert dry.code == 0
+    assert "warning: the model does not fit these reports, and payment would stop with exit code 3" in dry.said
+    assert "error" not in dry.said
+    assert "a dry run only warns" in run("pay", "--help").said
+    assert run("pay", file).code == 3
+
+
+def test_names_in_the_csv_are_those_of_the_platform_unless_they_are_formulas() -> None:
+    frame = {"item": ["a", "a", "a", "b", "b"], "worker": ["@ann", "-7", "=cmd|' /C'!A0", "@ann", "-7"]}
+    result = paid({**frame, "label": [0, 1, 1, 1, 1]})
+    names = [line.partition(",")[0] for line in result.to_csv().splitlines()]
+    assert names == ["provider", "-7", "'=cmd|' /C'!A0", "@ann"]
+    assert "1 name such as \"=cmd|' /C'!A0\" for a formula, so a CSV has an apostrophe" in " ".join(result.notes)
+    plain = paid({**frame, "worker": ["@ann", "-7", "bo", "@ann", "-7"], "label": [0, 1, 1, 1, 1]})
+    assert plain.notes == ()
+
+
+def test_a_price_that_pays_nothing_is_noted() -> None:
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
+    assert "every payment is rounded down to nothing" in paid(frame, price="0.001").notes[0]
+    assert paid(frame, price="1").notes == ()
+
+
+def test_tasks_need_a_price_and_are_counted_as_tasks() -> None:
+    frame = {"item": ["a", "a"], "worker": ["x", "y"], "label": [0, 1]}
+    with pytest.raises(ParameterError, match="for tasks a price or a budget"):
+        paid(frame, price=None)
+    result = paid(frame)
+    assert str(result).splitlines()[1].split()[:2] == ["provider", "tasks"]
+    assert result.to_arrow().column("tasks").to_pylist() == [1, 1]
+
+
+def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path) -> None:
+    ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
+    frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 1, 1, 1]}
+    entries = [dict(entry) for entry in paid(frame, ledger=ledger).ledger.entries]
+    gone = [entry for entry in entries if entry.get("provider") != "y"]
+    ledger.write_bytes(Ledger(gone).to_bytes())
+    with pytest.raises(troth.LedgerError, match="'y' reported and has 0 payment lines"):
+        troth.verify(ledger)
+    table = pq.read_table(file)
+    forged = table.set_column(table.column_names.index("sum_0"), "sum_0", pa.array([-1.0, 0.0, 0.0, 0.0]))
+    pq.write_table(forged, file)
+    digest = f"sha256:{sha256(file.read_bytes()).hexdigest()}"
+    entries[1]["digest"] = digest
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
+        troth.verify(ledger)

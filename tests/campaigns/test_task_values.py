@@ -67,6 +67,10 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
     )
     assert plain["family"] == family
     campaign = folder / "campaign.toml"
+    if family == "Finite":  # stars in the middle are to be expected
+        even = "prior = [0.2, 0.2, 0.2, 0.2, 0.2]"
+        assert even in campaign.read_text()
+        campaign.write_text(campaign.read_text().replace(even, "prior = [0.03, 0.23, 0.48, 0.23, 0.03]"))
     run("pay", campaign)
     assert json.loads(run("verify", ledger, "--json"))["payments"] == 6
     assert ": , " not in run("explain", ledger, "w1")  # every answer is said
@@ -159,3 +163,20 @@ def test_lies_about_values_lose_under_the_model(table: Path, tmp_path: Path) -> 
     )
     with pytest.raises(DataError, match="nobody has a peer"):
         audit_task_values(alone, campaign.rule, simulations=100, false_alarm=0.01, seed=1)
+
+
+def test_a_prior_that_was_read_off_the_paid_ratings_is_said_to_be(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    made = run("init", folder, "--data", table, "--provider", "worker", "--task", "item", "--column", "rating")
+    assert "the prior was guessed from the data" in made
+    file, ledger = folder / "campaign.toml", folder / "ledger.jsonl"
+    assert "the prior was guessed from the data that are paid" in run("pay", file, "--dry-run")
+    assert "✓ laws from other tasks" not in run("certify", file)
+    run("pay", file)
+    assert troth.verify(ledger).ledger.entries[0]["terms"]["model"]["guessed"] is True
+    assert "the prior was guessed from the data that are paid" in (folder / "report.html").read_text()
+    known = tmp_path / "known.toml"
+    text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("guessed"))
+    known.write_text(text.replace("../table.csv", "table.csv"))
+    assert "✓ laws from other tasks (proved)" in run("certify", known)
+    assert not troth.Campaign.load(known).guessed

@@ -1,17 +1,20 @@
-"""Did the answers to many small tasks pay best as they are? Every label is replayed as every other one.
+"""Whether the answers to many small tasks could come from the model, and pay best as they are.
 
-Under the model no answer has a higher expected share than the true one. So where honest workers answered a, a label b
-must not earn more on average over tasks; a gain that chance does not explain refutes the laws, or the workers.
+How often each label occurs is compared with what the prior and the laws expect: constant answers gain by a difference.
+And every label is replayed as every other one. Under the model no answer has a higher expected share than the true one.
+So where honest workers answered a, a label b must not earn more on average over tasks; a gain that chance does not
+explain refutes the laws, or the workers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import stdtr
 
+from troth.audits.label_frequencies import label_frequencies
 from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
@@ -20,43 +23,106 @@ from troth.mechanisms.task_lines import labels_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.audits.label_frequencies import Frequency
     from troth.mechanisms import Rule
+    from troth.mechanisms.task_lines import Labels
     from troth.mechanisms.tasks import Tasks
 
 _TASKS = 5000
-_FEWEST = 10  # answers of a label, from which other labels are tried in its place
-_MOST_LABELS = 12
+FEWEST = 10
+"""Answers of a label, from which other labels are tried in its place."""
+MOST_LABELS = 12
+"""Up to how many each is replayed as another."""
 
 
 @dataclass(frozen=True)
 class TaskFit(Fit):
-    """What other labels would have earned in place of the reported ones, in shares of the price, on average."""
+    """How frequent labels are, and what others would have earned in their place, in shares of the price, on average.
+
+    Attributes
+    ----------
+    frequencies
+        Every label's part of all answers, the expected part, and the chance of the difference.
+    not_replayed
+        Labels in whose place no other was tried: there are too few answers of these, or too many labels.
+    """
+
+    frequencies: tuple[Frequency, ...] = ()
+    not_replayed: tuple[str, ...] = ()
+
+    @property
+    def oddest(self) -> Frequency:
+        """The label whose frequency is least expected; one that is too frequent, if another is not much odder."""
+        odd = 10 * min(each.p_value for each in self.frequencies)
+        return min(self.frequencies, key=lambda each: (each.p_value > odd, each.expected > each.observed, each.p_value))
+
+    @property
+    def contradicts_prior(self) -> bool:
+        """Whether the frequencies of labels alone are doubtful under the model, or refute it."""
+        return 2 * _corrected([each.p_value for each in self.frequencies]) < 5 * self.level
+
+    @property
+    def contradiction(self) -> str:
+        """What speaks most against the model, in words."""
+        if self.contradicts_prior or not self.observed:
+            odd = self.oddest
+            return (
+                f"{odd.observed:.0%} of the labels are {odd.label!r}, and the prior and the laws of workers expect "
+                f"{odd.expected:.0%}"
+            )
+        return f"{max(self.observed, key=self.observed.__getitem__)} would have earned more"
 
     def __str__(self) -> str:
-        verdict = {
-            "fits": "no other label would have earned more than the reported one",
-            "doubtful": "another label would have earned a little more than the reported one, perhaps by chance",
-            "does not fit": "ANOTHER LABEL WOULD HAVE EARNED MORE than the reported one",
-        }[self.verdict]
-        lines = [f"{verdict}: p = {self.p_value:.4f} ({self.simulations:,} tasks)"]
+        lines = [f"the model {self.verdict}: p = {self.p_value:.4f} ({self.simulations:,} tasks)"]
+        for each in self.frequencies:
+            share = f"{each.observed:8.1%} of the answers, expected {each.expected:.1%}"
+            lines.append(f"  {each.label:<38} {share}   p = {each.p_value:.4f}")
         for name in sorted(self.observed, key=lambda each: -self.observed[each]):
             gain, expected = self.observed[name], self.expected[name]
             lines.append(f"  {name:<38} {gain:+8.1%} of the price, under the model {expected:+.1%}")
         return "\n".join(lines)
 
 
-def _chance(gain: float, error: float) -> float:
-    """Return the chance of such a gain where there is none in truth."""
-    return float(ndtr(-gain / error)) if error > 0 else float(gain <= 0)
+class _Replays(NamedTuple):
+    """What other labels would have earned, and under the model, with the chance of each gain; labels left out."""
+
+    chances: dict[str, float]
+    observed: dict[str, float]
+    expected: dict[str, float]
+    left_out: tuple[str, ...]
 
 
-def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, level: float = 0.01, seed: int = 0) -> TaskFit:
-    """Replay every label as every other one, on the tasks as they were answered.
+def _chance(gain: float, error: float, tasks: int) -> float:
+    """Return the chance of such a mean gain over tasks where there is none in truth."""
+    if error <= 0:
+        return float(gain <= 0)
+    return float(stdtr(tasks - 1, -gain / error * np.sqrt((tasks - 1) / tasks)))
+
+
+def _corrected(chances: Sequence[float]) -> float:
+    """Return the chance that one of several is as small as the smallest here; of two labels one says all."""
+    return min(1.0, (len(chances) if len(chances) > 2 else 1) * min(chances))
+
+
+def check_task_fit(
+    tasks: Tasks,
+    rule: Rule,
+    names: Sequence[str],
+    *,
+    past: int | None = None,
+    level: float = 0.01,
+    seed: int = 0,
+) -> TaskFit:
+    """Compare frequencies of labels with those expected, and replay every label as every other one.
+
+    Either check may raise an alarm in half of ``level`` of all rounds under the model.
 
     Parameters
     ----------
     names
         What the labels are called.
+    past
+        How many past tasks the prior and the laws were learnt from, if they were.
 
     Examples
     --------
@@ -64,21 +130,42 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, level: flo
     >>> from troth.mechanisms.tasks import Tasks
     >>> model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
     >>> task, worker = np.divmod(np.arange(300), 3)
-    >>> same = np.eye(2)[task % 2]
-    >>> tasks = Tasks(task, worker, same, (model,), np.zeros(3, dtype=int), np.arange(3))
-    >>> check_task_fit(tasks, troth.LineUp(decoys=float("inf")), ["no", "yes"]).verdict
-    'fits'
+    >>> for labels in (task % 2, 0 * task):
+    ...     tasks = Tasks(task, worker, np.eye(2)[labels], (model,), np.zeros(3, dtype=int), np.arange(3))
+    ...     print(check_task_fit(tasks, troth.LineUp(decoys=float("inf")), ["no", "yes"]).verdict)
+    fits
+    does not fit
     """
     some = some_tasks(tasks, _TASKS)
     laws = labels_of(some)
     if laws is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
-        raise MissingCapabilityError("answers are replayed for one label per task, with finitely many classes")
-    size = laws.tables.shape[2]
-    if size > _MOST_LABELS:
-        raise MissingCapabilityError(f"answers are replayed for up to {_MOST_LABELS} labels, and there are {size}")
-    drawn, _ = draw_world(np.random.default_rng(seed), some, laws)
-    gains: list[dict[str, tuple[float, float]]] = []
-    for world in (some, drawn):
+        raise MissingCapabilityError("answers are checked for one label per task, with finitely many classes")
+    frequencies = label_frequencies(some, laws, names, past=past)
+    replays = _replays(some, rule, laws, names, seed)
+    alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])
+    worst = min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies]))
+    count = int(some.task[-1]) + 1
+    numbers = replays.chances, replays.observed, replays.expected
+    fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
+    if not replays.chances and fit.verdict == "fits":
+        many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
+        raise MissingCapabilityError(
+            "labels are as frequent as the prior and the laws expect, but none is replayed as another one: "
+            + (many or f"none was given {FEWEST} times")
+        )
+    return fit
+
+
+def _replays(tasks: Tasks, rule: Rule, laws: Labels, names: Sequence[str], seed: int) -> _Replays:
+    """Replay every label that was given often enough as every other one, on these tasks and on simulated ones."""
+    size, counts = laws.tables.shape[2], tasks.summaries.sum(axis=0)
+    few = tuple(name for name, count in zip(names, counts, strict=True) if 0 < count < FEWEST)
+    if size > MOST_LABELS or (counts < FEWEST).all():
+        given = tuple(name for name, count in zip(names, counts, strict=True) if count)
+        return _Replays({}, {}, {}, given)
+    drawn, _ = draw_world(np.random.default_rng(seed), tasks, laws)
+    gains: list[dict[str, tuple[float, float, int]]] = []
+    for world in (tasks, drawn):
         rng = np.random.default_rng(seed)
         label, truth = world.summaries.argmax(axis=1), rule.evaluate_tasks(world, rng).share
         by_label = {}
@@ -87,14 +174,15 @@ def check_task_fit(tasks: Tasks, rule: Rule, names: Sequence[str], *, level: flo
             share = rule.evaluate_tasks(world.with_own(own), np.random.default_rng(seed)).share
             for reported in range(size):
                 places = label == reported
-                if reported != other and places.sum() >= _FEWEST:
+                if reported != other and places.sum() >= FEWEST:
                     gain = mean_over_tasks(world.task[places], (share - truth)[places])
-                    by_label[f"{names[reported]} as {names[other]}"] = gain
+                    count = len(np.unique(world.task[places]))
+                    by_label[f"{names[reported]} as {names[other]}"] = *gain, count
         gains.append(by_label)
-    if not gains[0]:
-        raise MissingCapabilityError(f"no label was given {_FEWEST} times, too seldom to replay it as another one")
-    tried = {name: _chance(*gain) for name, gain in gains[0].items()}
-    worst = min([1.0, *(len(tried) * p for p in tried.values())])
-    expected = {name: gains[1].get(name, (0.0, 0.0))[0] for name in tried}
-    observed = {name: gain for name, (gain, _) in gains[0].items()}
-    return TaskFit(worst, tried, observed, expected, level, int(some.task[-1]) + 1)
+    observed, expected = gains
+    return _Replays(
+        {name: _chance(*gain) for name, gain in observed.items()},
+        {name: gain for name, (gain, *_) in observed.items()},
+        {name: expected.get(name, (0.0,))[0] for name in observed},
+        few,
+    )

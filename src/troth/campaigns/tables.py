@@ -106,6 +106,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     overrides = section.table("providers")
     scales = section.table("scales")
     announced = section.text("digest")
+    guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
     provider_models: dict[str, Model] = {}
@@ -146,6 +147,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
         "model": model,
         "provider_models": provider_models,
         "columns": tuple(every),
+        "guessed": guessed,
         "scales": _scales(scales, every, model),
         "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
@@ -282,6 +284,7 @@ def take_history(section: Section) -> dict[str, Any]:
     settings = {
         "digest": section.digest("digest", "fit"),
         "days": section.whole("days", least=1),
+        "tasks": section.whole("tasks", least=1),
         "providers": section.whole("providers", least=1),
         "provider": section.text("provider"),
         "day": section.text("day"),

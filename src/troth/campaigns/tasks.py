@@ -11,7 +11,9 @@ refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from hashlib import sha256
 from io import BytesIO
@@ -22,8 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from troth.audits.task_fit import check_task_fit
-from troth.audits.tasks import audit_tasks
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import payment_entry, reader_of, recorded_reports, report_entry, report_root
 from troth.campaigns.money import portion
@@ -32,7 +32,6 @@ from troth.campaigns.rounds import SAME, begin, check_beacon, link_of, now, vers
 from troth.campaigns.seed import follows, generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.terms import beside
-from troth.certificates.tasks import certify_tasks
 from troth.core.contract import HasReduction, combine
 from troth.core.errors import DataError, ReportError
 from troth.data.own_tasks import split_tasks
@@ -42,13 +41,10 @@ from troth.data.tasks import TaskReports, read_tasks
 from troth.mechanisms.tasks import Tasks, TaskShares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from troth.audits import Audit
-    from troth.audits.task_fit import TaskFit
     from troth.campaigns.seed import Secret
     from troth.campaigns.terms import Campaign
-    from troth.certificates import Certificate
     from troth.core.contract import Array
     from troth.data.request import Report
 
@@ -111,13 +107,6 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
     return describe_guesses(Guesses(public.tasks, public.summaries, source if isinstance(source, str) else "", None))
 
 
-def law_of_guess(campaign: Campaign) -> Array | None:
-    """Return how the public guess depends on the class, if there is a guess."""
-    if campaign.public_source is None and campaign.guesses is None:
-        return None
-    return np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
-
-
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
     """Give every provider its law and its group, and every task what everybody knows about it.
 
@@ -163,24 +152,6 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares
-
-
-def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> Audit:
-    """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
-    tasks = arrange(campaign, read_task_reports(campaign, data), None)
-    return audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
-
-
-def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
-    """Say what is proved about the tasks of a campaign."""
-    return certify_tasks(arrange(campaign, read_task_reports(campaign, data), None), campaign.rule)
-
-
-def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
-    """Replay every label as every other one, on the tasks of a file of shares."""
-    reports, public, _ = read_file(file, campaign)
-    labels = campaign.categories or [str(code) for code in range(reports.summaries.shape[1])]
-    return check_task_fit(arrange(campaign, reports, public), campaign.rule, labels)
 
 
 def price_of(campaign: Campaign, reports: int) -> Fraction:
@@ -312,6 +283,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         raise LedgerError(f"{place}: the file of shares has not the columns that it should have: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
         raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
+    _check_sums(campaign, reports, place)
+    _check_payees(ledger, reports, place)
     campaign.check_tasks_providers(reports.providers)
     campaign.check_task_counts(reports.providers, np.bincount(reports.provider).tolist())
     link, beacon = reader_of(ledger, place).link(head), head.get("beacon")
@@ -350,6 +323,30 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} are accounted for")
     return settled
+
+
+def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
+    """Raise unless sums are finite, and those of labels how often each was given."""
+    sums, reduction = reports.summaries, campaign.request.reduction
+    wrong = ~np.isfinite(sums)
+    if reduction.labels is not None:
+        wrong |= (sums < 0) | (sums != np.floor(sums))
+    if wrong.any():
+        first = int(np.argmax(wrong.any(axis=1)))
+        who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
+        raise LedgerError(
+            f"{place}: the file of shares has {float(sums[first][wrong[first]][0])!r} in the report of {who!r} on task "
+            f"{what!r}, which no rows add up to"
+        )
+
+
+def _check_payees(ledger: Ledger, reports: TaskReports, place: str) -> None:
+    """Raise unless everybody who reported has one payment line, and nobody else has."""
+    paid, reported = Counter(entry.get("provider") for entry in ledger.of("payment")), set(reports.providers)
+    for name in sorted(reported | set(map(str, paid))):
+        if paid[name] != (name in reported):
+            what = f"reported and has {paid[name]} payment lines" if name in reported else "is paid without a report"
+            raise LedgerError(f"{place}: {name!r} {what}; there must be one line for everybody who reported")
 
 
 def _same_content(one: bytes, other: bytes) -> bool:
@@ -446,13 +443,25 @@ def _refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     request = replace(
         task_request(campaign, named.get("provider") or campaign.provider), day=named.get("day") or campaign.task
     )
-    past = set(read_tasks(beside(campaign, campaign.history_source), request, None).tasks)
-    both = [name for name in reports.tasks if name in past]
-    if both:
+    if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
             f"task {both[0]!r} is among the past tasks that the laws were learnt from, so that answers being paid "
             f"would influence the laws that pay them ({len(both):,} such tasks): remove them"
         )
+
+
+def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the tasks that are among others, numbers however they are spelled: tables may write 7 as 7.0."""
+    there = set(map(_as_number, others))
+    return [name for name in names if _as_number(name) in there]
+
+
+def _as_number(name: str) -> str | Decimal:
+    try:
+        number = Decimal(name)
+    except InvalidOperation:
+        return name
+    return number if number.is_finite() else name
 
 
 def _only(ledger: Ledger, kind: str, place: str) -> dict[str, Any]:

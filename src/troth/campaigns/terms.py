@@ -78,6 +78,8 @@ class Campaign:
         Public centre and scale of the columns of a regression that is standardised.
     levels
         The public list of labels of each column of a regression that holds labels.
+    guessed
+        Whether the model says that its prior was read off the data that are paid.
     history, history_source
         What is known of the past days that the model was learnt from, and where they are.
     task, price, most_tasks
@@ -130,6 +132,7 @@ class Campaign:
     task: str | None = None
     price: Fraction | None = None
     most_tasks: int | None = None
+    guessed: bool = False
     path: Path | None = None
     missing: str = "refuse"
     keep_features: bool = True

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from troth.mechanisms.tasks import Tasks
 
 
-def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
-    """Say what is proved about tasks with these workers and laws."""
+def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
+    """Say what is proved about tasks with these workers and laws; ``guessed`` ones were read off the paid reports."""
     base = (
         "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
         "average, and one without a peer exactly that"
@@ -31,16 +31,24 @@ def certify_tasks(tasks: Tasks, rule: Rule) -> Certificate:
         ),
         Claim("bounded", "proved", "each task pays between 0 and the price, whatever is answered", "by construction"),
         Claim("base share", "proved", base, "exchangeability"),
-        Claim(
-            "laws from other tasks",
-            "proved",
-            "the laws are in the terms, which the ledger fixes before any report: no report that is paid enters them, "
-            "unless whoever wrote the terms had seen it",
-            "by construction",
-        ),
+        _from_elsewhere(guessed),
         _strict(tasks, rule),
     ]
     return Certificate(tuple(claims))
+
+
+def _from_elsewhere(guessed: bool) -> Claim:
+    if guessed:
+        text = (
+            "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed): these "
+            "decide on what pays them; write what was known before, and remove that line"
+        )
+        return Claim("laws from other tasks", "undecided", text, "by the terms")
+    text = (
+        "the laws are in the terms, which the ledger fixes before any report: no report that is paid enters them, "
+        "unless whoever wrote the terms had seen it"
+    )
+    return Claim("laws from other tasks", "proved", text, "by construction")
 
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:

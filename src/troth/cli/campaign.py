@@ -96,7 +96,8 @@ def init(
     day: Annotated[str | None, typer.Option(help="Its column of days, for a daily campaign.")] = None,
     task: Annotated[str | None, typer.Option(help="Its column of tasks: all are settled together.")] = None,
     price: Annotated[
-        str | None, typer.Option(help="With --task: the most for one report on a task.", show_default="0.05")
+        str | None,
+        typer.Option(help="With --task: the most for one report on a task.", show_default="0.05, or by --budget"),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="What may be spent.", show_default="1000.00, or with --task any")
@@ -115,7 +116,7 @@ def init(
         unused = [option for option, value in others.items() if value is not None]
         if unused:
             raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
-        amounts = {"price": price or "0.05", "currency": currency, "budget": budget}
+        amounts = {"price": price, "currency": currency, "budget": budget}
         _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
         return
     if price is not None:
@@ -189,18 +190,16 @@ def _init_tasks(
         if not as_json:
             for note in each.notes:
                 warn(note)
-    path = started[0].path
     if len(started) > 1:
-        lines.append(
-            f"each of these columns is a campaign of its own: {money['price']} for each of them, paid one by one"
-        )
-    lines += [
-        "next: read it, above all [model], which is a guess. Of labels you can learn it from past tasks with",
-        f"      troth fit {path} PAST.csv --gold GOLD.csv",
-        "Otherwise correct it by hand by what you knew before anybody answered, and run",
-        f"      troth pay {path} --dry-run",
-        "which pays nothing; then without --dry-run",
-    ]
+        lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
+    learnable = [each.path for each in started if each.learnable]
+    lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
+    if learnable:
+        lines.append("or learn it from past tasks, with gold answers if you have any:")
+        lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
+    contradict = ", and whether labels contradict it" if learnable else ""
+    lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
+    lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
     show({**written[0], "campaigns": written} if len(written) > 1 else written[0], as_json, *lines)
 
@@ -298,9 +297,11 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
     """Say that nothing was paid, and what to do if the model is why."""
     typer.echo("nothing was paid, written or revealed" + ("" if stopped else ": this was a dry run"), err=True)
     if result.verdict.stops:
+        problem = "error: the model does not fit these reports"
+        if not stopped:
+            problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
         typer.echo(
-            f"error: the model does not fit these reports: {result.verdict.remedy}; "
-            f"troth pay {campaign} --anyway pays all the same",
+            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays all the same",
             err=True,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from troth.cli.options import AsJson, CampaignFile, PlotFile
-from troth.cli.output import progress, show, watch_as
+from troth.cli.output import progress, show, warn, watch_as
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -33,12 +33,17 @@ def audit(
 
     terms = Campaign.load(campaign)
     if terms.task is not None:
-        from troth.campaigns.tasks import audit_task_campaign
+        from troth.campaigns.task_checks import audit_task_campaign
 
-        lies = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
+        found = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
         labels = terms.request.reduction.labels is not None
         where = "its tasks" if labels else "a task with as many workers as most have"
-        show(lies.to_dict(), as_json, f"one worker lies on {where}, its peers are honest\n{lies}")
+        prior = ", ".join(f"{name} {share:.0%}" for name, share in found.prior.items())
+        under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
+        plain = {**found.lies.to_dict(), "prior": found.prior, "contradiction": found.contradiction}
+        show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{found.lies}")
+        if found.contradiction and not as_json:
+            warn(f"the campaign's labels contradict this model, and lies may earn otherwise: {found.contradiction}")
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)
@@ -69,12 +74,13 @@ def certify(
 
     terms = Campaign.load(campaign)
     if terms.task is not None:
-        from troth.campaigns.tasks import certify_task_campaign
-        from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
+        from troth.campaigns.task_checks import certify_task_campaign
+        from troth.results.task_page import assumed_of
 
         proved = certify_task_campaign(terms, beside(terms, terms.source or ()))
-        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in ASSUMED_OF_TASKS)]
-        show({"claims": proved.to_dict(), "assumed": list(ASSUMED_OF_TASKS)}, as_json, *lines)
+        assumed = assumed_of(terms)
+        lines = [str(proved), "", "assumed, not proved:", *(f"  – {line}" for line in assumed)]
+        show({"claims": proved.to_dict(), "assumed": list(assumed)}, as_json, *lines)
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)

@@ -82,7 +82,7 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
     if not (own.table[own.code] > 0).any(axis=1).all():
         report = int(np.argmin((own.table[own.code] > 0).any(axis=1)))
         raise ReportError(report, "the report cannot occur under any state of the model: refuse it")
-    prior, z = _priors(tasks, labels)
+    prior, z = priors_of(tasks, labels)
     for lines in _lines(tasks, labels):
         first, which = _distinct(own.code[lines.report], z[tasks.task[lines.report]], lines.peers)
         some = lines.report[first]
@@ -115,7 +115,7 @@ def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
     return _Own(table, code.ravel())
 
 
-def _priors(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
+def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
     """Return the distinct p(θ | what everybody knows), and which of them each task has."""
     count = int(tasks.task.max(initial=-1)) + 1
     if tasks.known is None:

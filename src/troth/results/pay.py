@@ -128,6 +128,11 @@ def pay(
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
         approve = None if anyway else _refuse_unfit
         return pay_campaign(campaign, ledger=ledger, final=bool(final), approve=approve, **options)
+    if task is not None and (model is None or (budget is None and price is None)):
+        raise ParameterError(
+            "pay needs a model, and for tasks a price or a budget, such as pay(frame, model, provider=…, task=…, "
+            'price="0.05")'
+        )
     if model is None or (budget is None and price is None):
         raise ParameterError('pay needs a model and a budget, such as pay(frame, model, provider=…, budget="1000.00")')
     refuse_unmade(model)

@@ -205,7 +205,8 @@ class Result:
         rows = [(paid.day, payment) for paid in self.rounds for payment in paid.payments]
         columns: dict[str, list[Any]] = {} if not self.campaign.daily else {"day": [day for day, _ in rows]}
         for name in ("provider", "rows", "log_pmi", "score", "share"):
-            columns[name] = [getattr(payment, name) for _, payment in rows]
+            shown = "tasks" if name == "rows" and self.campaign.task is not None else name
+            columns[shown] = [getattr(payment, name) for _, payment in rows]
         columns["payment"] = [Decimal(self.campaign.text(payment.payment)) for _, payment in rows]
         return columns
 
@@ -215,7 +216,7 @@ class Result:
 
         columns = self._columns()
         money = pa.decimal128(30, self.campaign.decimals)
-        types = {"provider": pa.string(), "rows": pa.int64(), "payment": money}
+        types = {"provider": pa.string(), "rows": pa.int64(), "tasks": pa.int64(), "payment": money}
         kinds = {name: types.get(name, pa.float64()) for name in columns if name != "day"}
         return pa.table({name: pa.array(values, kinds.get(name)) for name, values in columns.items()})
 

@@ -18,7 +18,7 @@ def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
     campaign = result.campaign
     every = [(paid.day, payment) for paid in result.rounds for payment in paid.payments]
     scored = any(payment.score is not None for _, payment in every)
-    head = ["day"] * campaign.daily + ["provider", "rows"] + ["score"] * scored
+    head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []
     for day, payment in every:
         score = "–" if payment.score is None else f"{payment.score:.4f}"

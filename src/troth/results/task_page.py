@@ -13,15 +13,17 @@ from troth.results.templating import make_environment
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
+    from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
     from troth.results.tasks import TaskResult
 
-ASSUMED = (
+_ASSUMED = (
     "given the truth about a task, workers answer independently: copies and shared instructions to err break this",
     "the prior and everybody's law are right; laws of a population are right on average over workers",
-    "the laws come from other tasks: nothing that is paid here entered them",
     "nobody sees the others' answers to a task before it answers; related workers are declared as groups",
 )
+_FROM_ELSEWHERE = "the laws come from other tasks: nothing that is paid here entered them"
+_GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
 _MOST_ROWS, _MOST_BARS, _WORST, _BUSIEST = 5000, 40, 20, 12
 
 _environment = make_environment()
@@ -45,6 +47,11 @@ class WorstTask(NamedTuple):
     share: float
 
 
+def assumed_of(campaign: Campaign) -> tuple[str, ...]:
+    """Return what is assumed of a campaign of tasks and not proved, in sentences."""
+    return (*_ASSUMED, _GUESSED if campaign.guessed else _FROM_ELSEWHERE)
+
+
 def render(result: TaskResult, **_: Any) -> str:
     """Return the page of a result as HTML."""
     assets = files("troth.results") / "assets"
@@ -61,7 +68,7 @@ def render(result: TaskResult, **_: Any) -> str:
         pairs=worker_agreement(result),
         worst=worst_tasks(result),
         base=result.payments[0].empty_share,
-        assumed=ASSUMED,
+        assumed=assumed_of(result.campaign),
         style=Markup(style + style_sheet()),  # noqa: S704 (our own files)
         script=Markup(script),  # noqa: S704
     )
@@ -151,7 +158,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
 
 
 def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
-    """Return the tasks on which workers agree least, those with more answers first; of values, those paid least."""
+    """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
     given = _label_counts(result)
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places, shares = tasks.indices.to_numpy(), result.shares.column("share").to_numpy()
@@ -161,7 +168,8 @@ def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
     if given is not None:
         counts, answers = given[1], given[1].sum(axis=1)
         agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
-    order = [t for t in np.lexsort((mean, -answers, np.where(answers > 1, agreement, 2.0))) if answers[t] > 1][:size]
+    unanimous = np.zeros(len(answers), dtype=bool) if given is None else agreement >= 1
+    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:size]
     said = _said(result, given, places, order)
     worst = []
     for place, words in zip(order, said, strict=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from functools import cached_property
 from hashlib import sha256
 from math import fsum, sqrt
@@ -15,19 +17,17 @@ import numpy as np
 from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, sweep, write_whole
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.seed import record_use
+from troth.campaigns.task_checks import check_task_campaign, known_tasks
 from troth.campaigns.tasks import (
-    check_task_campaign,
     check_tasks,
     has_tasks,
     pay_tasks,
-    public_tasks,
     read_file,
-    read_public_tasks,
     read_shares,
     read_task_reports,
     reports_digest,
+    same_tasks,
 )
-from troth.campaigns.terms import beside
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
 from troth.data.public import PUBLIC
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from troth.data.tasks import TaskReports
     from troth.results.verdict import Verdict
 
+_PLAIN = re.compile(r"[@+-]?[\w.-]+")  # names that cannot do anything, even if a spreadsheet takes them for formulas
 _SAMPLE = 5
 _FEW = 10  # tasks, below which a provider's own shares do not tell how far they scatter
 
@@ -154,7 +155,7 @@ class TaskResult(Result):
             reason = f"{counted(payment.rows, 'task')}, {payment.share:.1%} of the price on average"
             shares = f"{payment.terms['shares']:.6f}"
             each = f"{payment.payment / payment.rows / 10**self.campaign.decimals:.6f}"
-            writer.writerow([harmless(payment.provider), payment.rows, shares, each, money, reason])
+            writer.writerow([in_csv(payment.provider), payment.rows, shares, each, money, reason])
         return text.getvalue()
 
     def headline(self) -> str:
@@ -244,10 +245,20 @@ class TaskResult(Result):
         return render(self, **options)
 
 
+def in_csv(name: str) -> str:
+    """Return a name as a platform knows it, such as @ann or -7; one that could be a formula is made harmless."""
+    return name if _PLAIN.fullmatch(name) else harmless(name)
+
+
 def task_notes(result: TaskResult) -> tuple[str, ...]:
     """Return what whoever pays tasks should know about the data, in sentences."""
     reports, public, _ = read_file(result.file, result.campaign)
     notes = []
+    if result.campaign.guessed:
+        notes.append(
+            "the prior was guessed from the data that are paid, so that these decide on what pays them: replace it by "
+            "what you knew before anybody answered, and remove [model] guessed"
+        )
     if public is not None:
         extra = len(set(public.tasks) - set(reports.tasks))
         if extra == len(public.tasks):
@@ -259,6 +270,13 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
                 "the public guess has no law of its own and is taken to be as good as an unknown worker: say how good "
                 f'it is as [model.providers."{PUBLIC}"]'
             )
+    if result.payments and not result.paid:
+        notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
+    if odd := [payment.provider for payment in result.payments if in_csv(payment.provider) != payment.provider]:
+        notes.append(
+            f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has an "
+            "apostrophe before it: remove that for a platform on which somebody is really called so"
+        )
     if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
         notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
     alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
@@ -311,9 +329,7 @@ def pay_task_campaign(
     ``approve`` sees the result before anything is written; unless it returns True, nothing is.
     """
     reports = read_task_reports(campaign, data)
-    if public is None and campaign.public_source is not None:
-        public = beside(campaign, campaign.public_source)
-    known = public_tasks(campaign) if public is None else read_public_tasks(campaign, public)
+    known = known_tasks(campaign, public)
     if ledger is None:
         book = Ledger()
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon)
@@ -325,6 +341,7 @@ def pay_task_campaign(
         sweep(path.resolve())
         if path.exists():
             return _paid_before(campaign, path, reports, known)
+        _refuse_paid_elsewhere(campaign, path, reports)
         book, name = Ledger(), file_beside(path).name
         settled = pay_tasks(campaign, reports, known, book, secret=secret, beacon=beacon, file_name=name)
         result = TaskResult(campaign, book, settled.file, (None,))
@@ -341,10 +358,37 @@ def _paid_before(campaign: Campaign, path: Path, reports: TaskReports, public: T
         raise LedgerError(f"{path}: the ledger is of other terms; settle further tasks with a ledger of their own")
     if result.ledger.of("round")[0]["root"] != reports_digest(reports, public):
         raise DataError(
-            f"{path}: these tasks are not those that were paid; restore the data, or settle further tasks with a "
-            "ledger of their own (--ledger)"
+            f"{path}: these tasks are not those that were paid: restore the data; or, for further tasks, leave out "
+            "those that were paid and name a ledger for the others (--ledger)"
         )
     return result
+
+
+def _refuse_paid_elsewhere(campaign: Campaign, path: Path, reports: TaskReports) -> None:
+    """Refuse tasks that another ledger in the same folder has paid under a campaign file of the same name."""
+    if campaign.path is None:
+        return
+    for other in sorted(path.resolve().parent.glob("*.jsonl")):
+        if other == path.resolve() or not _is_of(campaign, other):
+            continue
+        result = open_tasks(other, read_ledger(other))
+        if both := same_tasks(reports.tasks, result.shares.column("task").unique().to_pylist()):
+            listed = ", ".join(repr(name) for name in both[:3]) + (", …" if len(both) > 3 else "")
+            raise DataError(
+                f"{path.name}: {other.name} has paid {counted(len(both), 'task')} of these already ({listed}); leave "
+                "them out of the data, or they are paid twice"
+            )
+
+
+def _is_of(campaign: Campaign, ledger: Path) -> bool:
+    """Whether a ledger is one of tasks of a campaign with this name, about the same columns."""
+    with ledger.open("rb") as lines:
+        try:
+            terms = json.loads(lines.readline())["terms"]
+            there = terms["campaign"]["name"], terms["data"]["task"], terms["model"]["columns"]
+        except (ValueError, LookupError, TypeError):
+            return False
+    return there == (campaign.name, campaign.task, campaign.terms["model"].get("columns"))
 
 
 def open_tasks(path: str | Path, book: Ledger) -> TaskResult:

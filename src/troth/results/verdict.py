@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
 from troth.results.findings import FAILURES, check_campaign_fit
@@ -187,26 +188,51 @@ class TaskVerdict(Verdict):
 
     @property
     def meaning(self) -> str:
-        """What the word means, in a sentence."""
+        """What was tested and found, in a sentence."""
+        if self.tested is None:
+            return f"{self.unchecked}; that no other answer would have earned more is not supported"
+        fit = self.tested
+        why = "a constant answer may gain" if fit.contradicts_prior else "the laws are wrong, or many answers are"
         meaning = {
-            "fits": "on these answers no other label would have earned more than the reported one",
-            "doubtful": "another label would have earned a little more than the reported one, perhaps by chance",
-            "does not fit": f"{self._best} would have earned more: the laws are wrong, or many answers are",
-            "not checked": f"{self.unchecked}; that no other answer would have earned more is not supported",
+            "fits": "labels are as frequent as the prior and the laws expect, and on these answers no other label "
+            "would have earned more than the reported one",
+            "doubtful": f"{fit.contradiction}, perhaps by chance",
+            "does not fit": f"{fit.contradiction}: {why}",
         }
-        return meaning[self.word]
+        return meaning[self.word] + self._left_out
 
     @property
     def remedy(self) -> str:
-        """What to do if another label would have earned more."""
+        """What to do if the labels are not those that the model expects, or another label would have earned more."""
+        if self.tested is not None and self.tested.contradicts_prior:
+            return (
+                f"{self.tested.contradiction}; say in [model] prior how often each class occurs, as you expected it "
+                "before anybody answered, or learn it from other tasks with troth fit. A prior read off these "
+                "labels would let them decide what pays"
+            )
         return (
             "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "
             "knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
         )
 
     @property
-    def _best(self) -> str:
-        return "" if self.fit is None else max(self.fit.observed, key=self.fit.observed.__getitem__)
+    def tested(self) -> TaskFit | None:
+        """The check of labels."""
+        return self.fit if isinstance(self.fit, TaskFit) else None
+
+    @property
+    def _left_out(self) -> str:
+        if self.tested is None or not self.tested.not_replayed:
+            return ""
+        names = self.tested.not_replayed
+        listed = ", ".join(repr(name) for name in names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f". Not checked: what other labels would have earned in place of {listed}{more}, {self._why_not}"
+
+    @property
+    def _why_not(self) -> str:
+        many = self.tested is not None and len(self.tested.frequencies) > MOST_LABELS
+        return f"there are more than {MOST_LABELS} labels" if many else f"answered fewer than {FEWEST} times"
 
     def __str__(self) -> str:
         p = "" if self.fit is None else f" (p = {self.fit.p_value:.3f})"
@@ -235,7 +261,7 @@ def unchecked_before(campaign: Campaign) -> str:
     reduction = campaign.request.reduction
     if campaign.task is not None:
         return (
-            "" if reduction.labels is not None else "answers are replayed for one label per task, and these are values"
+            "" if reduction.labels is not None else "answers are checked for one label per task, and these are values"
         )
     for model in (campaign.model, *campaign.provider_models.values()):
         try:

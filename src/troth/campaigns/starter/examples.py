@@ -262,6 +262,8 @@ def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], 
             known = parameter.known or "prior" in parameters
             guessed = "; guessed, like the prior" if seen and known else ""
             (lines if known else prior).append(_commented(setting, parameter.meaning + guessed))
+    if seen and terms.task is not None:
+        lines.append(_commented("guessed = true", "read off the data that are paid; remove this line once replaced"))
     if prior:
         guessed_from = _GUESSED if terms.task is None else _GUESSED_FROM_TASKS
         lines += ["", _commented("[model.prior]", "what is known before anybody reports"), *guessed_from * seen, *prior]

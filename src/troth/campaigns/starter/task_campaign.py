@@ -29,18 +29,24 @@ if TYPE_CHECKING:
 _CLASSES = "Finite"
 """The family of labels whose tasks each have a class."""
 _MOST_LABELS, _FEW_NUMBERS = 50, 10
+_SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
+_USUAL = 0.9  # of reports, from which several labels in a report are no error
 _RIGHT = 0.7
 """How often an unknown worker is right, until something better is known."""
 
 
 @dataclass(frozen=True)
 class TaskStart:
-    """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know."""
+    """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know.
+
+    ``learnable`` says whether its laws can be learnt from past tasks.
+    """
 
     path: Path
     family: str
     columns: tuple[str, ...]
     notes: tuple[str, ...]
+    learnable: bool
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def start_tasks(
     task: str,
     columns: Sequence[str],
     family: str | None = None,
-    price: str = "0.05",
+    price: str | None = None,
     budget: str | None = None,
     currency: str = "EUR",
 ) -> list[TaskStart]:
@@ -87,8 +93,8 @@ def start_tasks(
     family
         Any family of `troth.models` that can be guessed from a column; by default by the data.
     price, budget, currency
-        The most for one report, the most in all if there is such, and in which currency of ISO 4217, which says how
-        many decimals payments have.
+        The most for one report (0.05 unless there is a budget, which the reports share evenly without a price), the
+        most in all if there is such, and in which currency of ISO 4217, which says how many decimals payments have.
     """
     minor_unit(currency)
     folder, source = Path(directory), Path(data)
@@ -102,6 +108,7 @@ def start_tasks(
     values = [name for name in columns if _are_values(source, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     together = [list(columns)] if joint else [[name] for name in columns]
+    price = "0.05" if price is None and budget is None else price
     money = {"price": price, "budget": budget, "currency": currency}
     drafts = []
     for part in together:
@@ -139,7 +146,8 @@ def _write(folder: Path, text: str, family: str, notes: Sequence[str]) -> TaskSt
     path = write_whole(folder / "campaign.toml", text.encode())
     if campaign.draws:
         commit(path)
-    return TaskStart(path, family, tuple(name for name in campaign.columns if name is not None), tuple(notes))
+    named = tuple(name for name in campaign.columns if name is not None)
+    return TaskStart(path, family, named, tuple(notes), campaign.request.reduction.labels is not None)
 
 
 def _written(source: Path, column: str) -> Counter[str]:
@@ -191,7 +199,10 @@ def _draft_values(
         notes.append(
             f"{listed}: the prior was guessed from the data: replace it by what you knew before anybody answered"
         )
-    return value_text(guessed, named.source, folder, money), guessed.family, notes
+    repeats = _repeats(named, columns)
+    if repeats.several:
+        notes.append(repeats.allowed)
+    return value_text(guessed, named.source, folder, money, repeats.most), guessed.family, notes
 
 
 def _draft_labels(
@@ -218,10 +229,59 @@ def _draft_labels(
     if rare:
         listed = ", ".join(map(repr, rare[:6]))
         notes.append(f"column {column!r}: {listed} {'is' if len(rare) == 1 else 'are'} there once: check the spelling")
+    most = max(labels, key=counts.__getitem__)
+    share = sum(count for text, count in counts.items() if text.lower() == most.lower()) / sum(counts.values())
+    if share - 1 / len(labels) > _SKEWED:
+        notes.append(
+            f"column {column!r}: {share:.0%} of the labels are {most!r}, and the prior that is written expects all "
+            "equally often: say in [model] prior what you expected before anybody answered, or learn it from past tasks"
+        )
     if missing:
         notes.append(_left_out(missing))
     labels = sorted(labels, key=float if numbers else str)
-    return _text(labels, named, column, folder, money, "drop" if missing else "refuse"), _CLASSES, notes
+    repeats, rows = _repeats(named, columns), 1
+    if repeats.several > _USUAL * repeats.reports:
+        rows = repeats.most
+        notes.append(repeats.allowed)
+    elif repeats.several:
+        notes.append(
+            f"{repeats}: a label that is there twice looks like an error, and nothing is paid until one "
+            f"of them is removed; if several rows are one report, add [limits] rows = {repeats.most}"
+        )
+    text = _text(labels, named, column, folder, money, "drop" if missing else "refuse", rows)
+    return text, _CLASSES, notes
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """How many reports there are, how many have several rows, and the most rows of one."""
+
+    reports: int
+    several: int
+    most: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.several:,} of {self.reports:,} reports of a worker on a task have several rows, up to {self.most:,}"
+        )
+
+    @property
+    def allowed(self) -> str:
+        """What to say where they may."""
+        return f"{self}: the campaign allows them with [limits] rows = {self.most}"
+
+
+def _repeats(named: _Columns, columns: Sequence[str]) -> _Repeats:
+    """Count rows with a value by worker and task."""
+    request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
+    table = requested_table(str(named.source), request)
+    written = [
+        [str(value).strip() for value in table.column(name).to_pylist()]
+        for name in (named.provider, named.task, columns[0])
+    ]
+    counts = Counter((who, what) for who, what, value in zip(*written, strict=True) if value.lower() not in NO_VALUE)
+    sizes = counts.values()
+    return _Repeats(len(counts), sum(size > 1 for size in sizes), max(sizes, default=1))
 
 
 def _left_out(missing: int) -> str:
@@ -230,23 +290,36 @@ def _left_out(missing: int) -> str:
 
 
 def _text(
-    labels: list[str], named: _Columns, column: str, folder: Path, money: dict[str, str | None], missing: str
+    labels: list[str],
+    named: _Columns,
+    column: str,
+    folder: Path,
+    money: dict[str, str | None],
+    missing: str,
+    rows: int,
 ) -> str:
     count = len(labels)
     rest = (1 - _RIGHT) / (count - 1)
     table = [[round(_RIGHT if code == label else rest, 12) for label in range(count)] for code in range(count)]
-    rows = ",\n".join(f"    {json.dumps(row)}" for row in table)
+    law = ",\n".join(f"    {json.dumps(row)}" for row in table)
     place = Path(os.path.relpath(named.source.resolve(), folder.resolve())).as_posix()
     quoted = {"column": column, "provider": named.provider, "task": named.task, "source": place}
     quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in quoted.items()}
-    budget = (
-        "" if money["budget"] is None else f'budget = "{money["budget"]}"       # the most that all reports may cost\n'
+    meaning = {
+        "price": "the most for one label: times the sum of shares it is paid, rounded down once",
+        "budget": "the most that all labels may cost" + ("" if money["price"] else ", which they share evenly"),
+    }
+    limits = "".join(
+        f'{key} = "{money[key]}"'.ljust(23) + f" # {text}\n" for key, text in meaning.items() if money[key]
     )
+    several = "" if rows == 1 else f"\n[limits]\nrows = {rows}                # the most rows of a worker on a task\n"
+    decoys = '"all"          # the line has all that peers could answer: nothing is drawn'
+    if rows > 1:
+        decoys = "99             # sets of answers that are drawn for the line beside the real ones"
     return f"""\
 [campaign]
 name = {json.dumps(named.source.stem, ensure_ascii=False)}
-price = "{money["price"]}"          # the most for one label: times the sum of shares it is paid, rounded down once
-{budget}currency = "{money["currency"]}"
+{limits}currency = "{money["currency"]}"
 
 [model]
 family = "{_CLASSES}"       # each task has a class; given it, workers answer independently
@@ -258,13 +331,13 @@ prior = {json.dumps([round(1 / count, 12)] * count)}
 # learn everybody's own law from past tasks with `troth fit campaign.toml past.csv --gold gold.csv`, never from labels
 # that are being paid.
 likelihood = [
-{rows},
+{law},
 ]
 
 [mechanism]
 rule = "LineUp"
 rivals = 4              # a lazy answer earns 1/(rivals + 1) of the price on average
-decoys = "all"          # the line has all that peers could answer: nothing is drawn
+decoys = {decoys}
 strict = 0.1            # the part of a share that makes every wrong label cost something
 
 [data]
@@ -273,4 +346,4 @@ provider = {quoted["provider"]}
 task = {quoted["task"]}
 missing = "{missing}"      # rows without a label: "refuse" pays nobody, "drop" leaves them out
 # public = "guesses.csv"   # what everybody knows, such as a language model's labels: copies earn the base share
-"""
+{several}"""

@@ -66,8 +66,8 @@ def guess_values(data: Path, provider: str, task: str, columns: list[str], famil
     )
 
 
-def value_text(guessed: Guess, data: Path, folder: Path, money: Mapping[str, str | None]) -> str:
-    """Return the commented campaign file."""
+def value_text(guessed: Guess, data: Path, folder: Path, money: Mapping[str, str | None], rows: int) -> str:
+    """Return the commented campaign file, with the most rows of a report."""
     parameters: dict[str, Any] = {"family": guessed.family, **guessed.parameters}
     currency = str(money["currency"])
     terms = Terms(
@@ -79,8 +79,8 @@ def value_text(guessed: Guess, data: Path, folder: Path, money: Mapping[str, str
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
         provider=guessed.provider,
         task=guessed.day,
-        limited=False,
-        rows=1,
+        limited=rows > 1,
+        rows=rows,
         seen=guessed.seen,
         missing="drop" if guessed.missing else "refuse",
         options=RULES[DEFAULT_RULE].task_defaults(from_dict(parameters)),

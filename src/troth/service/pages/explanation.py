@@ -14,7 +14,7 @@ from troth.mechanisms import Figures
 from troth.results.explanation import data_in_words, odds_in_words
 from troth.results.page import ASSUMED
 from troth.results.pictures import Picture, draw_line, draw_score
-from troth.results.task_page import ASSUMED as ASSUMED_OF_TASKS
+from troth.results.task_page import assumed_of
 from troth.service import campaigns, ledgers, task_pay, views
 from troth.service.access import SignedIn
 from troth.service.accounts import User
@@ -52,7 +52,7 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "view": views.campaign_view(tx, user, row.id),
         "round": views.round_view(tx, user, row.id, payments.round),
         "payment": payment,
-        "assumed": ASSUMED if terms.task is None else ASSUMED_OF_TASKS,
+        "assumed": ASSUMED if terms.task is None else assumed_of(terms),
     }
     context |= {name: getattr(payments, name) for name in ("seed", "commitment", "head", "root")}
     if terms.task is not None:

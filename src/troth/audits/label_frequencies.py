@@ -1,0 +1,133 @@
+"""Whether labels are as frequent as the prior and the laws of workers expect.
+
+The number of answers with a label is a sum over tasks, which are independent; the answers to one task are not, because
+they share its class. Its generating function under the model is
+
+    E[exp(s·count)] = Π_tasks Σ_θ p(θ) Π_answers (1 − W[θ, label] + W[θ, label]·exp(s)),
+
+from which a saddlepoint approximation gives the tails, also of rare labels and of few tasks (Lugannani and Rice 1980,
+with Daniels' correction for whole numbers, 1987).
+"""
+
+from __future__ import annotations
+
+from math import exp, pi, sinh, sqrt
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from troth.mechanisms.task_lines import priors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.core.contract import Array
+    from troth.mechanisms.task_lines import Labels
+    from troth.mechanisms.tasks import Tasks
+
+TOLERATED = 0.02
+"""A difference of frequencies that is let pass, however many tasks there are: hardly anything is gained by it."""
+_LARGEST, _STEPS = 50.0, 80  # of the search for a saddlepoint
+
+
+class Frequency(NamedTuple):
+    """A label, which part of all answers it is, which part is expected, and the chance of such a difference."""
+
+    label: str
+    observed: float
+    expected: float
+    p_value: float
+
+
+def label_frequencies(
+    tasks: Tasks, laws: Labels, names: Sequence[str], *, past: int | None = None
+) -> tuple[Frequency, ...]:
+    """Compare how often each label was answered with what the prior and the laws expect.
+
+    Chances are those of a difference beyond `TOLERATED`, in either direction.
+
+    Parameters
+    ----------
+    past
+        How many past tasks the prior and the laws were learnt from, if they were: these are known as badly as a sample
+        of that size says.
+
+    Examples
+    --------
+    >>> import troth
+    >>> from troth.mechanisms.task_lines import labels_of
+    >>> from troth.mechanisms.tasks import Tasks
+    >>> model = troth.models.Finite([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]])
+    >>> task, worker = np.divmod(np.arange(120), 3)
+    >>> tasks = Tasks(task, worker, np.eye(2)[np.ones(120, dtype=int)], (model,), np.zeros(3, dtype=int), np.arange(3))
+    >>> all_yes = label_frequencies(tasks, labels_of(tasks), ["no", "yes"])[1]
+    >>> f"{all_yes.observed:.0%}, expected {all_yes.expected:.0%}", all_yes.p_value < 1e-10
+    ('100%, expected 50%', True)
+    """
+    prior, which = priors_of(tasks, laws)
+    log_prior = np.full((int(tasks.task[-1]) + 1, prior.shape[1]), -np.inf)
+    np.log(prior[which], out=log_prior, where=prior[which] > 0)
+    counts = tasks.summaries.sum(axis=0)
+    wider = 1.0 if past is None else sqrt(1 + len(log_prior) / past)
+    result = []
+    for code, name in enumerate(names):
+        count = _Count(tasks, laws.tables[:, :, code], log_prior)
+        _, mean, _ = count.cumulants(0.0)
+        beyond = max(0.0, abs(counts[code] - mean) - TOLERATED * len(tasks)) / wider
+        p = min(1.0, 2 * count.tail(mean, beyond if counts[code] >= mean else -beyond)) if beyond else 1.0
+        result.append(Frequency(name, float(counts[code]) / len(tasks), mean / len(tasks), p))
+    return tuple(result)
+
+
+class _Count:
+    """The number of answers with one label, under the model."""
+
+    def __init__(self, tasks: Tasks, chances: Array, log_prior: Array) -> None:
+        law = tasks.law[tasks.provider]
+        kinds, self.kind = np.unique(law, return_inverse=True)
+        self.chances, self.log_prior = chances[kinds], log_prior  # (law, θ), (task, θ)
+        self.starts = np.flatnonzero(np.diff(tasks.task, prepend=-1))
+
+    def cumulants(self, s: float) -> tuple[float, float, float]:
+        """Return ln E[exp(s·count)] and its first two derivatives."""
+        grown = self.chances * exp(s)
+        total = 1 - self.chances + grown
+        rate = grown / np.where(total > 0, total, 1.0)
+        with np.errstate(divide="ignore"):
+            parts = np.log(total), rate, rate * (1 - rate)
+        logs, first, second = (np.add.reduceat(part[self.kind], self.starts, axis=0) for part in parts)
+        joint = self.log_prior + logs
+        peak = joint.max(axis=1, keepdims=True)
+        weight = np.exp(joint - peak)
+        size = weight.sum(axis=1, keepdims=True)
+        weight /= size
+        mean = (weight * first).sum(axis=1)
+        spread = (weight * (second + first**2)).sum(axis=1) - mean**2
+        return float((peak + np.log(size)).sum()), float(mean.sum()), float(spread.sum())
+
+    def tail(self, mean: float, beyond: float) -> float:
+        """Return the chance of a count at least so far above its mean, or below it if ``beyond`` is negative."""
+        side = 1.0 if beyond > 0 else -1.0
+        edge = mean + beyond - side * 0.5
+        if side * (edge - mean) <= 0:
+            return 0.5
+        low, high = 0.0, _LARGEST
+        s = 0.0
+        value, slope, curve = self.cumulants(s)
+        for _ in range(_STEPS):
+            if abs(slope - edge) < 1e-6 * (1 + sqrt(max(curve, 0.0))):
+                break
+            low, high = (s * side, high) if side * (slope - edge) < 0 else (low, s * side)
+            step = s + (edge - slope) / curve if curve > 0 else side * high
+            s = step if low < side * step < high else side * (low + high) / 2
+            value, slope, curve = self.cumulants(s)
+        else:
+            return 0.0  # no answers under the model come near
+        if abs(s) < 1e-4:
+            return 0.5
+        w = sqrt(max(2 * (s * edge - value), 0.0))
+        v = 2 * sinh(abs(s) / 2) * sqrt(curve)
+        if w < 1e-4 or v <= 0:
+            return 0.5
+        return float(np.clip(ndtr(-w) + exp(-w * w / 2) / sqrt(2 * pi) * (1 / v - 1 / w), 0.0, 0.5))

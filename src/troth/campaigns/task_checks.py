@@ -1,0 +1,105 @@
+"""Checks of a campaign of tasks: do labels fit, what would lies earn, what is proved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.audits.task_fit import check_task_fit
+from troth.audits.tasks import audit_tasks
+from troth.campaigns.tasks import arrange, public_tasks, read_file, read_public_tasks, read_task_reports
+from troth.campaigns.terms import beside
+from troth.certificates.tasks import certify_tasks
+from troth.core.errors import MissingCapabilityError
+from troth.data.public import PUBLIC
+from troth.mechanisms.task_lines import labels_of
+
+if TYPE_CHECKING:
+    from troth.audits import Audit
+    from troth.audits.task_fit import TaskFit
+    from troth.campaigns.terms import Campaign
+    from troth.certificates import Certificate
+    from troth.core.contract import Array
+    from troth.data.tasks import TaskReports
+
+
+@dataclass(frozen=True)
+class TaskAudit:
+    """What lies would earn under a campaign's prior and laws, and whether its own labels contradict these.
+
+    Attributes
+    ----------
+    lies
+        The simulation; it does not read the labels.
+    prior
+        How often each class occurs in it, by the name of its label; empty for values.
+    fit
+        The check of the campaign's labels, None if they cannot be checked.
+    """
+
+    lies: Audit
+    prior: dict[str, float]
+    fit: TaskFit | None
+
+    @property
+    def contradiction(self) -> str | None:
+        """What makes the prior or the laws doubtful, or refutes them, if the campaign's labels do."""
+        return self.fit.contradiction if self.fit is not None and self.fit.verdict != "fits" else None
+
+
+def law_of_guess(campaign: Campaign) -> Array | None:
+    """Return how the public guess depends on the class, if there is a guess."""
+    if campaign.public_source is None and campaign.guesses is None:
+        return None
+    return np.array(campaign.model_of(PUBLIC).to_dict()["likelihood"])  # type: ignore[attr-defined]
+
+
+def known_tasks(campaign: Campaign, public: Any = None) -> TaskReports | None:
+    """Return what everybody knows about tasks: data that are given, or those that the campaign names or has."""
+    if public is None and campaign.public_source is not None:
+        public = beside(campaign, campaign.public_source)
+    return public_tasks(campaign) if public is None else read_public_tasks(campaign, public)
+
+
+def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAudit:
+    """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
+    reports = read_task_reports(campaign, data)
+    tasks = arrange(campaign, reports, None)
+    lies = audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
+    laws, fit = labels_of(tasks), None
+    prior: dict[str, float] = {}
+    if laws is not None:
+        names = label_names(campaign, laws.tables.shape[2])
+        square = len(laws.prior) == len(names)
+        prior = dict(zip(names if square else map(str, range(len(laws.prior))), laws.prior.tolist(), strict=True))
+        try:
+            fit = check_reports(campaign, reports, known_tasks(campaign))
+        except MissingCapabilityError:
+            fit = None
+    return TaskAudit(lies, prior, fit)
+
+
+def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
+    """Say what is proved about the tasks of a campaign."""
+    tasks = arrange(campaign, read_task_reports(campaign, data), None)
+    return certify_tasks(tasks, campaign.rule, guessed=campaign.guessed)
+
+
+def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
+    """Check the labels of a file of shares."""
+    reports, public, _ = read_file(file, campaign)
+    return check_reports(campaign, reports, public)
+
+
+def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> TaskFit:
+    """Compare frequencies of labels with those expected, and replay every label as every other one."""
+    names = label_names(campaign, reports.summaries.shape[1])
+    past = (campaign.history or {}).get("tasks")
+    return check_task_fit(arrange(campaign, reports, public), campaign.rule, names, past=past)
+
+
+def label_names(campaign: Campaign, size: int) -> list[str]:
+    """Return what the labels are called."""
+    return list(campaign.categories or map(str, range(size)))

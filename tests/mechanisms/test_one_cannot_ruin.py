@@ -215,6 +215,13 @@ def test_a_line_up_scores_no_report_that_is_none(options: Any, statistic: Any) -
     assert refused.value.provider == 4
 
 
+def test_a_family_whose_statistics_are_integrals_names_a_report_that_is_no_number() -> None:
+    model = models.VaryingBernoulli(2, 2)
+    with np.errstate(all="ignore"), pytest.raises(ReportError, match="provider 4"):
+        t = model.from_summary(np.array([[10.0, 10.0]] * 4 + [[np.inf, 3.0]]))
+        troth.LineUp(decoys=9).pay(model, t, budget=5.0, rng=generator(0))
+
+
 def test_many_panels_find_a_report_that_is_no_number() -> None:
     t = np.array([[30.0, 10.0]] * 14 + [[np.nan, 1.0]])
     with pytest.raises(ReportError, match="provider 14: statistic 0 is nan"):

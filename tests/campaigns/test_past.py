@@ -120,6 +120,19 @@ def test_a_fitted_campaign_pays_and_verifies(
     assert "no lie gains significantly" in page or "lies gain" in page
 
 
+def test_a_model_that_was_learnt_from_the_file_it_pays_is_warned_about(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    path = campaign(folder, "Bernoulli")
+    assert run(monkeypatch, "fit", path, folder / "past.csv", "--family", "Bernoulli") == 0
+    fitted = folder / "fitted.toml"
+    data = re.search(r"^\[data\]\nsource = .*$", fitted.read_text(), re.MULTILINE)
+    assert data is not None
+    fitted.write_text(fitted.read_text().replace(data[0], '[data]\nsource = "past.csv"'))
+    assert run(monkeypatch, "pay", fitted, "--no-report", "--anyway") == 0
+    assert "[history] and [data] name the same file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("family", ["Bernoulli", "ProviderNormal", "Normal"])
 def test_plain_priors_and_offsets_are_fitted_too(family: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = campaign(folder, "Normal" if "Normal" in family else "Bernoulli")

@@ -283,6 +283,8 @@ def pay(
     if not result.paid_now:
         waiting = "nothing is payable yet: a day is paid once the next one is in, or with --final"
         typer.echo("\nnothing new to pay: all of it had been paid before" if result.rounds else f"\n{waiting}")
+    if terms.history is not None and terms.source is not None and terms.source == terms.history_source:
+        warn("[history] and [data] name the same file: pay no days that the model was learnt from")
     if terms.draws and terms.commitment is None:
         warn("no commitment was published: nobody can check that the seed was not chosen at will; see troth commit")
     for path in (book, secret_path(campaign)):

@@ -85,7 +85,7 @@ class Lines:
         self.own = (own if panels is None else own[:, panels.provider]).reshape(-1, shape[-1])
         self.real = real.reshape(-1, shape[-1])
         self.contradict = np.zeros(len(self.real), dtype=bool)
-        if np.isneginf(self.real).any():
+        if self.real.min(initial=0.0) == -np.inf:
             self.contradict = np.isneginf(self._model.log_evidence(self.real))
             # as if nobody had reported: all members of the line tie, whatever the own report is (erratum E16)
             self.own, self.real = (np.where(self.contradict[:, None], 0.0, t) for t in (self.own, self.real))

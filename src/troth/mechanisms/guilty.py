@@ -25,7 +25,8 @@ _ALL = 256  # rounds of up to this many providers are tried without each of them
 def refuse_oversized(this_round: Round) -> None:
     """Refuse statistics that are no numbers or too large, reports of too many rows, and sums without rows."""
     t = this_round.statistics
-    beyond = ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # a state that a report rules out
+    usual = t.size == 0 or (t.min() >= -LARGEST_SUM and t.max() <= LARGEST_SUM)  # two passes that write nothing
+    beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
     if beyond.any():
         *_, provider, entry = where = tuple(int(i) for i in np.argwhere(beyond)[0])
         problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"

@@ -96,7 +96,7 @@ class Round:
     @cached_property
     def peers_contradict(self) -> Any:
         """Where peers contradict each other, so that their data say nothing about anybody's (erratum E16)."""
-        if not np.isneginf(self.peers).any():
+        if self.peers.min(initial=0.0) != -np.inf:
             return np.zeros(self.peers.shape[:-1], dtype=bool)
         return np.isneginf(self.evidence.log_evidence(self.peers))
 

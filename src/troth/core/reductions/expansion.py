@@ -178,7 +178,7 @@ class Expansion:
         starts = np.concatenate([[0], stops[:-1]])
         log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:-1], z[-1])
         total[present, 1] = np.add.reduceat(log_likelihood, starts)
-        H = np.zeros((len(present), size, size))
+        H = np.zeros((len(present), size, size)) if self._pairs else np.empty(0)
         for place, weight in reversed(list(enumerate(weights))):
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
             root = np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
@@ -194,10 +194,12 @@ class Expansion:
             for out, start, stop in zip(product, starts, stops, strict=True):
                 part = scaled[:, start:stop]
                 np.matmul(part, part.T, out=out)
-            self._put(place, product[:, :d, :d], H)
+            if self._pairs:
+                self._put(place, product[:, :d, :d], H)
         rows, columns = self._upper
         total[present, 2 : 2 + size] = product[:, d:, :d].reshape(len(present), size)
-        total[present, 2 + size :] = H.reshape(len(H), -1).take(rows * size + columns, axis=1)
+        whole = H if self._pairs else product
+        total[present, 2 + size :] = whole.reshape(len(present), -1).take(rows * whole.shape[-1] + columns, axis=1)
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""

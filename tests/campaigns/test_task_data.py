@@ -250,7 +250,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     assert done.code == 3
     assert "of the labels are 'yes', and the prior and the laws of workers expect 50%" in done.said
     assert "[model] prior" in done.said
-    assert "learn it from other tasks with troth fit" in done.said
+    assert "from other tasks with troth fit" in done.said
     assert not (tmp_path / "c" / "ledger.jsonl").exists()
     file.write_text(file.read_text().replace("prior = [0.5, 0.5]", "prior = [0.25, 0.75]"))
     done = run("pay", file)

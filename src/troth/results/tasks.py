@@ -163,7 +163,7 @@ class TaskResult(Result):
         campaign, entry = self.campaign, self.ledger.of("tasks")[0]
         return (
             f"{printable(campaign.name)}: {self.rule}, {counted(entry['tasks'], 'task')}, "
-            f"{counted(entry['reports'], 'report')}, paid {campaign.show(self.paid)} to "
+            f"{counted(entry['reports'], 'report')}, {self.paid_in_words} to "
             f"{counted(len(self.totals), 'provider')}"
         )
 

@@ -206,9 +206,9 @@ class TaskVerdict(Verdict):
         """What to do if the labels are not those that the model expects, or another label would have earned more."""
         if self.tested is not None and self.tested.contradicts_prior:
             return (
-                f"{self.tested.contradiction}; say in [model] prior how often each class occurs, as you expected it "
-                "before anybody answered, or learn it from other tasks with troth fit. A prior read off these "
-                "labels would let them decide what pays"
+                f"{self.tested.contradiction}; say in [model] prior how often each class occurs, and in its "
+                "likelihood how workers answer, as you expected it before anybody answered, or learn both from other "
+                "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
         return (
             "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "

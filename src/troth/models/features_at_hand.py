@@ -98,7 +98,7 @@ class FeaturesAtHand:
         return np.asarray(self.model.draw_parameters(rng, shape))
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> Any:
-        """Draw (z, y): with the features at hand if there are so many rows, otherwise with others."""
+        """Draw (z, y): with the features at hand if there are `rows` of them, otherwise with others."""
         own = np.ndim(rows) == 0 and np.ndim(self.features) == 2 and len(self.features) == rows
         return self.model.draw_data(rng, parameters, self.features if own else rows)
 

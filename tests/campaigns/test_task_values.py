@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import troth
 from troth.audits.task_values import audit_task_values
 from troth.campaigns.starter.task_campaign import start_tasks
-from troth.campaigns.tasks import arrange, read_task_reports
+from troth.campaigns.task_data import read_task_reports
+from troth.campaigns.tasks import arrange
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 

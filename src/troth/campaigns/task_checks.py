@@ -9,7 +9,9 @@ import numpy as np
 
 from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
-from troth.campaigns.tasks import arrange, public_tasks, read_file, read_public_tasks, read_task_reports
+from troth.campaigns.task_data import public_tasks, read_public_tasks, read_task_reports
+from troth.campaigns.task_file import read_file
+from troth.campaigns.tasks import arrange
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks
 from troth.core.errors import MissingCapabilityError

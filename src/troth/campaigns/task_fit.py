@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from troth.campaigns.past import with_model
-from troth.campaigns.tasks import read_public_tasks, read_task_reports, reports_digest, task_request
+from troth.campaigns.task_data import read_public_tasks, read_task_reports, task_request
+from troth.campaigns.task_file import reports_digest
 from troth.campaigns.terms import beside
 from troth.core.errors import DataError, ParameterError
 from troth.data.files import find_files

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.public import check_task_sums
-from troth.campaigns.tasks import arrange, pay_tasks, public_tasks, settle_tasks
+from troth.campaigns.task_data import public_tasks
+from troth.campaigns.tasks import arrange, pay_tasks, settle_tasks
 from troth.core.settings import CampaignError
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.request import Report

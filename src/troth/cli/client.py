@@ -131,7 +131,7 @@ def create(
     """Create a campaign from a campaign file, and print its identifier."""
     import tomllib
 
-    from troth.campaigns.tasks import describe_public_tasks
+    from troth.campaigns.task_data import describe_public_tasks
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)  # mistakes are reported before anything is sent

@@ -18,16 +18,10 @@ from troth.campaigns.ledger import Ledger, LedgerError, locked, read_ledger, swe
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.seed import record_use
 from troth.campaigns.task_checks import check_task_campaign, known_tasks
-from troth.campaigns.tasks import (
-    check_tasks,
-    has_tasks,
-    pay_tasks,
-    read_file,
-    read_shares,
-    read_task_reports,
-    reports_digest,
-    same_tasks,
-)
+from troth.campaigns.task_data import read_task_reports, same_tasks
+from troth.campaigns.task_file import read_file, read_shares, reports_digest
+from troth.campaigns.task_verify import check_tasks
+from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
 from troth.data.public import PUBLIC

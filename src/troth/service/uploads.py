@@ -16,8 +16,8 @@ import numpy as np
 from troth.campaigns.public import Guesses, describe_guesses, describe_public
 from troth.campaigns.rounds import check_limits, check_possible
 from troth.campaigns.statistics_file import parse_statistics
+from troth.campaigns.task_data import task_request
 from troth.campaigns.task_reports import TaskReport, check_own_tasks
-from troth.campaigns.tasks import task_request
 from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks

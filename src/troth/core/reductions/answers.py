@@ -149,13 +149,10 @@ class Classes:
         weights = np.exp(eta - top)
         total = weights.sum(axis=0)
         mean = weights / total
-        code = y.astype(np.intp)
-        log_likelihood = eta[code, np.arange(eta.shape[1])] - top - np.log(total)
-        slopes = -mean
-        slopes[code, np.arange(eta.shape[1])] += 1
-        return Expanded(
-            log_likelihood, tuple(slopes), [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
-        )
+        is_class = y == np.arange(self.count)[:, None]
+        log_likelihood = (eta * is_class).sum(axis=0) - top - np.log(total)
+        products = [mean[a] * mean[b] for a, b in combinations(range(self.count), 2)]
+        return Expanded(log_likelihood, tuple(is_class - mean), products)
 
     def expand_columns(self, eta: Sequence[Any], y: Any, labels: Sequence[Any] | None, /) -> Expanded:
         """Return the same of columns."""

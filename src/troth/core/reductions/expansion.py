@@ -160,7 +160,7 @@ class Expansion:
         total = np.zeros((size, self.width))
         total[:, 0] = np.bincount(codes, minlength=size)
         sizes = total[:, 0].astype(np.intp)
-        z = sorted_columns(columns, codes, sizes)
+        z = sorted_columns(columns, codes, sizes, self.answer.predictors - 1)
         present = np.flatnonzero(sizes)
         stops = np.cumsum(sizes)[present]
         first = 0
@@ -176,18 +176,14 @@ class Expansion:
         """Write the sums of codes that are present; the rows of each end where it says, and are overwritten."""
         size, d, predictors = len(self.point), self.features, self.answer.predictors
         starts = np.concatenate([[0], stops[:-1]])
-        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:-1], z[-1])
+        log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:d], z[d])
         total[present, 1] = np.add.reduceat(log_likelihood, starts)
         H = np.zeros((len(present), size, size)) if self._pairs else np.empty(0)
         for place, weight in reversed(list(enumerate(weights))):
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
             root = np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
-            if place or predictors > 1:
-                scaled = np.empty((d + (0 if place else predictors), z.shape[1]))
-                np.multiply(z[:-1], root, out=scaled[:d])
-            else:
-                scaled = z
-                scaled[:-1] *= root
+            scaled = np.empty((d, z.shape[1])) if place else z
+            np.multiply(z[:d], root, out=scaled[:d])
             if not place:
                 np.divide(slopes, root, out=scaled[d:])
             product = np.empty((len(present), len(scaled), len(scaled)))

@@ -18,20 +18,23 @@ _LARGEST = 1 << 24  # numbers of a buffer that stays for the next batch
 _own = local()  # a buffer for each thread: a fresh one for every batch costs as much in page faults as the sort
 
 
-def sorted_columns(columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], sizes: NDArray[np.integer]) -> Array:
+def sorted_columns(
+    columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], sizes: NDArray[np.integer], spare: int = 0
+) -> Array:
     """Return ``(column, row)`` numbers, the rows of code 0 first; ``sizes`` are how many each code has.
 
-    The next call of the same thread overwrites them.
+    The next call of the same thread overwrites them. ``spare`` columns for the caller's own numbers follow.
     """
-    z = _buffer(len(columns) * len(codes)).reshape(len(columns), len(codes))
+    width = len(columns) + spare
+    z = _buffer(width * len(codes)).reshape(width, len(codes))
     if bool((codes[1:] >= codes[:-1]).all()):
-        for row, column in zip(z, columns, strict=True):
+        for row, column in zip(z, columns, strict=False):
             row[:] = column
         return z
     small = codes.astype(np.uint16) if len(sizes) <= 1 << 16 else codes  # sixteen bits are sorted by radix
     places = np.empty(len(codes), dtype=np.intp)
     places[np.argsort(small, kind="stable")] = np.arange(len(codes))
-    for row, column in zip(z, columns, strict=True):
+    for row, column in zip(z, columns, strict=False):
         row[places] = column  # scattering takes half the time of gathering
     return z
 

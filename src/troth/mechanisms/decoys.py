@@ -21,6 +21,8 @@ from troth.core.contract import (
     HasAnswerPart,
     HasEvidenceCost,
     HasFiniteStates,
+    HasLineLogPMI,
+    HasLogPMI,
     Model,
     Models,
     OrdersPeers,
@@ -156,7 +158,8 @@ class Lines:
     @property
     def _memory(self) -> LineMemory | None:
         """What is remembered of other reports of the same round, where log evidence is an integral."""
-        return self._round.memory if self._answers is None and isinstance(self._model, HasEvidenceCost) else None
+        integral = isinstance(self._model, HasEvidenceCost) and not isinstance(self._model, HasLineLogPMI | HasLogPMI)
+        return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
         """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
@@ -261,7 +264,7 @@ class Lines:
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
             if len(own) and keys is not None and self._memory is not None:
                 known = [key for key, reports in zip(keys, reporting, strict=True) if reports]
-                v = on_grid(self._memory.score(partial(line_log_pmi, model), own, decoys[:, some], known))
+                v = on_grid(self._memory.score(model, own, decoys[:, some], known))
                 counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
             elif len(own):
                 v = on_grid(score(decoys[:, some]))

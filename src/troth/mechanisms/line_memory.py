@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from troth.core.information import second_difference
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from troth.core.contract import Array
+    from troth.core.contract import Array, Model
 
-_MOST_NUMBERS = 1 << 23  # of decoys, and of scores, that are remembered
+_MOST_NUMBERS = 1 << 24  # of decoys, and of scores, that are remembered
 
 
 class LineMemory:
@@ -25,6 +27,7 @@ class LineMemory:
     def __init__(self) -> None:
         self._blocks: list[Array] = []
         self._keys: list[list[bytes]] = []
+        self._evidence: dict[bytes, Array] = {}
         self._scores: dict[tuple[bytes, bytes], Array] = {}
         self._numbers = 0
 
@@ -34,21 +37,33 @@ class LineMemory:
             yield from zip(self._blocks, self._keys, strict=True)
             return
         for block in draw():
-            keys = [sha256(np.ascontiguousarray(column)).digest() for column in np.moveaxis(block, 1, 0)]
+            keys = [sha256(column.tobytes()).digest() for column in np.moveaxis(block, 1, 0)]
             if numbers <= _MOST_NUMBERS:
                 self._blocks.append(block)
                 self._keys.append(keys)
             yield block, keys
 
-    def score(self, score: Callable[[Array, Array], Array], own: Array, block: Array, keys: list[bytes]) -> Array:
-        """Return the scores of reports ``(line, statistic)`` with their lines, ``(decoy, line)``: new ones alone."""
+    def score(self, model: Model, own: Array, block: Array, keys: list[bytes]) -> Array:
+        """Return log PMI of reports ``(line, statistic)`` with their lines, ``(decoy, line)``."""
         names = [(key, report.tobytes()) for key, report in zip(keys, own, strict=True)]
         new = {name: line for line, name in reversed(list(enumerate(names))) if name not in self._scores}
         known = self._scores
         if new:
             lines = list(new.values())
-            computed = score(own[lines], block[:, lines])
+            of_line = self._evidence_of(model, block[:, lines], [keys[line] for line in lines])
+            computed = second_difference(model, own[lines], block[:, lines], of_peers=of_line)
             known = known | dict(zip(new, computed.T.copy(), strict=True))
             if self._numbers + computed.size <= _MOST_NUMBERS:
                 self._scores, self._numbers = known, self._numbers + computed.size
         return np.stack([known[name] for name in names], axis=1)
+
+    def _evidence_of(self, model: Model, block: Array, keys: list[bytes]) -> Array:
+        """Return Λ of decoys, ``(decoy, line)``."""
+        new = {key: line for line, key in enumerate(keys) if key not in self._evidence}
+        known = self._evidence
+        if new:
+            computed = np.asarray(model.log_evidence(block[:, list(new.values())]))
+            known = known | dict(zip(new, computed.T.copy(), strict=True))
+            if self._numbers + computed.size <= _MOST_NUMBERS:
+                self._evidence, self._numbers = known, self._numbers + computed.size
+        return np.stack([known[key] for key in keys], axis=1)

@@ -175,8 +175,10 @@ def _percent(finding: PastFinding) -> str:
 
 def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """Return lines of at most `_WIDEST` characters: models that do not fit beside the others have a table below."""
-    label = max(len(name) for name, _ in rows)
-    widths = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
+    narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
+    label, widths = 36, [max(24, *narrow)] * len(narrow)
+    if label + sum(widths) > _WIDEST:
+        label, widths = max(len(name) for name, _ in rows), narrow
     lines: list[str] = []
     start = 0
     while start < len(widths):

@@ -1,4 +1,4 @@
-"""One registry of all families: every law-like test runs over it."""
+"""One registry of all families: every law and family test runs over it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Campaigns of tasks: paid together, verified, explained, and never by laws that the paid labels made."""
+"""Campaigns of tasks: paid together, verified, explained, and never by likelihoods that the paid labels made."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
         troth.verify(ledger)
 
 
-def test_labels_that_are_paid_never_enter_the_laws(tmp_path: Path) -> None:
+def test_labels_that_are_paid_never_enter_the_likelihoods(tmp_path: Path) -> None:
     frame = crowd()
     lied = {**frame, "label": [1 if who == "w0" else x for who, x in zip(frame["worker"], frame["label"], strict=True)]}
     honest, other = paid(frame), paid(lied)
@@ -223,8 +223,8 @@ def test_from_a_file_to_an_explanation(tmp_path: Path) -> None:
 def test_public_guesses_are_everybodys_prior() -> None:
     frame = crowd()
     guess = {"item": [f"i{t}" for t in range(100)], "label": [t % 2 for t in range(100)]}
-    law = troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
-    with_guess = paid(frame, public=guess, terms={"model": {"providers": {"public data": law}}})
+    likelihood = troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
+    with_guess = paid(frame, public=guess, terms={"model": {"providers": {"public data": likelihood}}})
     reports, public, _ = read_file(with_guess.file, with_guess.campaign)
     assert public is not None
     assert (len(public), len(reports)) == (100, 360)

@@ -204,7 +204,7 @@ def test_finite_rows_are_recovered_or_asked_for() -> None:
     ids=lambda pair: type(pair[0]).__name__,
 )
 def test_providers_with_different_likelihoods_combine(pair: tuple[Any, Any]) -> None:
-    """PMI of datasets from different laws is their density ratio: mean 1 over independent pairs, both ways round."""
+    """PMI across different likelihoods is a density ratio: mean 1 over independent pairs, both ways round."""
     rng = generator(3)
     one, two = troth.combine(pair)
     assert isinstance(one, SamplesData)

@@ -157,8 +157,8 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
 ) -> None:
     said = crowd()
     guessed = {item: label for labels in said.values() for item, label in labels.items()}
-    law = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
-    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": law}}}
+    guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
+    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
     known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
     assert known["tasks"]["alone"] == [0, 1]

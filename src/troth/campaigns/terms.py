@@ -350,7 +350,7 @@ class Campaign:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
     def check_tasks_providers(self, names: Sequence[str]) -> None:
-        """Refuse reports of people who are not invited; laws may be those of more people than work now."""
+        """Refuse reports of people who are not invited; the model may have likelihoods of more people than work now."""
         if PUBLIC in names:
             raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
         invited = set(self.providers) or set(names)

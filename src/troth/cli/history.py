@@ -101,7 +101,7 @@ def fit(
 
 
 def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, as_json: bool) -> None:
-    """Learn everybody's law from past tasks."""
+    """Learn everybody's confusion matrix from past tasks."""
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.task_fit import fit_tasks, fitted_task_text
 

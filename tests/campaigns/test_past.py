@@ -1,4 +1,4 @@
-"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the report shows both."""
+"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the page shows both."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def check_task_fit(
 ) -> TaskFit:
     """Compare frequencies of labels with those expected, and replay every label as every other one.
 
-    Either check may raise an alarm in half of ``level`` of all rounds under the model.
+    Either check may raise an alarm in half of ``level`` of all simulations of the model.
 
     Parameters
     ----------

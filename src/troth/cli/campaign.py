@@ -223,11 +223,11 @@ def pay(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Where the report goes.", show_default="report.html beside the ledger"),
+        typer.Option("--report", help="Where the page goes.", show_default="report.html beside the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[
         str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
     ] = None,
@@ -265,8 +265,8 @@ def pay(
                     result.write_csv(csv)
             except OSError as error:
                 raise DataError(
-                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
-                    f"write the report with troth report {book}"
+                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the "
+                    f"page later with troth report {book}"
                 ) from None
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}

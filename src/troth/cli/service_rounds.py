@@ -194,7 +194,7 @@ def export(
     if chosen["task"] is not None:
         downloads["ledger.tasks.parquet"] = client.shares_file
     if "provider" not in chosen:
-        downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
+        downloads |= {"payments.csv": client.payments_file, "report.html": client.page_file}
     directory.mkdir(parents=True, exist_ok=True)
     written = {}
     for name, download in downloads.items():

@@ -30,7 +30,7 @@ _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
 CHANCE = "one round alone: such gains are often chance, also under the right model"
 _MEANING = {
     "fits": "these reports could come from the model, under which telling the truth pays best",
-    "doubtful": "under the right model one round in 25 is called so: see the report before you rely on it",
+    "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "that telling the truth pays best is not supported",
     "not checked": "that telling the truth pays best is not supported by a check",
 }

@@ -44,7 +44,8 @@ def verify(
 def report(
     ledger: LedgerFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder")
+        Path | None,
+        typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
     ] = None,
     history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
     provider: ProviderColumn = None,

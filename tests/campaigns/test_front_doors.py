@@ -532,5 +532,5 @@ def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) ->
 
 
 def test_columns_without_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(troth.ParameterError, match="are of given data"):
+    with pytest.raises(troth.ParameterError, match="--day need --data"):
         init(tmp_path / "x", provider="who")

@@ -106,4 +106,4 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

@@ -53,7 +53,7 @@ def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = N
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     if statement.get("kind") != kind:
-        raise StatementError(f"this is no {kind}")
+        raise StatementError(f"this is not a {kind}")
     if key is not None and statement.get("key") != key:
         raise StatementError(f"it was signed with the key {statement.get('key')}, not with {key}")
     signed = {name: value for name, value in statement.items() if name != "signature"}

@@ -31,7 +31,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     try:
         reports, public, written = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
-        raise LedgerError(f"{place}: the file of shares has not the columns that it should have: {error}") from None
+        raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
         raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
     _check_sums(campaign, reports, place)

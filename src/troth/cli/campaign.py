@@ -138,7 +138,7 @@ def init(
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
-            "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+            "To try the example first, pay a copy: paying writes the ledger and reveals the seed."
         )
     else:
         text = (
@@ -219,11 +219,13 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
+        typer.Option(
+            "--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Where the page goes.", show_default="report.html beside the ledger"),
+        typer.Option("--report", help="Where the page goes.", show_default="report.html next to the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
@@ -237,7 +239,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
+    """Pay what has become payable, unless the model does not fit; exits with code 3 in that case, also for a dry run."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -313,7 +315,7 @@ def statistics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
     provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="beside FILE")
+        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="next to FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -31,7 +31,9 @@ Insecure = Annotated[
 
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
-    name: Annotated[str | None, typer.Option("--name", help="Your name there.", show_default="asked for")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Your account name on that service.", show_default="asked for")
+    ] = None,
     token: Annotated[
         str | None, typer.Option("--token", help="A token instead of a password, from the settings page.")
     ] = None,

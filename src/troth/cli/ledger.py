@@ -47,7 +47,7 @@ def report(
         Path | None,
         typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
     ] = None,
-    history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
+    history: Annotated[Path | None, typer.Option("--history", help="Past days; adds a backtest to the page.")] = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     as_json: AsJson = False,

@@ -238,7 +238,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
         if not isinstance(ledger, Ledger):
             return verify_tasks(ledger, book)

@@ -99,7 +99,7 @@ def start_tasks(
     minor_unit(currency)
     folder, source = Path(directory), Path(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: is there already; name a new folder")
+        raise DataError(f"{folder}: already exists; name a new folder")
     _check_columns(source, {"--provider": [provider], "--task": [task], "--column": list(columns)})
     named = _Columns(source, provider, task)
     chosen = None if family is None else closest(family, tuple(FAMILIES))

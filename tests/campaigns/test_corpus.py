@@ -65,7 +65,7 @@ CASES: dict[str, tuple[str, Files | None, str]] = {
     "table is no table": (GOOD.replace("[limits]\nrows = 50", "") .replace("[campaign]", "limits = 3\n[campaign]"), None, r"\[limits\].*table"),
     # money
     "budget is a float": (change('"1000.00"', "1000.5"), None, r"\[campaign\] budget.*decimal string"),
-    "budget is words": (change('"1000.00"', '"much"'), None, "budget.*no amount of money"),
+    "budget is words": (change('"1000.00"', '"much"'), None, "budget.*not an amount of money"),
     "budget is negative": (change('"1000.00"', '"-5"'), None, "budget.*at least 0"),
     "budget has mills": (change('"1000.00"', '"1000.001"'), None, "more than 2 decimals"),
     "budget is infinite": (change('"1000.00"', '"Infinity"'), None, "budget"),

@@ -118,7 +118,7 @@ def test_verify_recomputes_every_share(tmp_path: Path) -> None:
     entries = [dict(entry) for entry in result.ledger.entries]
     entries[1]["digest"] = f"sha256:{sha256(forged.getvalue()).hexdigest()}"
     ledger.write_bytes(Ledger(entries).to_bytes())
-    with pytest.raises(troth.LedgerError, match=r"is 0\.\d+, and recomputed it is 0\.\d+$"):
+    with pytest.raises(troth.LedgerError, match=r"is 0\.\d+, but recomputing gives 0\.\d+$"):
         troth.verify(ledger)
 
 
@@ -283,7 +283,7 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
             {"data": {"task": "item", "provider": "w"}, "public": {"rows": 1, "summary": [1, 0]}},
             "a line for each task",
         ),
-        ({"data": {"task": "item", "provider": "w", "day": "d"}}, "beside task"),
+        ({"data": {"task": "item", "provider": "w", "day": "d"}}, "day or task, not both"),
         ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
         ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot settle tasks"),
     ],

@@ -553,9 +553,9 @@ def _statistics() -> Iterator[Case]:
     for name, data, says in (
         ("no days", statistics(), "no field"),
         ("empty days", daily(), "days must be a list"),
-        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send those of day 2026-05-04 alone"),
-        ("two days", daily(day, {**day, "day": "2026-05-05"}), "alone"),
-        ("day twice", daily(day, day), "alone"),
+        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those of day 2026-05-04"),
+        ("two days", daily(day, {**day, "day": "2026-05-05"}), "send only"),
+        ("day twice", daily(day, day), "send only"),
         ("day true", daily({**day, "day": True}), "not a date"),
         ("day words", daily({**day, "day": "Monday"}), "not a date"),
         ("day missing", daily({"rows": 4, "summary": [1, 3]}), "not a date"),

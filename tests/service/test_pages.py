@@ -499,7 +499,7 @@ def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespa
         assert seen.status_code == 200
         assert "truthful" in seen.text, seen.text[-3000:]
         assert "Gain over the truth" in seen.text
-        assert "Most that is spent" in seen.text
+        assert "Maximum spending" in seen.text
         assert ("<html" in seen.text) == (not headers)
         analyst.get("/campaigns/new")
 

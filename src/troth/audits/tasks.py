@@ -35,7 +35,7 @@ def audit_tasks(
     false_alarm: float = 0.01,
     seed: int = 0,
 ) -> Audit:
-    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were given out.
+    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
     lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. Models of values

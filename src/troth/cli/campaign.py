@@ -115,7 +115,7 @@ def init(
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
         unused = [option for option, value in others.items() if value is not None]
         if unused:
-            raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
+            raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         amounts = {"price": price, "currency": currency, "budget": budget}
         _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
         return
@@ -239,7 +239,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exits with code 3 in that case, also for a dry run."""
+    """Pay what has become payable. If the model does not fit, exit with code 3 instead, also in a dry run."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -305,7 +305,7 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
         if not stopped:
             problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
         typer.echo(
-            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays all the same",
+            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless",
             err=True,
         )
 

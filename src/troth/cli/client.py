@@ -233,7 +233,7 @@ def submit(
     for line in as_read(submission):
         typer.echo(printable(line), err=True)
     if not yes and not typer.confirm("Is this correct, and your report to this round?", err=True):
-        raise DataError("nothing was confirmed, and what was sent does not count")
+        raise DataError("nothing was confirmed: what you sent does not count")
     nonce = secrets.token_hex(32)
     receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)
     signed = check_signed(submission, receipt, nonce)

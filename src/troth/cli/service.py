@@ -81,7 +81,7 @@ def link(
     url: Annotated[str, typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.")] = (
         "http://127.0.0.1:8000"
     ),
-    new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst of that name.")] = False,
+    new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
     """Print a one-time link that signs an account in, for somebody who lost their password."""
     _needs_service()

@@ -180,7 +180,7 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need.
+    """Save campaign file, ledger, payments and page: everything that troth verify and troth statistics need.
 
     The ledger is compared with the head that the service has signed.
     """
@@ -222,7 +222,7 @@ def payouts(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export what is to be paid out, in numbered batches: pay out each file once, and everybody is paid once."""
+    """Export payouts in numbered batches: pay out each file once, and everybody is paid once."""
     from troth.campaigns.canonical_json import as_json as write_json
     from troth.campaigns.private_files import replace_private
     from troth.client import RefusedError

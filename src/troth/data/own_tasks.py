@@ -175,7 +175,7 @@ def _refuse_others(column: Any, name: str, provider: str, place: str, numbers: N
         if canonical_name(values[code]) != canonical_name(provider):
             row = numbers[np.argmax(codes == code)] + 1
             raise DataError(
-                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send your own rows alone"
+                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send only your own rows"
             )
 
 

@@ -303,7 +303,7 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     path = Path(ledger)
     name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
     if Path(name).name != name:
-        raise LedgerError(f"{path.name}: the file of shares must lie beside the ledger")
+        raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name
 
 

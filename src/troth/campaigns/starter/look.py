@@ -92,8 +92,9 @@ def read_written(
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
             several = f"{len(wrong):,} of {len(present):,} values are not numbers"
+            problem = several if len(wrong) > 1 else "1 value is not a number"
             raise DataError(
-                f"column {name!r}: {several if len(wrong) > 1 else '1 value is not a number'} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
+                f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
                 f"correct it, or remove the row; if the column holds labels, {if_labels}"
             )
     return _one_spelling(name, texts, rows)

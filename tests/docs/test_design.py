@@ -77,7 +77,7 @@ def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, mo
     rows = [f"{clinic},{number % 3 // 2}" for clinic in ("Ash", "Birch", "Elm") for number in range(9)]
     (tmp_path / "rows.csv").write_text("\n".join(["clinic,improved", *rows]))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(render.__kwdefaults__, "simulations", 50)
+    monkeypatch.setitem(render.__kwdefaults__ or {}, "simulations", 50)
     begin = ["init", "study", "--data", "rows.csv", "--provider", "clinic", "--column", "improved"]
     assert CliRunner().invoke(app, [*begin, "--family", "Bernoulli"]).exit_code == 0
     called: set[CodeType] = set()

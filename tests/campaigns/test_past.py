@@ -1,4 +1,4 @@
-"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the report shows both."""
+"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the page shows both."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DAYS = 120 if SOAK else 60
 
 @cache
 def table(days: range, seed: int = 1) -> pd.DataFrame:
-    """Days of three kinds; four providers with laws and day effects of their own."""
+    """Days of three kinds; four providers with likelihoods and day effects of their own."""
     rng = np.random.default_rng(seed)
     rates = np.array([[0.15, 0.1, 0.3, 0.2], [0.4, 0.3, 0.5, 0.45], [0.7, 0.65, 0.85, 0.6]])
     parts = []
@@ -174,7 +174,7 @@ def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: p
     assert shown[0] == shown[1]
 
 
-def test_a_provider_without_history_has_the_populations_law(folder: Path) -> None:
+def test_a_provider_without_history_has_the_populations_likelihood(folder: Path) -> None:
     terms = troth.Campaign.load(campaign(folder))
     past = read_history(terms, folder / "past.csv")
     learned = fit_campaign(terms, past, types=3, seed=0)
@@ -340,7 +340,7 @@ def test_brier_pays_day_types_of_labels(
     assert "day types could not be tried" not in told
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
-    assert any(law.dispersion > 0 for law in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]
+    assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]
     assert run(monkeypatch, "pay", fitted, *([] if SOAK else ["--no-report"])) == 0
     assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
     assert run(monkeypatch, "certify", fitted) == 0

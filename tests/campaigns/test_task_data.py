@@ -157,14 +157,14 @@ def test_what_is_wrong_with_gold_answers_names_their_file(tmp_path: Path, text: 
 
 def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
-    law = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
-    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=law)
+    likelihood = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
+    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
     assert none.notes == ("none of the 2 public guesses is for a task that is paid: compare the names",)
     some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
     assert "1 of 2 public guesses" in some.notes[0]
     assert '[model.providers."public data"]' in some.notes[1]
     assert "note: 1 of 2 public guesses" in str(some)
-    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=law).notes == ()
+    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=likelihood).notes == ()
 
 
 def test_a_fit_does_not_write_over_terms_that_were_paid(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     file = campaign(tmp_path, skewed())
     done = run("pay", file)
     assert done.code == 3
-    assert "of the labels are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "of the labels are 'yes', and the prior and the confusion matrices expect 50%" in done.said
     assert "[model] prior" in done.said
     assert "from other tasks with troth fit" in done.said
     assert not (tmp_path / "c" / "ledger.jsonl").exists()
@@ -256,14 +256,17 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     done = run("pay", file)
     assert done.code == 0
     assert "fits (p = " in done.said
-    assert "labels are as frequent as the prior and the laws expect, and on these answers no other" in done.said
+    assert (
+        "labels are as frequent as the prior and the confusion matrices expect, and on these answers no other"
+        in done.said
+    )
 
 
 def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
     assert "labels contradict this model, and lies may earn otherwise" in done.said
-    assert "are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "are 'yes', and the prior and the confusion matrices expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
     assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)
@@ -291,7 +294,7 @@ def test_past_tasks_are_refused_however_their_numbers_are_written(tmp_path: Path
     assert run("fit", file, past).code == 0
     done = run("pay", tmp_path / "c" / "fitted.toml")
     assert done.code == 1
-    assert "task '10' is among the past tasks that the laws were learnt from" in done.said
+    assert "task '10' is among the past tasks that the confusion matrices were learnt from" in done.said
 
 
 def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
     """Return the reader of a ledger's format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
-        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in READERS:
         known = " or ".join(map(str, READERS))

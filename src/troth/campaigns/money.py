@@ -27,7 +27,7 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
     if re.fullmatch(r"-[0-9]+(\.[0-9]*)?", text):
         raise ParameterError(f"{what}: an amount must be at least 0, not {text}")
     if not re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,80})?", text):
-        raise ParameterError(f'{what}: {text[:60]!r} is no amount of money; write "1000.00"')
+        raise ParameterError(f'{what}: {text[:60]!r} is not an amount of money; write "1000.00"')
     whole, _, rest = text.partition(".")
     if len(whole.lstrip("0")) + decimals > _MOST_DIGITS:
         raise ParameterError(f"{what}: {text} is too large")

@@ -209,7 +209,7 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
     columns = {"provider": named.get("provider"), "day": named.get("day")}
     history = read_history(campaign, beside(campaign, source), **columns, watch=watch)
     if named.get("digest") not in (None, history_digest(history)):
-        raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit anew")
+        raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit again")
     return history
 
 

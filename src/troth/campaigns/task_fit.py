@@ -1,4 +1,4 @@
-"""The laws of workers from past tasks, as a campaign file: `troth fit` for campaigns of tasks."""
+"""Confusion matrices of workers from past tasks, as a campaign file: `troth fit` for campaigns of tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Learned(NamedTuple):
-    """Everybody's law, the past reports that it was learnt from, and what a reader should know, in sentences."""
+    """Everybody's confusion matrix, the past reports that it was learnt from, and notes for the reader."""
 
     workers: FittedWorkers
     reports: TaskReports
@@ -31,19 +31,19 @@ class Learned(NamedTuple):
 
 
 def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
-    """Learn everybody's law from past tasks, with workers missing from most of them.
+    """Learn everybody's confusion matrix from past tasks, with workers missing from most of them.
 
     Parameters
     ----------
     past
         Tasks that were paid for, or are public: any table with the campaign's columns. None of them can be paid later
-        under the laws that were learnt.
+        under what was learnt.
     gold
         A table of tasks and their true labels; where it has a task, the class is known.
     """
     reduction: Any = task_request(campaign).reduction
     if reduction.labels is None:
-        raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
+        raise ParameterError("confusion matrices are learnt from labels; for values, write the model into the file")
     _refuse_own_data(campaign, past)
     reports = read_task_reports(campaign, past)
     classes, answered = None, 0
@@ -57,7 +57,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
 
 
 def _refuse_own_data(campaign: Campaign, past: Any) -> None:
-    """Refuse to learn laws from the very file that the campaign pays for."""
+    """Refuse to learn from the very file that the campaign pays for."""
     if campaign.source is None or not isinstance(past, str | Path):
         return
     try:
@@ -68,7 +68,7 @@ def _refuse_own_data(campaign: Campaign, past: Any) -> None:
     if both:
         raise DataError(
             f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
-            "not influence the laws that pay them: learn from other tasks"
+            "not influence the confusion matrices that pay them: learn from other tasks"
         )
 
 
@@ -86,9 +86,9 @@ def _notes(campaign: Campaign, learned: FittedWorkers, gold: int) -> Iterator[st
 
 
 def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:
-    """Return the campaign file with the laws in it, and the digest of the past that they were learnt from."""
+    """Return the campaign file with the confusion matrices, and the digest of the past they were learnt from."""
     past: dict[str, Any] = {} if source is None else {"source": source}
     past |= {"digest": f"sha256:{reports_digest(reports, None)}", "tasks": len(reports.tasks)}
     past |= {"providers": len(reports.providers)}
-    head = "# Everybody's law was learnt from past tasks by `troth fit`; the rest is the campaign it is for.\n\n"
+    head = "# Confusion matrices: learnt from past tasks by `troth fit`. The rest is the campaign they are for.\n\n"
     return head + with_model(campaign, learned, past)

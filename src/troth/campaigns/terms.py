@@ -344,13 +344,13 @@ class Campaign:
         for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
             for name in named:
                 if name not in invited:
-                    raise CampaignError(f"{place}[{table}] names {name!r}, who is no provider; check the spelling")
+                    raise CampaignError(f"{place}[{table}] names {name!r}, who is not a provider; check the spelling")
         for name in sorted(invited) if self.weights else ():
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
     def check_tasks_providers(self, names: Sequence[str]) -> None:
-        """Refuse reports of people who are not invited; laws may be those of more people than work now."""
+        """Refuse reports of people who are not invited; the model may have likelihoods of more people than work now."""
         if PUBLIC in names:
             raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
         invited = set(self.providers) or set(names)
@@ -383,7 +383,7 @@ class Campaign:
             except DataError as error:
                 raise sections["public"].fail("tasks", str(error)) from None
         if self.day is not None:
-            raise data.fail("day", "is given beside task; keep one of them: a column of days may be that of tasks")
+            raise data.fail("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
             raise data.fail("provider", "is missing; name the column of those who worked on the tasks")
         if self.weights:

@@ -80,7 +80,7 @@ def check_fit(
     """Compare the scores of actual reports with scores of reports that the model draws with the same design.
 
     Under the model E[1/PMI] over matched pairs is 1. Beside that mean, the mean, the spread and the least of the scores
-    are compared with their simulated distribution. Simulated rounds are compared with each other in the same way, so
+    are compared with their simulated distribution. Simulations are compared with each other in the same way, so
     the p-value of all checks together is exact: if the model is right, it is below the level with at most that
     probability.
 

@@ -115,7 +115,7 @@ def init(
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
         unused = [option for option, value in others.items() if value is not None]
         if unused:
-            raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
+            raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         amounts = {"price": price, "currency": currency, "budget": budget}
         _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
         return
@@ -138,7 +138,7 @@ def init(
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
-            "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+            "To try the example first, pay a copy: paying writes the ledger and reveals the seed."
         )
     else:
         text = (
@@ -219,15 +219,17 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
+        typer.Option(
+            "--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Where the report goes.", show_default="report.html beside the ledger"),
+        typer.Option("--report", help="Where the page goes.", show_default="report.html next to the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[
         str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
     ] = None,
@@ -237,7 +239,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
+    """Pay what has become payable. If the model does not fit, exit with code 3 instead, also in a dry run."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -265,8 +267,8 @@ def pay(
                     result.write_csv(csv)
             except OSError as error:
                 raise DataError(
-                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
-                    f"write the report with troth report {book}"
+                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the "
+                    f"page later with troth report {book}"
                 ) from None
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
@@ -303,7 +305,7 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
         if not stopped:
             problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
         typer.echo(
-            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays all the same",
+            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless",
             err=True,
         )
 
@@ -313,7 +315,7 @@ def statistics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
     provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="beside FILE")
+        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="next to FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def audit(
     campaign: CampaignFile,
-    simulations: Annotated[int, typer.Option(help="How many rounds to simulate.", min=2)] = 20_000,
+    simulations: Annotated[int, typer.Option(help="How many simulations to run.", min=2)] = 20_000,
     providers: Annotated[
         int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
     ] = None,

@@ -20,15 +20,11 @@ Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
 
-Recent = Annotated[
-    int | None, typer.Option(help="Fit to the last days alone: how many.", min=1, show_default="all days")
-]
+Recent = Annotated[int | None, typer.Option(help="Fit only the last N days.", min=1, show_default="all days")]
 
 Ahead = Annotated[
     int | None,
-    typer.Option(
-        help="Let offsets drift, and learn the model of the next days: how many.", min=1, show_default="no drift"
-    ),
+    typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift"),
 ]
 
 
@@ -49,14 +45,15 @@ def fit(
         ),
     ] = None,
     types: Types = None,
-    seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the random starting points.", min=0)] = 0,
     spread: Spread = None,
     recent: Recent = None,
     ahead: Ahead = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml beside")
+        Path | None,
+        typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml in the same folder"),
     ] = None,
     gold: Annotated[
         Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
@@ -101,7 +98,7 @@ def fit(
 
 
 def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, as_json: bool) -> None:
-    """Learn everybody's law from past tasks."""
+    """Learn everybody's confusion matrix from past tasks."""
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.task_fit import fit_tasks, fitted_task_text
 

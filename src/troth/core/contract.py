@@ -204,7 +204,7 @@ class ChecksStatistics(Model, Protocol):
 
 @runtime_checkable
 class HasEvidenceCost(Model, Protocol):
-    """A model whose log evidence is an integral: simulations take fewer rounds of it."""
+    """A model whose log evidence is an integral: audits take fewer simulations of it."""
 
     @property
     def evidence_cost(self) -> int:

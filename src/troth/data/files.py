@@ -49,7 +49,7 @@ Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
 class TextAmongNumbersError(Exception):
-    """A later part of a text file has something that is no number."""
+    """A later part of a text file has something that is not a number."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Fragment:
         try:
             return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
         except TextAmongNumbersError as error:
-            # read once more without converting anything, so that the values that are no numbers can be named
+            # read once more without converting anything, so that the values that are not numbers can be named
             adder = Adder(request, place, self.provider, text=True)
             part = adder.add_all(self.batches(request, text=True), self.first_row, look)
             if not part.problems:

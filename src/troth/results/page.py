@@ -49,7 +49,7 @@ def render(
     Parameters
     ----------
     simulations
-        How many rounds are simulated to say what lies earn.
+        How many simulations say what lies earn.
     history
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.

@@ -124,7 +124,7 @@ def pay(
         arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:
-                raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
+                raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
         approve = None if anyway else _refuse_unfit
@@ -165,7 +165,7 @@ def _refuse_unfit(result: Result) -> bool:
     if result.verdict.stops:
         raise DataError(
             f"the model does not fit these reports: {result.verdict.remedy}; nothing was paid or written, and "
-            "anyway=True pays all the same"
+            "anyway=True pays regardless"
         )
     return True
 
@@ -239,7 +239,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
         if not isinstance(ledger, Ledger):
             return verify_tasks(ledger, book)

@@ -31,7 +31,7 @@ _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
 CHANCE = "one round alone: such gains are often chance, also under the right model"
 _MEANING = {
     "fits": "these reports could come from the model, under which {truthful}",
-    "doubtful": "under the right model one round in 25 is called so: see the report before you rely on it",
+    "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "that telling the truth pays best is not supported",
     "not checked": "that telling the truth pays best is not supported by a check",
 }
@@ -207,10 +207,14 @@ class TaskVerdict(Verdict):
         if self.tested is None:
             return f"{self.unchecked}; that no other answer would have earned more is not supported"
         fit = self.tested
-        why = "a constant answer may gain" if fit.contradicts_prior else "the laws are wrong, or many answers are"
+        why = (
+            "a constant answer may gain"
+            if fit.contradicts_prior
+            else "the confusion matrices are wrong, or many answers are"
+        )
         meaning = {
-            "fits": "labels are as frequent as the prior and the laws expect, and on these answers no other label "
-            "would have earned more than the reported one",
+            "fits": "labels are as frequent as the prior and the confusion matrices expect, and on these answers no "
+            "other label would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
             "does not fit": f"{fit.contradiction}: {why}",
         }
@@ -226,8 +230,8 @@ class TaskVerdict(Verdict):
                 "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
         return (
-            "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "
-            "knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+            "look at the page's agreement of labels and workers; correct the prior and the confusion matrices by what "
+            "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
         )
 
     @property

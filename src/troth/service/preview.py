@@ -13,7 +13,7 @@ import numpy as np
 
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
-from troth.campaigns.task_checks import law_of_guess
+from troth.campaigns.task_checks import likelihood_of_guess
 from troth.campaigns.task_reports import planned_tasks
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
@@ -104,7 +104,7 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
-        given: Any = {"public": law_of_guess(campaign), "simulations": 4 * SIMULATIONS}
+        given: Any = {"public": likelihood_of_guess(campaign), "simulations": 4 * SIMULATIONS}
         audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, **given)
     return {
         "providers": len(small.names),

@@ -77,7 +77,7 @@ def draw_rows(rng: Generator, counts: Array, wanted: Array) -> Array:
 def move_to_last(rng: Generator, counts: Array, share: float) -> Array:
     """Give a share of all rows of each day the last label instead of another, or, below 0, another instead of it.
 
-    Whole rows move: where the share is no whole number of them, one more moves by lot.
+    Whole rows move: where the share is not a whole number of them, one more moves by lot.
     """
     n, last = counts.sum(axis=-1), counts[:, -1]
     wanted = np.floor(abs(share) * n + rng.random(len(n)))

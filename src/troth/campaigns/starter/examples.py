@@ -72,7 +72,7 @@ def init(
         guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
         return init_for(Path(directory), Path(data), guessed, rule, money)
     if provider is not None or column is not None or day is not None or target is not None:
-        raise ParameterError("provider, column, target and day are of given data: name these too")
+        raise ParameterError("--provider, --column, --target and --day need --data")
     chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
     if chosen is None:
         raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")

@@ -277,7 +277,7 @@ def _choose(
         chosen = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
     chosen = chosen or next((name for name, family in families.items() if family.suits(columns[0])), None)
     if chosen is None:
-        raise DataError(f"column {columns[-1].name!r} looks like data of no family; name one with --family")
+        raise DataError(f"column {columns[-1].name!r} fits no family; name one with --family")
     if regression:
         return chosen, families[chosen].first_guess_of(columns[:-1], columns[-1])
     return chosen, families[chosen].first_guess(columns[0])
@@ -304,7 +304,7 @@ def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | 
 def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]]) -> None:
     if provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
-            f"column {provider!r} names one provider alone; at least two are needed, because each is paid by what its "
+            f"column {provider!r} names only one provider; at least two are needed, because each is paid by what its "
             "data and the others' say about each other"
         )
 

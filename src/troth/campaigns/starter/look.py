@@ -91,9 +91,10 @@ def read_written(
         _refuse_signs(name, texts, numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
-            count = f"{len(wrong):,} of {len(present):,} values are" if len(wrong) > 1 else "1 value is"
+            several = f"{len(wrong):,} of {len(present):,} values are not numbers"
+            problem = several if len(wrong) > 1 else "1 value is not a number"
             raise DataError(
-                f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
+                f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
                 f"correct it, or remove the row; if the column holds labels, {if_labels}"
             )
     return _one_spelling(name, texts, rows)

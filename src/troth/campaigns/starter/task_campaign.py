@@ -39,7 +39,7 @@ _RIGHT = 0.7
 class TaskStart:
     """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know.
 
-    ``learnable`` says whether its laws can be learnt from past tasks.
+    ``learnable`` says whether its likelihoods can be learnt from past tasks.
     """
 
     path: Path
@@ -99,7 +99,7 @@ def start_tasks(
     minor_unit(currency)
     folder, source = Path(directory), Path(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: is there already; name a new folder")
+        raise DataError(f"{folder}: already exists; name a new folder")
     _check_columns(source, {"--provider": [provider], "--task": [task], "--column": list(columns)})
     named = _Columns(source, provider, task)
     chosen = None if family is None else closest(family, tuple(FAMILIES))
@@ -301,7 +301,7 @@ def _text(
     count = len(labels)
     rest = (1 - _RIGHT) / (count - 1)
     table = [[round(_RIGHT if code == label else rest, 12) for label in range(count)] for code in range(count)]
-    law = ",\n".join(f"    {json.dumps(row)}" for row in table)
+    matrix = ",\n".join(f"    {json.dumps(row)}" for row in table)
     place = Path(os.path.relpath(named.source.resolve(), folder.resolve())).as_posix()
     quoted = {"column": column, "provider": named.provider, "task": named.task, "source": place}
     quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in quoted.items()}
@@ -328,10 +328,10 @@ categories = {json.dumps(labels, ensure_ascii=False)}
 # How often each class occurs, as you believed it before anybody answered.
 prior = {json.dumps([round(1 / count, 12)] * count)}
 # How an unknown worker answers: a line for each class, a column for each label. This is a guess, not read off the data:
-# learn everybody's own law from past tasks with `troth fit campaign.toml past.csv --gold gold.csv`, never from labels
-# that are being paid.
+# learn a matrix for each worker from past tasks with `troth fit campaign.toml past.csv --gold gold.csv`, never from
+# labels that are being paid.
 likelihood = [
-{law},
+{matrix},
 ]
 
 [mechanism]

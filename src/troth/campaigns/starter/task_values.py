@@ -102,7 +102,7 @@ def _choose(families: Mapping[str, Any], family: str | None, columns: list[Colum
     suit = (name for name, each in families.items() if not _reads_labels(name) and each.suits(columns[0]))
     chosen = family or next(suit, None) or ""
     if not chosen:
-        raise DataError(f"column {columns[0].name!r} looks like values of no family; name one with --family")
+        raise DataError(f"column {columns[0].name!r} fits no family; name one with --family")
     return chosen, families[chosen].first_guess(columns[0])
 
 

@@ -112,7 +112,7 @@ class Counts:
         """Gather the counts, which must account for every row."""
         counts = np.array([float(aggregates[f"count_{code}"] or 0) for code in range(self.size)])
         if counts.sum() != rows:
-            raise DataError("some values are no codes of the model")
+            raise DataError("some values are not codes of the model")
         return counts
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:

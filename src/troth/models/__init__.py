@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
+from troth.core.registry import check_entry
 from troth.models.bernoulli import Bernoulli
 from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
@@ -51,8 +52,10 @@ def register(family: type[F]) -> type[F]:
     Raises
     ------
     ParameterError
-        If the family does not describe itself: what it is for, each hyper-parameter, and an example of it.
+        If it is no family, another one has its name, or it does not describe itself: what it is for, each
+        hyper-parameter, and an example of it.
     """
+    check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
     if not family.description:
         raise ParameterError(f"{name}: say in a few words what data it is for, as description")

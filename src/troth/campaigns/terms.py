@@ -311,9 +311,7 @@ class Campaign:
 
     def show(self, minor: int) -> str:
         """Return minor units as people write them, with the currency."""
-        sign, digits = ("-", self.text(minor)[1:]) if minor < 0 else ("", self.text(minor))
-        whole, dot, rest = digits.partition(".")
-        return f"{sign}{int(whole):,}{dot}{rest}" + (f" {self.currency}" if self.currency else "")
+        return to_text(minor, self.decimals, ",") + (f" {self.currency}" if self.currency else "")
 
     @cached_property
     def terms(self) -> dict[str, Any]:

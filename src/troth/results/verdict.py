@@ -11,6 +11,7 @@ import numpy as np
 from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
+from troth.core.errors import first_line
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
 
@@ -285,7 +286,7 @@ def judge(result: Result) -> Verdict:
         try:
             checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = str(error).split("\n")[0]
+            why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:

@@ -192,12 +192,11 @@ def _init_tasks(
                 warn(note)
     if len(started) > 1:
         lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
-    learnable = [each.path for each in started if each.learnable]
+    gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
     lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
-    if learnable:
-        lines.append("or learn it from past tasks, with gold answers if you have any:")
-        lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
-    contradict = ", and whether labels contradict it" if learnable else ""
+    lines.append(f"or learn it from past tasks{gold}:")
+    lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
+    contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
 from troth.core.registry import check_entry
+from troth.core.settings import closest
 from troth.models.bernoulli import Bernoulli
 from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
@@ -109,6 +110,20 @@ for _family in (
     register(_family)
 
 
+def named_family(name: str) -> type[Family]:
+    """Return the family of a name, which may be spelled with other capitals, spaces or dashes.
+
+    Examples
+    --------
+    >>> named_family("linear-regression").__name__
+    'LinearRegression'
+    """
+    known = closest(name, tuple(FAMILIES))
+    if known is None:
+        raise ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
+    return FAMILIES[known]
+
+
 def from_dict(plain: Mapping[str, Any]) -> Family:
     """Make a model from plain data, such as ``model.to_dict()`` or a table of a TOML file.
 
@@ -164,5 +179,6 @@ __all__ = [
     "VaryingPoissonRegression",
     "VaryingSoftmaxRegression",
     "from_dict",
+    "named_family",
     "register",
 ]

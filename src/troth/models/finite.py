@@ -39,10 +39,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.past import History
+    from troth.core.past import History, PastTasks
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
     from troth.models.fitting.fitted import FittedPrior
+    from troth.models.fitting.workers import FittedWorkers
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
@@ -377,6 +378,17 @@ class Finite(FiniteStates):
                 "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
             )
         return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
+
+    uses_gold: ClassVar[bool] = True
+
+    @classmethod
+    def fit_tasks(cls, past: PastTasks, **_: Any) -> FittedWorkers:
+        """Learn how often each class occurs, and how each worker answers it; there is a class for each label."""
+        from troth.models.fitting.workers import fit_workers  # whose models are of this family
+
+        if past.reduction.labels is None:
+            raise DataError(f"{cls.__name__} is learnt from labels, and the past tasks have values")
+        return fit_workers(past.task, past.worker, past.summaries, past.workers, past.classes)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

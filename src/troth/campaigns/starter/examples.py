@@ -23,7 +23,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.models import FAMILIES, Example, Family
+from troth.models import FAMILIES, Example, Family, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,9 +73,7 @@ def init(
         return init_for(Path(directory), Path(data), guessed, rule, money)
     if provider is not None or column is not None or day is not None or target is not None:
         raise ParameterError("provider, column, target and day are of given data: name these too")
-    chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
-    if chosen is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    chosen = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))

@@ -17,10 +17,9 @@ from troth.campaigns.starter.task_values import guess_values, value_text
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
-from troth.core.settings import closest
 from troth.data.gather import column_names, requested_table
 from troth.data.request import NO_VALUE, Request
-from troth.models import FAMILIES
+from troth.models import FAMILIES, named_family
 from troth.models.first_guess import GuessesFromVectors
 
 if TYPE_CHECKING:
@@ -39,14 +38,15 @@ _RIGHT = 0.7
 class TaskStart:
     """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know.
 
-    ``learnable`` says whether its laws can be learnt from past tasks.
+    ``labels`` says whether it pays for labels, and ``gold`` whether true labels of past tasks help to learn its model.
     """
 
     path: Path
     family: str
     columns: tuple[str, ...]
     notes: tuple[str, ...]
-    learnable: bool
+    labels: bool
+    gold: bool
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,7 @@ def start_tasks(
         raise DataError(f"{folder}: is there already; name a new folder")
     _check_columns(source, {"--provider": [provider], "--task": [task], "--column": list(columns)})
     named = _Columns(source, provider, task)
-    chosen = None if family is None else closest(family, tuple(FAMILIES))
-    if family is not None and chosen is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    chosen = None if family is None else named_family(family).__name__
     values = [name for name in columns if _are_values(source, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     together = [list(columns)] if joint else [[name] for name in columns]
@@ -147,7 +145,8 @@ def _write(folder: Path, text: str, family: str, notes: Sequence[str]) -> TaskSt
     if campaign.draws:
         commit(path)
     named = tuple(name for name in campaign.columns if name is not None)
-    return TaskStart(path, family, named, tuple(notes), campaign.request.reduction.labels is not None)
+    labels = campaign.request.reduction.labels is not None
+    return TaskStart(path, family, named, tuple(notes), labels, FAMILIES[family].uses_gold)
 
 
 def _written(source: Path, column: str) -> Counter[str]:

@@ -71,8 +71,8 @@ def init(
     family: Annotated[
         str | None,
         typer.Option(
-            help="The model's family, such as Bernoulli or LinearRegression.",
-            show_default="Bernoulli, or by the data",
+            help="The model's family, by its name.",
+            show_default="the first one, or by the data",
         ),
     ] = None,
     rule: Annotated[

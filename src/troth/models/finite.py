@@ -19,6 +19,7 @@ from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.example import Example
 from troth.models.finite_states import FiniteStates
+from troth.models.first_guess import FirstGuess
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
+_RIGHT = 0.7  # of an unknown worker's answers, until something better is known
 _MOST_STATES = 12  # whose k-rank is quick to find
 
 
@@ -367,6 +369,17 @@ class Finite(FiniteStates):
     def score_measure(self) -> str | None:
         """Nothing is left out, unless the table is known only up to a factor per symbol."""
         return "nothing" if self.normalised else None
+
+    @classmethod
+    def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
+        """Take classes to be equally frequent, and workers to be right in seven answers of ten."""
+        wrong = (1 - _RIGHT) / (labels - 1)
+        table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
+        meanings = {
+            "prior": "How often each class occurs, as you believed it before anybody answered.",
+            "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
+        }
+        return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
 
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
 

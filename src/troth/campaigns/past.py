@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
-from troth.core.reductions import Moments
+from troth.core.reductions.reduction import HasHistorySums
 from troth.core.settings import plain_copy
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
@@ -34,16 +33,12 @@ _KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scal
 
 
 def history_sums(campaign: Campaign) -> Reduction:
-    """Return the sums that a history is read as: the model's own, with squares for single real values."""
+    """Return the sums that a history is read as: the model's own, and more if its reduction says so."""
     model = campaign.model
     if not isinstance(model, HasReduction):
         raise DataError(f"{type(model).__name__} does not declare its sums over rows, so no history can be read for it")
     reduction = model.reduction
-    if isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer:
-        return dataclasses.replace(reduction, linear=True, squares=True)
-    if isinstance(reduction, Moments) and not reduction.linear:
-        return dataclasses.replace(reduction, linear=True, prediction=())
-    return reduction
+    return reduction.of_history() if isinstance(reduction, HasHistorySums) else reduction
 
 
 def read_history(

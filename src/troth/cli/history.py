@@ -161,6 +161,7 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Replay the known lies on past days, under models that never saw them."""
+    from troth.audits.strategies import lies_left_out
     from troth.campaigns.past import AS_DECLARED, backtest_campaign, read_history
     from troth.campaigns.terms import Campaign
 
@@ -180,6 +181,7 @@ def backtest(
             seed=seed,
             watch=watch_as(watch, "replaying"),
         )
+    left_out = [lie.name for lie in lies_left_out(terms.model, past.reduction)]
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
@@ -187,5 +189,10 @@ def backtest(
     how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
     advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
+    if left_out:
+        text += (
+            "\n\nnot replayed, because the sums of past days do not tell what they would have been: "
+            f"{', '.join(left_out)}; troth audit simulates lies about rows"
+        )
     told = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
-    show(comparison.to_dict(), as_json, text, *told)
+    show({**comparison.to_dict(), "left_out": left_out}, as_json, text, *told)

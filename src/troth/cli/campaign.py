@@ -124,6 +124,7 @@ def init(
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
+    from troth.campaigns.terms import Campaign
 
     budget = budget or "1000.00"
     money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
@@ -134,11 +135,12 @@ def init(
     else:
         path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
     if guessed is None:
+        reveals = " and reveals the seed" if Campaign.load(path).draws else ""
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
-            "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+            f"To try the example first, pay a copy: paying writes the ledger{reveals}."
         )
     else:
         text = (

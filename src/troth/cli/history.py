@@ -194,5 +194,5 @@ def backtest(
             "\n\nnot replayed, because the sums of past days do not tell what they would have been: "
             f"{', '.join(left_out)}; troth audit simulates lies about rows"
         )
-    told = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
-    show({**comparison.to_dict(), "left_out": left_out}, as_json, text, *told)
+    next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
+    show({**comparison.to_dict(), "left_out": left_out}, as_json, text, *next_step)

@@ -168,7 +168,7 @@ class LineUp(Rule):
     source: Literal["model", "days"] = option(_SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
+    purpose = "one round, any model; reads only the order of log PMI, pays little for an empty report"
     constant_empty_share = True
     symmetric = True
     free_lies = (

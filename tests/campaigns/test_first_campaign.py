@@ -407,10 +407,10 @@ def test_many_days_are_summed_up(tmp_path: Path, monkeypatch: Any, capsys: Any) 
     assert "share of the cap" in capsys.readouterr().out
     assert "the last 60 of 100 days" in paid.plot().standalone()
     printed = str(paid).splitlines()
-    assert len(printed) == 6
+    assert len(printed) == 7
     assert printed[2].split() == ["a", "100", "400", *printed[2].split()[3:]]
     assert printed[2].split()[-1] == paid.campaign.text(paid.totals["a"])
-    assert printed[-1] == "  sums of 300 payments on 100 days, which the ledger and the page have"
+    assert printed[-2] == "  sums of 300 payments on 100 days, which the ledger and the page have"
     assert run(monkeypatch, "explain", tmp_path / "ledger.jsonl") == 0
     assert capsys.readouterr().out.splitlines() == printed
 

@@ -28,6 +28,8 @@ from troth.core.support import Support  # noqa: TC001
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
 Generator: TypeAlias = np.random.Generator
 
 
@@ -186,6 +188,18 @@ class CountsRows(Model, Protocol):
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
+
+
+@runtime_checkable
+class ChecksStatistics(Model, Protocol):
+    """A model that knows which statistics no data can have."""
+
+    @property
+    def possible_statistics(self) -> str:
+        """What holds of all statistics of data, in words."""
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return for each statistic whether some data can have it, up to rounding; also where that is not known."""
 
 
 @runtime_checkable

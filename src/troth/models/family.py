@@ -17,10 +17,13 @@ from troth.core.support import Support
 from troth.models.example import Example
 from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import fit_prior
+from troth.models.numerics.possible import everywhere
 from troth.models.parameters import Kind, Parameter, declared_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Model
     from troth.core.past import History, PastTasks
@@ -140,6 +143,13 @@ class Family:
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., 0]
+
+    possible_statistics: ClassVar[str] = ""
+    """What holds of all statistics of data, in words; empty where nothing is known beside limits of their size."""
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return for each statistic whether some data can have it, up to rounding: unknown, unless the family says."""
+        return everywhere(np.asarray(statistics))
 
     def design(self, statistics: Array, /) -> Array:
         """Return what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""

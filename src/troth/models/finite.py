@@ -26,6 +26,7 @@ from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
+from troth.models.numerics.possible import SLACK, none_above
 from troth.models.numerics.rank import (
     FULL_RANK,
     exact_linear_price,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _LARGEST_ENUMERATION = 200_000
 _RIGHT = 0.7  # of an unknown worker's answers, until something better is known
+_WELL_CONDITIONED = 1e4  # log-likelihoods of symbols from which counts follow with digits to spare
 _MOST_STATES = 12  # whose k-rank is quick to find
 
 
@@ -197,6 +199,32 @@ class Finite(FiniteStates):
                 raise DataError(
                     f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
                 )
+
+    possible_statistics: ClassVar[str] = "log-likelihoods are sums of those of symbols"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where log-likelihoods can be sums of those of symbols.
+
+        No sum exceeds 0 in a state under which no symbol does, and only states without some symbols are ruled out. If
+        the symbols' log-likelihoods are independent, counts follow, and none is negative.
+        """
+        t, table = np.asarray(statistics, dtype=np.float64), self._log_table
+        excluded = np.isneginf(t)
+        right = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
+        right &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
+        if self._counts_of is None:
+            return right
+        counts = t @ self._counts_of
+        slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._counts_of).sum())
+        right &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
+        return np.asarray(right)
+
+    @cached_property
+    def _counts_of(self) -> Array | None:
+        """The matrix that turns log-likelihoods into counts of symbols, or None where they do not determine counts."""
+        if np.isneginf(self._log_table).any() or not np.linalg.cond(self._log_table.T) < _WELL_CONDITIONED:
+            return None
+        return np.asarray(np.linalg.pinv(self._log_table)) if len(self._log_table) <= len(self.prior) else None
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
         """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""

@@ -42,6 +42,7 @@ from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.likelihood_gaps import widest_spread
+from troth.models.numerics.possible import none_above
 from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
 from troth.models.parameters import (
@@ -219,6 +220,12 @@ class LatentClass(FiniteStates):
     def statistics(self, data: Any, /) -> Array:
         """Log-likelihoods per type of the rows along the last axis."""
         return self.from_summary(self.summary(data))
+
+    possible_statistics: ClassVar[str] = "log-likelihoods, or what they are below the greatest, are not above 0"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where no log-likelihood exceeds 0."""
+        return none_above(np.asarray(statistics, dtype=np.float64))
 
     def rows(self, statistics: Array, /) -> Array:
         """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""

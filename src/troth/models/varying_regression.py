@@ -74,7 +74,7 @@ class VaryingLinearRegression(VaryingCoefficients):
         fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
         variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(gram, product, variance)
-        return self._integrated(s[..., 0], precision, product)
+        return self._limited(self._integrated(s[..., 0], precision, product), s)
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""

@@ -109,7 +109,8 @@ def pay(
       provider  rows    score  share of cap  payment EUR
       Ash          4   0.2019        83.24%        83.24
       Birch        4   0.2019        83.24%        83.24
-      Elm          4  -0.7143        68.47%        68.47
+      Elm          4  −0.7143        68.47%        68.47
+      its verdict says whether the model fits, and who would have been better off sending nothing or less
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
         arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}

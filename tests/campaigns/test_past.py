@@ -285,6 +285,19 @@ def test_every_family_can_be_fitted_and_backtested(
     assert "a lie costs" in capsys.readouterr().out
 
 
+def test_any_option_that_a_family_declares_can_be_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    models = []
+    for options in (["--types", "2"], ["--option", "types=2", "--option", "starts=4"]):
+        assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv", "--json", *options) == 0
+        models.append(json.loads(capsys.readouterr().out)["model"])
+    assert models[0] == models[1]
+    options = ["--family", "Bernoulli", "--option", "alpha=3.5", "--json"]
+    assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv", *options) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["alpha"] == 3.5
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -293,6 +306,11 @@ def test_every_family_can_be_fitted_and_backtested(
         (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
+        (["--option", "strats=2"], "no such option of a fit; it has outcome, types, max_types, starts, seed"),
+        (["--option", "types=two"], "'two' is no number"),
+        (["--option", "types=1.5"], "types must be a whole number of at least 1"),
+        (["--option", "outcome=words"], "there is no outcome 'words'"),
+        (["--gold", "past.csv"], "--gold is for tasks"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(

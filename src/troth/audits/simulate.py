@@ -19,6 +19,7 @@ from troth.core.contract import (
     HasFeatures,
     Model,
     Models,
+    PlansDesigns,
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
@@ -253,7 +254,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
     """Draw statistics for these numbers of rows, ``(..., provider, statistic)``, without drawing rows if possible."""
-    if isinstance(model, SamplesStatistics) and hasattr(model, "plan"):
+    if isinstance(model, SamplesStatistics) and isinstance(model, PlansDesigns):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
         except DataError:

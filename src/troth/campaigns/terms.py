@@ -34,7 +34,7 @@ from troth.campaigns.tables import (
     take_money,
     take_weights,
 )
-from troth.core.contract import DrawsAnswers, HasReduction, Model, combine
+from troth.core.contract import DrawsAnswers, HasReduction, HasSummary, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError
 from troth.core.posterior import posterior
 from troth.core.reductions import Moments
@@ -282,7 +282,8 @@ class Campaign:
         if isinstance(model, HasReduction) and isinstance(self.model, HasReduction):
             declared = self.model.reduction
             summary = summary if model.reduction == declared else declared.convert(summary, model.reduction)
-        return np.asarray(model.from_summary(summary) if hasattr(model, "from_summary") else summary, dtype=np.float64)
+        statistics = model.from_summary(summary) if isinstance(model, HasSummary) else summary
+        return np.asarray(statistics, dtype=np.float64)
 
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
         """Return the rule, prepared for a number of providers with the most rows that reports may have."""
@@ -311,9 +312,7 @@ class Campaign:
 
     def show(self, minor: int) -> str:
         """Return minor units as people write them, with the currency."""
-        sign, digits = ("-", self.text(minor)[1:]) if minor < 0 else ("", self.text(minor))
-        whole, dot, rest = digits.partition(".")
-        return f"{sign}{int(whole):,}{dot}{rest}" + (f" {self.currency}" if self.currency else "")
+        return to_text(minor, self.decimals, ",") + (f" {self.currency}" if self.currency else "")
 
     @cached_property
     def terms(self) -> dict[str, Any]:

@@ -71,8 +71,8 @@ def init(
     family: Annotated[
         str | None,
         typer.Option(
-            help="The model's family, such as Bernoulli or LinearRegression.",
-            show_default="Bernoulli, or by the data",
+            help="The model's family, by its name.",
+            show_default="the first one, or by the data",
         ),
     ] = None,
     rule: Annotated[
@@ -124,6 +124,7 @@ def init(
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
+    from troth.campaigns.terms import Campaign
 
     budget = budget or "1000.00"
     money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
@@ -134,11 +135,12 @@ def init(
     else:
         path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
     if guessed is None:
+        reveals = " and reveals the seed" if Campaign.load(path).draws else ""
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
-            "To try the example first, pay a copy: paying writes the ledger and reveals the seed."
+            f"To try the example first, pay a copy: paying writes the ledger{reveals}."
         )
     else:
         text = (
@@ -192,12 +194,11 @@ def _init_tasks(
                 warn(note)
     if len(started) > 1:
         lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
-    learnable = [each.path for each in started if each.learnable]
+    gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
     lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
-    if learnable:
-        lines.append("or learn it from past tasks, with gold answers if you have any:")
-        lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
-    contradict = ", and whether labels contradict it" if learnable else ""
+    lines.append(f"or learn it from past tasks{gold}:")
+    lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
+    contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]

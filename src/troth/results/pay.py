@@ -113,14 +113,7 @@ def pay(
       its verdict says whether the model fits, and who would have been better off sending nothing or less
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments: dict[str, Any] = {
-            "model": model,
-            "rule": rule,
-            "provider": provider,
-            "day": day,
-            "task": task,
-            "budget": budget,
-        }
+        arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
         arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:

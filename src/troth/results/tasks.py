@@ -109,7 +109,7 @@ class TaskResult(Result):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether another label would have earned more than the reported one, and who is paid less than for nothing."""
+        """Whether another label would have earned more than the reported one; who earned less than an empty report."""
         below = {}
         for payment in self.payments:
             gap = payment.empty_share - payment.share

@@ -12,6 +12,7 @@ from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
+from troth.core.errors import first_line
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
 
@@ -304,7 +305,7 @@ def judge(result: Result) -> Verdict:
         try:
             checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = str(error).split("\n")[0]
+            why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:

@@ -17,7 +17,7 @@ from troth.campaigns.task_checks import likelihood_of_guess
 from troth.campaigns.task_reports import planned_tasks
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
-from troth.core.errors import TrothError
+from troth.core.errors import TrothError, first_line
 from troth.data.request import Report
 from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import COMPUTING, Sandbox
@@ -57,7 +57,7 @@ def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], provid
         with np.errstate(all="ignore"):
             return part(campaign, setting_of(campaign, [], providers, rows))
     except _FAILURES as error:
-        return {"skipped": str(error).split("\n")[0][:500]}
+        return {"skipped": first_line(error)[:500]}
 
 
 def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:

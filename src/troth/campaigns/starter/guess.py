@@ -14,6 +14,7 @@ from troth.campaigns.starter.look import (
     alike,
     heavy_tails,
     is_written_number,
+    label_count,
     read_written,
 )
 from troth.core.errors import DataError, ParameterError
@@ -114,7 +115,9 @@ def guess(
             )
             for name in paid
         ]
-        written[-1] = _as_labels(written[-1], table[paid[-1]], labels=chosen is not None and _reads_labels(chosen))
+        written[-1] = _as_labels(
+            written[-1], table[paid[-1]], labels=chosen is not None and label_count(FAMILIES[chosen]) > 0
+        )
         rows = _rows_with_values(written)
         if not rows:
             raise DataError(f"column {paid[-1]!r} has no values")
@@ -208,15 +211,10 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
     """Whether a column is known to hold labels: by its family, or as one of few words that explain another column."""
     if paid:
-        return family is not None and _reads_labels(family)
+        return family is not None and label_count(FAMILIES[family]) > 0
     texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
     words = [text for text in texts if not is_written_number(text)]
     return len(set(texts)) <= _FEW_LABELS and 2 * len(words) > len(texts)
-
-
-def _reads_labels(family: str) -> bool:
-    model: Any = FAMILIES[family].example_model()
-    return getattr(model.reduction, "labels", None) is not None
 
 
 def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:

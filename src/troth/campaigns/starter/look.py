@@ -12,6 +12,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.data.request import NO_VALUE, shown
+from troth.models import FAMILIES, Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,14 @@ _WRITTEN = (
     ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
     ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
 )
-LABELS_OF_ITS_OWN = "say so with --family Categorical"
+
+
+def label_count(family: type[Family]) -> int:
+    """Return how many labels the rows of a family's example have, 0 if they are numbers."""
+    return family.example_model().reduction.labels or 0
+
+
+LABELS_OF_ITS_OWN = f"say so with --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
 LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
 
 

@@ -73,11 +73,15 @@ class FittedWorkers(FittedProviders[Finite]):
     posterior: Array = field(repr=False)
     seen: tuple[bool, ...] = ()
 
-    @property
-    def uninformative(self) -> bool:
-        """Whether an unknown worker's labels hardly depend on the class."""
-        table = np.array(self.population.likelihood)
-        return bool(np.abs(table - table.mean(axis=0)).max() < 0.01)
+    def caveats(self, labels: Sequence[str]) -> list[str]:
+        """Warn of labels that nobody answered, and of labels that hardly depend on the class."""
+        caveats, table = [], np.array(self.population.likelihood)
+        if unseen := [repr(name) for name, seen in zip(labels, self.seen, strict=True) if not seen]:
+            guess = "how it is answered is a guess, by the other classes"
+            caveats.append(f"nobody answered {', '.join(unseen)} in the past: {guess}")
+        if np.abs(table - table.mean(axis=0)).max() < 0.01:
+            caveats.append("labels hardly depend on the class: everybody will be paid the base share")
+        return caveats
 
     def accuracy(self) -> dict[str, float]:
         """Return how often each worker's label is the class; there must be a label for each class."""

@@ -87,8 +87,10 @@ def as_read(submission: dict[str, Any]) -> list[str]:
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
-        else:
+        elif column["mean"] is not None:
             summary = f"from {column['least']:g} to {column['greatest']:g}, mean {column['mean']:.6g}"
+        else:
+            continue
         lines.append(f"  {column['name']}: {summary}")
     return lines
 

@@ -11,7 +11,7 @@ import numpy as np
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
-from troth.campaigns.task_reports import TaskReport, pay_task_reports, rehearse_tasks
+from troth.campaigns.task_reports import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.results.formats import counted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
-_MOST_CAMPAIGNS = 256
+_MOST_CAMPAIGNS, _SHORTEST = 256, 2.0  # seconds, which a child needs for large terms
 SANDBOX = Sandbox(COMPUTING, patience=600.0)
 """Where all payments of this process are computed."""
 
@@ -190,8 +190,11 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
     """
     if was_tried(campaign, report):
         return
+    bounds = TRIAL
+    if campaign.task is not None and report.rows > MOST_REHEARSED:
+        bounds = replace(TRIAL, seconds=max(_SHORTEST, TRIAL.seconds * MOST_REHEARSED / report.rows))
     try:
-        SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
+        SANDBOX.run(_rehearse, campaign.plain, report, bounds=bounds)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         what = "row" if campaign.task is None else "task"
         raise DataError(

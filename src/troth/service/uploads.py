@@ -22,7 +22,7 @@ from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.public import PUBLIC
-from troth.data.read import canonical_name
+from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
@@ -288,7 +288,7 @@ def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
     """Return reports on tasks whose names and sums have the right form."""
     names, reduction = answer["tasks"], campaign.request.reduction
     sums = np.array([[_number(value) for value in row] for row in answer["sums"]], dtype=np.float64)
-    if not all(type(name) is str and name == canonical_name(name) and name.isprintable() for name in names):
+    if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
         raise ValueError(names)
     if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(names)

@@ -13,13 +13,13 @@ from troth.core.contract import HasReduction
 from troth.core.errors import DataError
 from troth.data.public import PUBLIC
 from troth.data.read import task_name
-from troth.data.request import Request
 from troth.data.tasks import TaskReports, read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from troth.campaigns.terms import Campaign
+    from troth.data.request import Request
 
 
 def task_request(campaign: Campaign, provider: str | None = None) -> Request:
@@ -27,15 +27,7 @@ def task_request(campaign: Campaign, provider: str | None = None) -> Request:
     if not isinstance(campaign.model, HasReduction):
         raise DataError(f"{type(campaign.model).__name__} does not say how to reduce rows, so it cannot settle tasks")
     owner = campaign.provider if provider is None else provider or None
-    return Request(
-        campaign.model.reduction,
-        campaign.columns,
-        owner,
-        campaign.task,
-        campaign.categories,
-        campaign.values,
-        campaign.missing,
-    )
+    return replace(campaign.request, provider=owner, day=campaign.task, features=False)
 
 
 def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:

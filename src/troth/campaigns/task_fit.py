@@ -12,6 +12,7 @@ from troth.campaigns.task_data import read_public_tasks, read_task_reports, task
 from troth.campaigns.task_file import reports_digest
 from troth.campaigns.terms import beside
 from troth.core.errors import DataError, ParameterError
+from troth.core.reductions.reduction import counted_labels
 from troth.data.files import find_files
 from troth.models.fitting.workers import FittedWorkers, fit_workers
 
@@ -42,7 +43,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
         A table of tasks and their true labels; where it has a task, the class is known.
     """
     reduction: Any = task_request(campaign).reduction
-    if reduction.labels is None:
+    if counted_labels(reduction) is None:
         raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
     _refuse_own_data(campaign, past)
     reports = read_task_reports(campaign, past)

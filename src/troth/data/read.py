@@ -204,6 +204,24 @@ def task_name(raw: str) -> str:
     return f"-{digits}" if number[1] == "-" and digits != "0" else digits
 
 
+def names_alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return pairs of names that a reader would take for one: they differ in capitals, spaces or compatible signs.
+
+    Examples
+    --------
+    >>> names_alike(["Item 7", "item  7", "item 8"])
+    [('Item 7', 'item  7')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
+        other = first.setdefault("".join(plain.casefold().split()), name)
+        if other != name:
+            pairs.append((other, name))
+    return pairs
+
+
 def refuse_alike(names: dict[str, str]) -> None:
     """Raise if two spellings are one name: money must not reach the wrong payee."""
     seen: dict[str, str] = {}

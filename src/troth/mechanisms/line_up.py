@@ -11,6 +11,7 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.contract import HasReduction, HasSupport
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
+from troth.core.reductions.reduction import counted_labels
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
@@ -294,7 +295,7 @@ class LineUp(Rule):
     @classmethod
     def task_defaults(cls, model: Model) -> dict[str, Any]:
         """Labels have a line of all that peers could answer, with a part of a strict score; values a few decoys."""
-        labels = model.reduction.labels if isinstance(model, HasReduction) else None
+        labels = counted_labels(model.reduction) if isinstance(model, HasReduction) else None
         return {"decoys": 49} if labels is None else {"decoys": "all", "strict": 0.1}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:

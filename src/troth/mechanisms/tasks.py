@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ReportError
 from troth.core.posterior import posterior
 from troth.mechanisms.round import Round
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -132,14 +132,30 @@ def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShar
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        this_round = Round(model, statistics[places], groups.tolist(), rows[places], rng)
-        if tasks.own is not None:
-            this_round = this_round.with_own(own[places])
-        result = rule.evaluate(this_round)
+
+        def round_of(some: Places, model: Any = model, groups: Any = groups) -> Round:
+            this_round = Round(model, statistics[some], groups.tolist(), rows[some], rng)
+            return this_round if tasks.own is None else this_round.with_own(own[some])
+
+        try:
+            this_round = round_of(places)
+            result = rule.evaluate(this_round)
+        except ReportError as error:
+            raise _on_its_task(error, places, lambda some, of=round_of: rule.evaluate(of(some))) from None
         share[places] = result.share
         log_pmi[places] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         base[places] = rule.evaluate_empty(this_round)
     return TaskShares(share, log_pmi, count_peers(tasks), base)
+
+
+def _on_its_task(error: ReportError, places: Places, evaluate: Callable[[Places], Any]) -> ReportError:
+    """Return the error with the number of the report at fault: the rule knows its provider, not which of the tasks."""
+    for task in places:
+        try:
+            evaluate(task)
+        except ReportError as alone:
+            return ReportError(int(task[alone.provider]), alone.problem)
+    return ReportError(int(places[0, error.provider]), error.problem)
 
 
 def count_peers(tasks: Tasks) -> NDArray[np.int64]:

@@ -213,6 +213,7 @@ class Verdict(Shown):
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
     remedy: str = Field(description="What to do if the model does not fit.")
+    notes: list[str] = Field(default=[], description="What to look at in the data, where tasks are settled together.")
 
 
 class WouldBePaid(Shown):

@@ -280,6 +280,11 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
     if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
         notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
     alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
+    if alone and result.campaign.price is None:
+        notes.append(
+            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's pay: "
+            "name a [campaign] price where workers could make items up"
+        )
     if 2 * alone > len(reports):
         notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")
     return tuple(notes)

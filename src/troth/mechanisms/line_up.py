@@ -216,6 +216,11 @@ class LineUp(Rule):
         return 1 + int(self.decoys) if self.source == "days" else 1
 
     @property
+    def pays_alone(self) -> bool:  # type: ignore[override]
+        """Whether later days are decoys of the same peers, of whom nobody is left then."""
+        return self.source == "days" and not self.exchangeable
+
+    @property
     def peer_draws(self) -> int:  # type: ignore[override]
         """How many decoys are drawn for each panel."""
         return 1 if self.decoys == inf else int(self.decoys) * self.panels
@@ -480,7 +485,8 @@ def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> N
     """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
     unchanged = same[..., compared[0] : compared[-1], :]
     stay = np.asarray(unchanged.all(axis=-2))
-    nobody = np.argwhere(~stay.any(axis=-1))
+    present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
+    nobody = np.argwhere(~stay.any(axis=-1) & (present.sum(axis=-1) > 1))
     if len(nobody):
         where = tuple(nobody[0])
         rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]

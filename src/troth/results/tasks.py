@@ -282,8 +282,8 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
     alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
     if alone and result.campaign.price is None:
         notes.append(
-            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's pay: "
-            "name a [campaign] price where workers could make items up"
+            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's "
+            "pay: name a [campaign] price where workers could make items up"
         )
     if 2 * alone > len(reports):
         notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")

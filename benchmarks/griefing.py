@@ -139,7 +139,7 @@ def extra_row() -> tuple[float, float]:
 
 
 LABELS = models.Finite([1 / 3] * 3, (0.7 * np.eye(3) + 0.1).tolist())
-TASKS = {
+TASKS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "another label on every task": (LABELS, lambda honest: np.roll(honest, 1, axis=1)),
     "one label on every task": (LABELS, lambda honest: np.tile([1.0, 0.0, 0.0], (len(honest), 1))),
     "30 on every task": (VALUES, lambda honest: np.tile([1.0, 30.0], (len(honest), 1))),

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from registry import SOAK
+from service.databases import chiefly, opened
+from service.world import make_world, payments_of
 from troth.campaigns import task_reports
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.rounds import pay_rounds
@@ -32,6 +34,8 @@ from troth.mechanisms import DEFAULT_RULE
 from troth.models import FAMILIES
 from troth.results.tasks import TaskResult
 from troth.service import settling
+from troth.service.access import COOKIE
+from troth.service.accounts import start_session
 from troth.service.uploads import Upload, UploadError, read_public_upload, read_upload
 
 NAMES = ("Ash", "Birch")
@@ -219,8 +223,10 @@ def test_items_are_the_same_however_a_format_spells_their_numbers(tmp_path: Path
         "result": labels * 4,
     }
     (tmp_path / "all").mkdir()
-    pa.csv.write_csv(pa.table(together), tmp_path / "all" / "labels.csv")
-    for data in (together, pa.table(together), tmp_path / "all" / "labels.csv"):
+    for name, (ending, items) in spelled.items():
+        write = pq.write_table if ending == "parquet" else pa.csv.write_csv
+        write(pa.table({"item": items, "result": labels, "who": [name] * 10}), tmp_path / "all" / f"{name}.{ending}")
+    for data in (together, pa.table(together), tmp_path / "all"):
         again = read_task_reports(campaign, data)
         assert again.tasks == reports.tasks
         assert np.array_equal(again.summaries, reports.summaries)
@@ -275,3 +281,34 @@ def test_of_many_tasks_the_largest_are_tried(tmp_path: Path, monkeypatch: pytest
     if SOAK:
         table = {"item": list(range(tasks)), "price": prices.tolist()}
         assert sent(campaign, tmp_path, "Ash", table, "parquet", tried=False).report.rows == tasks
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_file_with_labels_and_levels_arrives_through_the_api_and_is_shown(database: str) -> None:
+    terms, tables = example("LogisticRegression")
+    terms = {part: table for part, table in terms.items() if part != "data"}
+    terms["model"] = terms["model"] | {"levels": {"stay": ["short", "long"]}, "categories": ["no", "yes"]}
+    head, rows = "age,stay,readmitted\n", zip(*tables["Ash"].values(), strict=True)
+    content = head + "".join(f"{x},{'long' if z > 0 else 'Short'},{'yes' if y else 'NO'}\n" for x, z, y in rows)
+    with opened(database) as store:
+        world = make_world(store, NAMES, terms)
+        client = world.client()
+        for name in NAMES:
+            where = f"{world.base}/rounds/1/submissions"
+            sent_by = world.headers(name)
+            answer = client.post(f"{where}/file?name=rows.csv", content=content.encode(), headers=sent_by)
+            assert answer.status_code == 201, answer.text
+            shown = answer.json()
+            labels = {column["name"]: dict(column["labels"]) for column in shown["columns"]}
+            assert sum(labels["stay"].values()) == sum(labels["readmitted"].values()) == ROWS
+            assert [column["mean"] is None for column in shown["columns"]] == [False, True, True]
+            confirm = client.post(f"{where}/{shown['id']}/confirm", json={"nonce": name}, headers=sent_by)
+            assert confirm.status_code == 200, confirm.text
+        with store.write() as tx:
+            client.cookies.set(COOKIE, start_session(tx, world.providers["Ash"].account))
+        where = f"/campaigns/{world.campaign}/rounds/1/submissions/"
+        mine = client.get(f"{world.base}/rounds/1/submissions", headers=world.headers("Ash")).json()
+        page = client.get(where + mine[0]["id"]).text
+        assert page.index("Most common labels") < page.index("Greatest")
+        world.close()
+        assert len(payments_of(store, world.campaign)) == len(NAMES)

@@ -273,12 +273,12 @@ class MultiDay(Rule):
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
             here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
-            on_both = here.any(axis=-1) & there.any(axis=-1)
-            if on_both.all():
-                return same, here, there, nobody
-            same = same.copy()
-            same[..., :-1, :] = np.where(on_both, same[..., :-1, :], 0.0)
-            return same, *(np.where(on_both[..., None], side, 0.0) for side in (here, there)), nobody
+            on_both = np.asarray(here.any(axis=-1) & there.any(axis=-1))
+            if not on_both.all():
+                same = same.copy()
+                same[..., :-1, :] = np.where(on_both, same[..., :-1, :], 0.0)
+                here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
+            return same, here, there, nobody
         own = _designs(this_round)
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
         kept = _unchanged(own)

@@ -120,10 +120,9 @@ def requested_rows(data: Any, request: Request) -> Located:
             each = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(each):
             raise DataError("the data have no rows")
+        table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)
         return Located(
-            _joined([pa.Table.from_batches(batches) for batches in each if batches], request).select(
-                list(request.named)
-            ),
+            table.select(list(request.named)),
             [
                 (file_name(fragment.path), fragment.first_row, sum(batch.num_rows for batch in batches))
                 for fragment, batches in zip(fragments, each, strict=True)

@@ -330,6 +330,22 @@ def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
         troth.pay(path, final=True)
 
 
+def test_a_day_of_one_report_is_paid_where_days_are_compared_and_everybody_invited_is_known(tmp_path: Path) -> None:
+    lines = daily_rows(3).splitlines()
+    rows = [line for line in lines if ",2026-05-02," not in line or line.startswith("Ash,")]
+    alone = DAILY.replace("[data]", '[data]\nproviders = ["Ash", "Birch", "Elm"]')
+    path = write_campaign(tmp_path, alone, {"clinics.csv": "\n".join(rows) + "\n"})
+    paid = troth.pay(path, final=True).verify()
+    assert [len(day.payments) for day in paid.rounds] == [3, 1, 3]
+    (lonely,) = paid.rounds[1].payments
+    assert lonely.share == lonely.empty_share == paid.rounds[0].payments[0].share
+    assert lonely.cap == paid.rounds[0].payments[0].cap
+    assert "Ash" in paid.to_html(simulations=200)
+    path = write_campaign(tmp_path / "whoever", DAILY, {"clinics.csv": "\n".join(rows) + "\n"})
+    with pytest.raises(DataError, match=r"day 2026-05-02: a round needs .* name everybody who is invited as \[data\]"):
+        troth.pay(path, final=True)
+
+
 def test_groups_share_a_cap_and_weights_set_it() -> None:
     frame = {"who": ["a"] * 5 + ["b"] * 5 + ["c"] * 5, "x": [1, 1, 1, 0, 1] * 3}
     terms = {"groups": {"owner": ["a", "b"]}}

@@ -485,3 +485,11 @@ def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path
     ledger.write_bytes(Ledger(entries).to_bytes())
     with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
         troth.verify(ledger)
+
+
+def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
+    model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    table = {"item": ["1", "1", "2", "2", "x"], "who": ["a", "b", "a", "b", "b"], "label": [0, 0, 1, 1, 1]}
+    shared = troth.pay(table, model, provider="who", task="item", budget="10.00")
+    assert [note for note in shared.notes if "1 answer without a peer" in note]
+    assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes

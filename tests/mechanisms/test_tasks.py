@@ -156,3 +156,13 @@ def test_other_families_and_rules_settle_tasks_too() -> None:
 def test_reports_must_be_in_the_order_of_tasks() -> None:
     with pytest.raises(TrothError, match="sorted by task"):
         Tasks(np.array([1, 0]), np.array([0, 1]), np.eye(2), (), np.zeros(2, dtype=int), np.arange(2))
+
+
+def test_a_report_that_cannot_be_paid_is_named_with_its_task() -> None:
+    task, provider = np.repeat(np.arange(4), 2), np.tile([0, 1], 4)
+    summaries = np.column_stack([np.ones(8), np.zeros(8)])
+    summaries[5, 1] = 1e101
+    tasks = Tasks(task, provider, summaries, (models.Normal(0, 1, 1),), np.zeros(2, dtype=np.intp), np.arange(2))
+    with pytest.raises(ReportError, match="statistic 1 is") as error:
+        LineUp(decoys=9).evaluate_tasks(tasks, np.random.default_rng(1))
+    assert error.value.provider == 5

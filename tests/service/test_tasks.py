@@ -412,6 +412,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
     ("part", "change", "message"),
     [
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
+        ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
         ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
         ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
@@ -452,9 +453,9 @@ def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: D
 
 
 def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases, tmp_path: Path) -> None:
-    """Days settled together: each is a task, the budget is shared evenly among reports."""
+    """Days settled together: each is a task."""
     terms = {
-        "campaign": {"name": "days", "budget": "100.00"},
+        "campaign": {"name": "days", "budget": "100.00", "price": "2.50"},
         "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
         "data": {"task": "date"},
         "limits": {"tasks": 10, "rows": 3},

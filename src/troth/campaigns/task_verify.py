@@ -17,6 +17,7 @@ from troth.campaigns.task_data import public_tasks
 from troth.campaigns.task_file import read_file, same_content
 from troth.campaigns.tasks import Settled, write_tasks
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import counted_labels
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -80,7 +81,7 @@ def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
     """Raise unless sums are finite, and those of labels how often each was given."""
     sums, reduction = reports.summaries, campaign.request.reduction
     wrong = ~np.isfinite(sums)
-    if reduction.labels is not None:
+    if counted_labels(reduction) is not None:
         wrong |= (sums < 0) | (sums != np.floor(sums))
     if wrong.any():
         first = int(np.argmax(wrong.any(axis=1)))

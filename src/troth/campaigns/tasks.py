@@ -92,7 +92,7 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
     except ReportError as error:
         provider, task = reports.provider[error.provider], reports.task[error.provider]
         where = f"provider {reports.providers[provider]!r}, task {reports.tasks[task]!r}"
-        raise DataError(f"{where}: the label cannot occur under any class of the model: refuse it") from None
+        raise DataError(f"{where}: {error.problem}") from None
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares

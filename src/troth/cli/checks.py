@@ -34,9 +34,10 @@ def audit(
     terms = Campaign.load(campaign)
     if terms.task is not None:
         from troth.campaigns.task_checks import audit_task_campaign
+        from troth.core.reductions.reduction import counted_labels
 
         audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
-        labels = terms.request.reduction.labels is not None
+        labels = counted_labels(terms.request.reduction) is not None
         where = "its tasks" if labels else "a task with as many workers as most have"
         prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""

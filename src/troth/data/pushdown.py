@@ -204,15 +204,10 @@ def _entries(table: Any, request: Request, place: int, name: str | None) -> list
     return [request.scaled(place, column)]
 
 
-def _labels(request: Request, name: str) -> tuple[str, ...] | None:
-    """Return the labels that a column may have, or None if it holds numbers."""
-    return request.levels.get(name, request.categories if request.has_labels(name) else None)
-
-
 def _column(table: Any, request: Request, name: str | None) -> Any:
     if name is None:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
-    kind, labels = table.schema()[name], _labels(request, name)
+    kind, labels = table.schema()[name], request.labels_of(name)
     if labels is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
@@ -244,7 +239,7 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
 def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> list[tuple[str, Any]]:
     x, kind, support = _column(table, request, name), table.schema()[name], request.support_of(name)
     faults: list[tuple[str, Any]] = []
-    if (labels := _labels(request, name)) is not None:
+    if (labels := request.labels_of(name)) is not None:
         if kind.is_floating():
             faults.append(("fractions, which are not labels", (table[name] % 1) != 0))
         among = ", ".join(repr(label) for label in labels[:8])

@@ -51,6 +51,9 @@ class RuleDescription:
     days: int = 1
     """How many days a payment looks at."""
 
+    pays_alone: bool = False
+    """Whether a day with one report can be paid, as for an empty report: it compares days, and others need that one."""
+
     needs_seed: bool = False
     """Whether it draws random numbers, so that a campaign must commit to a seed."""
 

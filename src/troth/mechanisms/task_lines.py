@@ -20,6 +20,7 @@ import numpy as np
 
 from troth.core.contract import Array, HasFiniteStates, HasReduction, has_independent_rows
 from troth.core.errors import DataError, ReportError
+from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
 from troth.mechanisms.tasks import TaskShares, count_peers
 
@@ -51,7 +52,7 @@ def labels_of(tasks: Tasks) -> Labels | None:
     first = tasks.likelihoods[0]
     if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
         return None
-    labels = first.reduction.labels
+    labels = counted_labels(first.reduction)
     if labels is None or labels > MOST_OUTCOMES:
         return None
     rows = tasks.summaries.sum(axis=1).max(initial=0.0)

@@ -7,11 +7,11 @@ the same task, so shares of different tasks do not touch each other, and a payme
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ReportError
 from troth.core.posterior import posterior
 from troth.mechanisms.round import Round
 
@@ -121,21 +121,49 @@ class TaskShares:
     base: Array
 
 
+class _Alike(NamedTuple):
+    """Tasks that one call of a rule can settle: what their rounds share, and the statistics and rows of all reports."""
+
+    rule: Rule
+    model: Any
+    groups: list[int]
+    statistics: Array
+    own: Array | None
+    rows: Array
+    rng: Generator | None
+
+    def round(self, places: Places) -> Round:
+        """Return the round of reports at places, ``(..., provider)``."""
+        this_round = Round(self.model, self.statistics[places], self.groups, self.rows[places], self.rng)
+        return this_round if self.own is None else this_round.with_own(self.own[places])
+
+    def on_its_task(self, error: ReportError, places: Places) -> ReportError:
+        """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
+        for task in places:
+            try:
+                self.rule.evaluate(self.round(task))
+            except ReportError as alone:
+                return ReportError(int(task[alone.provider]), alone.problem)
+        return ReportError(int(places[0, error.provider]), error.problem)
+
+
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
     """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
     share, log_pmi, base = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
-    own = statistics if tasks.own is None else tasks.statistics(tasks.own)
+    own = None if tasks.own is None else tasks.statistics(tasks.own)
     rows = np.asarray(tasks.likelihoods[0].reduction.rows(tasks.summaries))
     for places, groups, known in tasks.stacks():
         models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[places[0]]]]
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        this_round = Round(model, statistics[places], groups.tolist(), rows[places], rng)
-        if tasks.own is not None:
-            this_round = this_round.with_own(own[places])
-        result = rule.evaluate(this_round)
+        alike = _Alike(rule, model, groups.tolist(), statistics, own, rows, rng)
+        try:
+            this_round = alike.round(places)
+            result = rule.evaluate(this_round)
+        except ReportError as error:
+            raise alike.on_its_task(error, places) from None
         share[places] = result.share
         log_pmi[places] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         base[places] = rule.evaluate_empty(this_round)

@@ -71,7 +71,7 @@ def pay(
         ``terms`` say how many days share it.
     task, price
         The column of tasks, where each is a round and all are settled together, and the most for one report on one,
-        such as ``"0.05"``; without a price the budget is shared evenly among the reports.
+        such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
     columns
         What the model reads: by default all other columns, of which a regression explains the last.
     public

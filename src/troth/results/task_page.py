@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from troth.core.reductions.reduction import counted_labels
 from troth.results.pictures.svg import Picture, percent, style_sheet
 from troth.results.templating import make_environment
 
@@ -109,9 +110,10 @@ def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
 def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
     """Return the labels, counts of answers by task, ``(task, label)``, and which task each report is on."""
     reduction: Any = result.campaign.model.reduction  # type: ignore[attr-defined]
-    if reduction.labels is None:
+    labels = counted_labels(reduction)
+    if labels is None:
         return None
-    names = list(result.campaign.categories or map(str, range(reduction.labels)))
+    names = list(result.campaign.categories or map(str, range(labels)))
     sums = result.sums
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places = tasks.indices.to_numpy()

@@ -13,6 +13,7 @@ from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
 from troth.core.errors import first_line
+from troth.core.reductions.reduction import counted_labels
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
 
@@ -280,9 +281,8 @@ def unchecked_before(campaign: Campaign) -> str:
     """Say why the model of a campaign cannot be checked, whatever is reported; nothing if that is not known before."""
     reduction = campaign.request.reduction
     if campaign.task is not None:
-        return (
-            "" if reduction.labels is not None else "answers are checked for one label per task, and these are values"
-        )
+        values = "answers are checked for one label per task, and these are values"
+        return values if counted_labels(reduction) is None else ""
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
             width = campaign.statistics(model, np.zeros(reduction.width)).shape[-1]

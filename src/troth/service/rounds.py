@@ -67,8 +67,12 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
     before = list_rounds(tx, campaign)
     if any(other.state == "open" for other in before):
         raise ConflictError("a round is open already; close it first")
-    if any(other.problem is not None and other.state == "closed" for other in before):
-        raise ConflictError("the last round was closed and could not be paid; reopen that one first")
+    for other in before:
+        if other.problem is not None and other.state == "closed":
+            which = f"round {other.number}" if other.day is None else f"day {read_day(other.day)}"
+            raise ConflictError(
+                f"{which} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
+            )
     if any(other.final for other in before):
         raise ConflictError("the last round was closed as the last day; no day follows it")
     if deadline is not None and deadline <= now():

@@ -19,13 +19,14 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
 from troth.data.gather import column_names, requested_table
+from troth.data.read import task_name
 from troth.data.request import NO_VALUE, Request
 from troth.mechanisms import DEFAULT_RULE, RULES
 from troth.models import FAMILIES, from_dict, named_family
 from troth.models.first_guess import GuessesFromLabels, GuessesFromVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _MOST_LABELS, _FEW_NUMBERS = 50, 10
 _SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
@@ -272,10 +273,9 @@ def _repeats(named: _Columns, columns: Sequence[str]) -> _Repeats:
     """Count rows with a value by worker and task."""
     request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
     table = requested_table(str(named.source), request)
-    written = [
-        [str(value).strip() for value in table.column(name).to_pylist()]
-        for name in (named.provider, named.task, columns[0])
-    ]
+    spell: tuple[tuple[str, Callable[[str], str]], ...]
+    spell = (named.provider, str.strip), (named.task, task_name), (columns[0], str.strip)
+    written = [[one(str(value)) for value in table.column(name).to_pylist()] for name, one in spell]
     counts = Counter((who, what) for who, what, value in zip(*written, strict=True) if value.lower() not in NO_VALUE)
     sizes = counts.values()
     return _Repeats(len(counts), sum(size > 1 for size in sizes), max(sizes, default=1))

@@ -87,6 +87,11 @@ class TakesFewerRows(Protocol):
         """Return a summary of fewer rows that could be sent, with the same averages in expectation."""
 
 
+def counted_labels(reduction: Reduction) -> int | None:
+    """Return how many labels a summary counts, or None if it adds up numbers, or what explains a label."""
+    return None if isinstance(reduction, HasTarget) else reduction.labels
+
+
 @runtime_checkable
 class ThinsRows(Protocol):
     """A reduction that knows what a summary would be if rows were withheld."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,14 +42,79 @@ def test_a_payload_reaches_nothing(box: Sandbox, tmp_path: Path) -> None:
     given, database = tmp_path / "given", tmp_path / "troth.db"
     for path in (given, database):
         path.write_text("x")
+        path.chmod(0o600)
+    before = [database.stat(), given.stat()]
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         bounds = Bounds(EASY.memory, EASY.seconds, files=(str(given),))
         found = box.run(misbehaving.attack, str(given), str(database), os.getpid(), port, bounds=bounds)
     assert found.pop("read the file") == "done"
     assert found.pop("start a thread") == "done"
-    assert len(found) == 14
+    assert len(found) == 78
     assert not [what for what, outcome in found.items() if outcome == "done"], found
+    for path, stat in zip((database, given), before, strict=True):
+        now = path.stat()
+        assert (path.read_text(), now.st_mode, now.st_mtime_ns, now.st_ctime_ns) == (
+            "x",
+            stat.st_mode,
+            stat.st_mtime_ns,
+            stat.st_ctime_ns,
+        )
+    assert sorted(tmp_path.iterdir()) == [given, database]
+
+
+def test_every_call_that_is_not_needed_is_refused(box: Sandbox) -> None:
+    """Of calls that the list does not have, the one that makes threads or children is unknown, the others forbidden."""
+    if box.run(confinement.missing, bounds=EASY):
+        pytest.skip("the kernel has no user namespaces, no Landlock or no seccomp")
+    assert box.run(misbehaving.unlisted_calls, 600, bounds=EASY) == [[435, errno.ENOSYS]]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_landlock_governs_what_the_kernel_knows(version: int) -> None:
+    """Version 3 knows truncation, 5 devices, 6 signals; a kernel refuses what is newer than itself."""
+
+    class Kernel:
+        def __init__(self) -> None:
+            self.attributes = b""
+
+        def syscall(self, number: int, attributes: bytes | None, _size: int, flags: int = 0) -> int:
+            if number == 444 and flags == 1:
+                return version
+            self.attributes = attributes or b""
+            return -1
+
+    kernel = Kernel()
+    assert not confinement._only_read(kernel, [])  # type: ignore[arg-type]
+    words = struct.unpack(f"={len(kernel.attributes) // 8}Q", kernel.attributes)
+    assert words[0].bit_length() == {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
+    assert words[1:] == ((), (3,), (3, 3))[(version >= 4) + (version >= 6)]
+
+
+def test_a_database_among_the_modules_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the environment's root, nor in the working folder, nor in a folder of modules; the last is reported."""
+    environment = tmp_path / "environment"
+    modules, home = environment / "lib" / "python3" / "site-packages", tmp_path / "home"
+    secrets = [environment / "troth.db", home / "troth.db", modules / "troth.db"]
+    harmless = environment / "lib" / "python3" / "site-packages" / "module.py"
+    for path in (*secrets, harmless):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    everything = [str(path) for path in (*secrets, harmless)]
+    monkeypatch.setattr(sys, "path", [*sys.path, str(home), str(modules)])
+    monkeypatch.chdir(home)
+    for private, expected in ((secrets[:2], everything[2:]), (secrets, [])):
+        waiting = Waiting(["service.misbehaving"])
+        waiting.private = frozenset(map(str, private))
+        box = Sandbox(waiting, places=1)
+        if box.run(confinement.missing, bounds=EASY):
+            pytest.skip("the kernel has no user namespaces, no Landlock or no seccomp")
+        assert box.run(misbehaving.readable, everything, bounds=EASY) == expected
+        waiting.close()
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(modules))
+    monkeypatch.setattr(confinement, "_lacking", [])
+    assert modules not in confinement._modules([path.resolve() for path in secrets])
+    assert [str(secrets[2]) in line for line in confinement.missing()] == [True]
 
 
 def test_what_is_lacking_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,8 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     """Return the application; its database is brought up to date first."""
     store = store or Store(settings.database)
     migrate(store)
+    for waiting in (READING, COMPUTING):
+        waiting.private |= store.private
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -64,10 +64,16 @@ class Waiting:
     ----------
     modules
         What tasks need, loaded once.
+
+    Attributes
+    ----------
+    private
+        What no task may read, wherever it lies: the database, keys and uploads.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.modules = tuple(modules)
+        self.private: frozenset[str] = frozenset()
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
@@ -177,7 +183,8 @@ class Sandbox:
         OutOfMemoryError, OutOfTimeError, BrokenOffError, UnavailableError
             If there is no answer.
         """
-        task = pickle.dumps((bounds, function, arguments))
+        private = (*self.waiting.private, str(Path.cwd()))  # the working folder, which Python may take modules from
+        task = pickle.dumps((bounds, private, function, arguments))
         if not self._turn.acquire(timeout=self.patience):
             raise UnavailableError("too many files are waiting to be read; try again later")
         try:

@@ -68,6 +68,12 @@ class Store:
             sql.event.listen(engine, "connect", _prepare_sqlite)
             sql.event.listen(engine, "begin", _begin_sqlite)
 
+    @property
+    def private(self) -> frozenset[str]:
+        """The files and folders that only the service reads."""
+        paths = (self.file, self.spool, getattr(self.keys, "folder", None))  # keys may be elsewhere than in a folder
+        return frozenset(str(path.resolve()) for path in paths if path is not None)
+
     def _spool(self) -> Path:
         """Return the folder for uploads that wait to be read: beside the SQLite file, or in the user's state."""
         if self.file is not None:

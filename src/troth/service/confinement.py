@@ -42,9 +42,7 @@ readlinkat 267 78, faccessat 269 48, set_robust_list 273 99, prlimit64 302 261, 
 membarrier 324 283, statx 332 291, rseq 334 293, faccessat2 439 439
 """
 _CLONE3 = 435  # its flags are out of a filter's sight; after ENOSYS, libraries call clone
-_TO_WRITE = (
-    0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000
-)  # flags of open: to write, create, truncate, or make a nameless file
+_TO_WRITE = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # flags of open: write, create, truncate, make a nameless file
 _CONDITIONS: dict[str, tuple[int, int, tuple[int, ...]]] = {
     "open": (1, _TO_WRITE, ()),
     "openat": (2, _TO_WRITE, ()),

@@ -91,12 +91,16 @@ def new_epoch(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any]:
     return _add(keys, campaign, ledger, signed[-1]["epoch"] + 1 if signed else 1)
 
 
+def last_head(keys: Keys, campaign: str, lines: int) -> dict[str, Any] | None:
+    """Return the last head of at most that many lines."""
+    return next((head for head in reversed(keys.heads(campaign)) if head["lines"] <= lines), None)
+
+
 def shown_head(keys: Keys, campaign: str, ledger: Ledger, lines: int, since: int) -> dict[str, Any] | None:
     """Return the last head of at most that many lines, with the proof that it continues an earlier one."""
-    shown = [head for head in keys.heads(campaign) if head["lines"] <= lines]
-    if not shown:
+    head = last_head(keys, campaign, lines)
+    if head is None:
         return None
-    head = shown[-1]
     return {**head, "proof": consistency_proof(leaves_of(ledger, head["lines"]), since)}
 
 

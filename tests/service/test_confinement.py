@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sqlite3
 import struct
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from service import misbehaving
 from service.databases import opened
@@ -22,6 +26,7 @@ from troth.campaigns.ledger import write_whole
 from troth.core.errors import DataError
 from troth.service import confinement, serve
 from troth.service.app import Settings, create_app
+from troth.service.errors import UnavailableError
 from troth.service.sandbox import Sandbox, Waiting
 from troth.service.worker_processes import Bounds
 
@@ -153,6 +158,20 @@ def test_keys_that_are_stored_have_a_limit(database: str, monkeypatch: pytest.Mo
     assert statuses == [201, 201, 429, 201]
 
 
+def test_bytes_that_are_stored_for_keys_have_a_limit(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few large answers weigh as much as many small ones; without a key nothing is stored, and all is answered."""
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+
+        def create(key: str | None) -> Any:
+            headers = world.headers("Ana") if key is None else world.headers("Ana", key)
+            return world.client().post("/api/v1/campaigns", headers=headers, json={"terms": TERMS})
+
+        size = len(create("one").content)
+        monkeypatch.setattr("troth.service.idempotency.MOST_BYTES", 2 * size + 50)
+        assert [create(key).status_code for key in ("two", "three", "one", None)] == [201, 429, 201, 201]
+
+
 def test_health_fails_when_writes_fail(database: str) -> None:
     """A disk that is full, or a database that became read-only, is no healthy service."""
     with opened(database) as store:
@@ -172,6 +191,45 @@ def test_health_fails_when_writes_fail(database: str) -> None:
             tx.execute(text("DROP RULE frozen ON attempts" if store.file is None else "DROP TRIGGER frozen"))
         store.try_writing()
         assert world.client().get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_health_fails_soon_when_the_database_is_locked(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who have something to write wait for a minute; a health check does not, whoever has the lock."""
+    monkeypatch.setattr("troth.service.store.PROBE_SECONDS", 0.2)
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        store.try_writing()
+        other = sqlite3.connect(store.file or "", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(OperationalError, match="locked"):
+            store.try_writing()
+        assert time.monotonic() - began < 5
+        assert world.client().get("/health").status_code == 503
+        other.execute("ROLLBACK")
+        other.close()
+        store.try_writing()
+        assert world.client().get("/health").status_code == 200
+        with store.write():
+            began = time.monotonic()
+            with pytest.raises(UnavailableError, match="takes too long"):
+                store.try_writing()
+            assert time.monotonic() - began < 5
+        store.try_writing()
+
+
+def test_the_probe_waits_for_nobody_who_waits_for_the_database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing rounds may wait for a minute; whether the database takes changes is looked at meanwhile."""
+    stuck, tried = threading.Event(), threading.Event()
+    monkeypatch.setattr("troth.service.settlement.close_due", lambda _: stuck.wait(10))
+    with opened(database) as store:
+        monkeypatch.setattr(store, "try_writing", tried.set)
+        with TestClient(create_app(Settings(database, tick=0.05), store)):
+            time.sleep(0.2)
+            tried.clear()
+            assert tried.wait(5)
+            stuck.set()
 
 
 def test_a_service_answers_to_its_own_names_alone(database: str, tmp_path: Path) -> None:

@@ -90,3 +90,5 @@ def test_an_account_from_before_is_found_by_its_name(database: str) -> None:
         key = accounts.create_account(tx, "Звон", "provider")
         tx.execute(table.update().values(handle="as an earlier version wrote it"))
         assert tx.scalar(select(table.c.id).where(accounts.named("Звон"))) == key
+        with pytest.raises(ConflictError, match="exists already"):
+            accounts.create_account(tx, "Звон", "provider")

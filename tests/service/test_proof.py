@@ -134,7 +134,7 @@ def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) ->
     """The operator makes a round for one provider alone: its own leaf, made-up ones, and the seed that suits."""
     receipt, paid = ash
     leaves = [receipt_leaf(receipt), "ab" * 32]
-    own = {"root": merkle.root(leaves), "proof": {"place": 0, "size": 2, "hashes": leaves[1:]}}
+    own: dict[str, Any] = {"root": merkle.root(leaves), "proof": {"place": 0, "size": 2, "hashes": leaves[1:]}}
     own["seed"] = derive_seed(paid["link"], [own["root"]])
     with pytest.raises(StatementError, match="root is .*, and in the ledger"):
         check_paid_round(receipt, {**paid, **own})

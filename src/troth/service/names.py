@@ -18,14 +18,7 @@ _PLAIN = {code: "i" if letter == "|" else letter for code, letter in _ALIKE.item
 _SMALL = {0x3BD: "v", 0x3C5: "u", 0x3C3: "o"}  # whose small letter looks otherwise than the capital
 _STROKES = str.maketrans("I1|0", "lllo") | {code: "l" for code, letter in _ALIKE.items() if letter == "|"}
 _MARKS = ((0x0300, 0x036F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE20, 0xFE2F))  # of any alphabet
-_EAST_ASIAN = {
-    "CJK",
-    "HIRAGANA",
-    "KATAKANA",
-    "KATAKANA-HIRAGANA",
-    "HANGUL",
-    "BOPOMOFO",
-}  # written together, and with Latin
+_EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"}  # written with others
 _NOT_SHOWN = (
     *((0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F)),
     *((0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF)),

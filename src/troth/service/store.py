@@ -215,13 +215,8 @@ def _prepared_sqlite(busy_seconds: float) -> Callable[[Any, Any], None]:
     def prepare(raw: Any, _record: Any) -> None:
         raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
         cursor = raw.cursor()
-        settings = (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "foreign_keys=ON",
-            f"busy_timeout={int(busy_seconds * 1000)}",
-        )
-        for pragma in settings:
+        waiting = f"busy_timeout={int(busy_seconds * 1000)}"
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", waiting):
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 

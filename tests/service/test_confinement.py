@@ -110,7 +110,7 @@ def test_a_database_among_the_modules_is_not_read(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(home)
     for private, expected in ((secrets[:2], everything[2:]), (secrets, [])):
         waiting = Waiting(["service.misbehaving"])
-        waiting.private = frozenset(map(str, private))
+        waiting.private |= frozenset(map(str, private))
         box = Sandbox(waiting, places=1)
         if box.run(confinement.missing, bounds=EASY):
             pytest.skip("the kernel has no user namespaces, no Landlock or no seccomp")

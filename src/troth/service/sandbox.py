@@ -68,12 +68,12 @@ class Waiting:
     Attributes
     ----------
     private
-        What no task may read, wherever it lies: the database, keys and uploads.
+        What no task may read, wherever it lies: the database, keys, uploads, and the folder that the server runs in.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.modules = tuple(modules)
-        self.private: frozenset[str] = frozenset()
+        self.private = frozenset([str(Path.cwd())])  # from which Python may take modules
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
@@ -183,8 +183,7 @@ class Sandbox:
         OutOfMemoryError, OutOfTimeError, BrokenOffError, UnavailableError
             If there is no answer.
         """
-        private = (*self.waiting.private, str(Path.cwd()))  # the working folder, which Python may take modules from
-        task = pickle.dumps((bounds, private, function, arguments))
+        task = pickle.dumps((bounds, self.waiting.private, function, arguments))
         if not self._turn.acquire(timeout=self.patience):
             raise UnavailableError("too many files are waiting to be read; try again later")
         try:

@@ -81,7 +81,7 @@ def serve(
 def check_sandbox(required: bool, say: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
     """Say what is lacking to confine the process that reads uploads, or refuse to start without it."""
     waiting = Waiting([])
-    waiting.private = private
+    waiting.private |= private
     lacking = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
     waiting.close()
     if lacking and required:

@@ -70,7 +70,8 @@ def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
     files
         What may be read.
     private
-        Files and folders that no module's folder may contain, such as the database; a folder that does is not read.
+        Files and folders that no module's folder may contain, such as the database; a folder that does is not read. The
+        working folder is one.
     """
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -78,7 +79,7 @@ def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
     if system.unshare(_NEW_USERS) != 0:
         _lacking.append("user: the kernel makes no user namespace, so a file is read with the service's powers")
     own = Path(f"/proc/{os.getpid()}")
-    if not _only_read(system, [*files, *_modules(list(private)), *([own] if own.exists() else [])]):
+    if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([own] if own.exists() else [])]):
         _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
     if not _allow_calls(system):
         _lacking.append(

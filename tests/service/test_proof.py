@@ -174,6 +174,30 @@ def test_the_number_of_reports_and_the_payment_are_those_in_the_ledger(ash: Any)
             check_paid_round(receipt, {**paid, "payments": [{**mine, **change}]})
 
 
+def test_the_head_is_compared_with_the_one_that_was_seen(
+    ash: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt, paid = ash
+    (tmp_path / "receipt.json").write_text(json.dumps(receipt))
+    (tmp_path / "payments.json").write_text(json.dumps(paid))
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json", "--key", receipt["key"])
+    head = paid["line"]["head"]
+    for change, status, said in (
+        (None, 0, "that others see this head"),
+        ({}, 0, "the head is the one that was seen"),
+        ({"lines": head["lines"] - 4, "root": "ab" * 32}, 0, "that others see this head"),
+        ({"root": "ab" * 32}, 1, "two histories"),
+        ({"epoch": 2}, 1, "another key or epoch"),
+        ({"key": "ab" * 32}, 1, "another key or epoch"),
+    ):
+        if change is not None:
+            (tmp_path / "heads.json").write_text(json.dumps({"a place": {**head, **change}}))
+        assert run(monkeypatch, "verify-receipt", *parts) == status
+        answer = capsys.readouterr()
+        assert said in answer.out + answer.err
+
+
 WITHHELD: dict[str, dict[str, Any]] = {
     "payments": {"payments": []},
     "link": {"line": None, "link": None},

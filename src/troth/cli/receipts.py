@@ -32,6 +32,7 @@ def verify_receipt(
     """
     from troth.campaigns.paid_round import Checked, check_paid_round
     from troth.campaigns.statements import RECEIPT, check_signature
+    from troth.client.heads import compare_with_seen
     from troth.results.explanation import printable
 
     signed = _read(receipt)
@@ -47,7 +48,13 @@ def verify_receipt(
         raise DataError(f"{receipt}: this is no receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
-            checked += check_paid_round(signed, _read(payments))
+            shown = _read(payments)
+            checked += check_paid_round(signed, shown)
+            if shown.get("line") is not None:
+                if compare_with_seen(shown["line"]["head"]):
+                    checked.done.append("the head is the one that was seen on this machine")
+                else:
+                    checked.believed.append("that others see this head: none of this length was seen on this machine")
         except TrothError:
             raise
         except _MALFORMED as error:

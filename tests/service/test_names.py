@@ -75,7 +75,9 @@ def test_strokes_and_rings_look_alike(pair: tuple[str, str]) -> None:
     assert looks(pair[0]) & looks(pair[1])
 
 
-@pytest.mark.parametrize("pair", [("Ali", "All"), ("p1", "p7"), ("Ost", "Øst"), ("Нина", "Нана"), ("p1", "p10")])
+@pytest.mark.parametrize(
+    "pair", [("Ali", "All"), ("I", "L"), ("Ian", "Lan"), ("p1", "p7"), ("Ost", "Øst"), ("Нина", "Нана"), ("p1", "p10")]
+)
 def test_names_that_look_different_differ(pair: tuple[str, str]) -> None:
     assert not looks(pair[0]) & looks(pair[1])
 

@@ -16,7 +16,7 @@ _LINES = [line.split() for line in files(__package__).joinpath("lookalikes.txt")
 _ALIKE = {int(code, 16): letter for letter, *codes in _LINES if letter != "#" for code in codes}
 _PLAIN = {code: "i" if letter == "|" else letter for code, letter in _ALIKE.items()}
 _SMALL = {0x3BD: "v", 0x3C5: "u", 0x3C3: "o"}  # whose small letter looks otherwise than the capital
-_STROKES = str.maketrans("I1|0", "lllo") | {code: "l" for code, letter in _ALIKE.items() if letter == "|"}
+_STROKES = str.maketrans("Il10", "|||o") | {code: "|" for code, letter in _ALIKE.items() if letter == "|"}
 _MARKS = ((0x0300, 0x036F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE20, 0xFE2F))  # of any alphabet
 _EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"}  # written with others
 _NOT_SHOWN = (
@@ -74,7 +74,7 @@ def looks(name: str) -> frozenset[str]:
     Examples
     --------
     >>> looks("A1") & looks("Al") & looks("AI"), looks("Al") & looks("Ai")
-    (frozenset({'al'}), frozenset())
+    (frozenset({'a|'}), frozenset())
     """
     if name.isascii():
         return frozenset(" ".join(text.lower().split()) for text in (name, name.translate(_STROKES)))

@@ -45,6 +45,7 @@ def test_from_init_to_explanation(
     assert troth.Campaign.load(path).rule == plugin.Agreement(2.0)
     paid = said(capsys, monkeypatch, "pay", path)
     assert paid["rule"] == "Agreement"
+    assert paid["verdict"]["most_gained"] is None
     ledger = tmp_path / "x" / "ledger.jsonl"
     assert said(capsys, monkeypatch, "verify", ledger)["payments"] == len(paid["rounds"][0]["payments"])
     assert run(monkeypatch, "explain", ledger, "buoy A") == 0

@@ -203,7 +203,7 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "value", "message"),
     [
-        ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', and recomputed it is"),
+        ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', but recomputing gives"),
         ("payment", "share", 0.999, "share"),
         ("payment", "provider", "Zoe", "provider"),
         ("report", "summary", [0.0, 4.0], "digest"),

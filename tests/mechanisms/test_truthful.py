@@ -100,7 +100,7 @@ def share(rule: troth.Rule, given: list[Any], t: Any, rows: Any) -> Any:
     ids=str,
 )
 def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> None:
-    """The drawn peers have the law of the peers, so the expectation over draws is a sum over all peers' data."""
+    """Drawn peers are distributed like the peers, so the expectation over draws is a sum over all peers' data."""
     for world in worlds(part):
         for provider in range(len(world.models)):
             peers, _ = world.peers(provider)

@@ -13,6 +13,7 @@ from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
 from troth.results.replays import LESS, _fewer, _last_scene, replay_lies
 
+EVEN = troth.models.Bernoulli(2, 2)
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
 
 
@@ -99,3 +100,23 @@ def test_a_gain_in_one_round_is_said_to_be_chance() -> None:
     assert "often chance" in str(replace(verdict, better_with_less={"Ash": 0.1}))
     silent = replace(verdict, better_with_less={}, gain_of_less={"send half": -0.1})
     assert "often chance" not in str(silent)
+
+
+@pytest.mark.parametrize(
+    ("rule", "most", "words"),
+    [
+        (troth.LineUp(), 0.0, "telling the truth pays best"),
+        (troth.OneTime(troth.clipped_range(EVEN, [20] * 5, low=-0.05)), 0.1, "a lie may gain up to"),
+        (troth.OneTime(troth.exact_range(EVEN, [20] * 5)), 0.0, "telling the truth pays best"),
+        (troth.OneTime(troth.exact_range(EVEN, [19] * 5)), None, "it is not proved that telling the truth pays best"),
+    ],
+)
+def test_that_the_truth_pays_best_is_said_where_it_is_proved(rule: Any, most: float | None, words: str) -> None:
+    table = rounds(20)
+    result = troth.pay(table, EVEN, rule, provider="who", columns="x", budget="50", seed=1)
+    verdict = result.verdict
+    assert verdict.word == "fits"
+    assert verdict.supports == (most == 0) == ("so that telling the truth pays best" in result.to_html())
+    assert words in str(verdict)
+    assert (verdict.most_gained is None) == (most is None)
+    assert (verdict.most_gained or 0) >= (most or 0)

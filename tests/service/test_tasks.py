@@ -159,8 +159,8 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
 ) -> None:
     said = crowd()
     guessed = {item: label for labels in said.values() for item, label in labels.items()}
-    law = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
-    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": law}}}
+    guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
+    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
     known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
     assert known["tasks"]["alone"] == [0, 1]
@@ -185,7 +185,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
     assert lines[0]["terms"]["public"] == known
     other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
-    with pytest.raises(troth.LedgerError, match="public data of the file of shares are not those of the terms"):
+    with pytest.raises(troth.LedgerError, match="the file of shares has other public data than the terms"):
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
 
 
@@ -413,7 +413,7 @@ REFUSED = [
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
-    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send your own rows alone"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
     (f"item,label\n{'x' * 201},cat\n", "is 201 signs long; use at most 200 signs"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from troth.campaigns.terms import Campaign
+    from troth.core.claims import Claim
     from troth.core.contract import Models
     from troth.data import Report
 
@@ -111,10 +112,19 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     Peers report at least the rows of the setting, if these are not the campaign's limits. Reports, where there are any,
     say whose decoys are drawn from a likelihood that the model itself expands.
     """
-    models = campaign.models_for(setting.names)
+    models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
     groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
     least = None if setting.limits else [min(n, campaign.rows or n) for n in setting.rows]
-    most = list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
     by_name = {report.provider: report for report in reports if not campaign.waits}
     drawn = with_features(models, [by_name.get(name) for name in setting.names])
     return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
+
+
+def truthful_claim(campaign: Campaign, setting: Setting) -> Claim:
+    """Return what the certificate says about gains by lies alone, without the rest of it."""
+    models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
+    return campaign.rule.prepared(models, most, campaign.values).truthful(models, most, campaign.values)
+
+
+def _most_rows(campaign: Campaign, setting: Setting) -> list[int]:
+    return list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
+from decimal import Decimal
 from fractions import Fraction
 from math import floor, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -155,8 +157,8 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     amount = payment["payment"]
     if not isfinite(payment["share"]):
         raise PaymentError("share", f"{payment['share']} is no share")
-    units = 10 ** len(amount.partition(".")[2])
-    paid, cap, deposit = (_minor(payment[name], units) for name in ("payment", "cap", "deposit"))
+    amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
+    paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
         raise PaymentError("payment", f"{amount} is not the share shown, {payment['share']:.4f} of {payment['cap']}")
     if campaign is None or (campaign.task is not None and campaign.price is None):
@@ -210,12 +212,11 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
     )
 
 
-def _minor(amount: str, units: int) -> int:
-    """Return an amount in minor units; `ValueError` if it is none."""
-    minor = Fraction(amount) * units
-    if not isinstance(amount, str) or minor.denominator != 1:
-        raise ValueError(f"{amount!r} is no amount of money")
-    return int(minor)
+def _amount(text: Any) -> Decimal:
+    """Return an amount of money; `ValueError` if it is none."""
+    if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,20}(\.\d{1,9})?", text, re.ASCII):
+        raise ValueError(f"{text!r} is no amount of money")
+    return Decimal(text)
 
 
 def _figures(payment: Mapping[str, Any]) -> Figures:

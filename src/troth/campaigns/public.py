@@ -65,7 +65,7 @@ def describe_guesses(guesses: Guesses) -> dict[str, Any]:
 def check_task_sums(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
-    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a law."""
+    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""
     reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:

@@ -170,7 +170,7 @@ def check_beacon(campaign: Campaign, beacon: str | None) -> None:
     if named is not None and beacon is None:
         raise DataError(f"[mechanism] beacon: pass the value that {named!r} had after the reports were in")
     if named is None and beacon is not None:
-        raise DataError("beacon: the terms name none that payments would depend on; leave it out")
+        raise DataError("beacon: the terms name no beacon; leave it out")
 
 
 def used_seeds(ledger: Ledger) -> dict[int, str]:

@@ -72,7 +72,7 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
 
 
 def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
-    """Refuse items that the laws were learnt from: a worker's own label would influence the law that pays it."""
+    """Refuse past items that confusion matrices were learnt from: a label must not change the matrix that pays it."""
     if campaign.history_source is None:
         return
     named = campaign.history or {}
@@ -81,8 +81,8 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     )
     if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
-            f"task {both[0]!r} is among the past tasks that the laws were learnt from, so that answers being paid "
-            f"would influence the laws that pay them ({len(both):,} such tasks): remove them"
+            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from, so that answers "
+            f"being paid would influence the matrices that pay them ({len(both):,} such tasks): remove them"
         )
 
 

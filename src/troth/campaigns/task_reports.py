@@ -43,7 +43,7 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
-    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's law."""
+    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's likelihood."""
     campaign.check_task_counts([provider], [len(own.names)])
     check_task_sums(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 

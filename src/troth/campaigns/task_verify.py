@@ -31,9 +31,9 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     try:
         reports, public, written = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
-        raise LedgerError(f"{place}: the file of shares has not the columns that it should have: {error}") from None
+        raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
-        raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
+        raise LedgerError(f"{place}: the file of shares has other public data than the terms")
     _check_sums(campaign, reports, place)
     _check_payees(ledger, reports, place)
     campaign.check_tasks_providers(reports.providers)
@@ -58,7 +58,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         first = int(np.argmax(differ))
         who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
         raise LedgerError(
-            f"{place}: the share of {who!r} on task {what!r} is {float(written[first])!r}, and recomputed it is "
+            f"{place}: the share of {who!r} on task {what!r} is {float(written[first])!r}, but recomputing gives "
             f"{float(settled.shares.share[first])!r}"
         )
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):

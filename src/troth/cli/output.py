@@ -31,7 +31,9 @@ def show(plain: Any, as_json: bool, *lines: str) -> None:
 def print_result(result: Result) -> None:
     """Print payments: with colours and bars for people, plainly for pipes."""
     if sys.stdout is None or not sys.stdout.isatty():
-        typer.echo(str(result))
+        from troth.results.tables import as_text
+
+        typer.echo(as_text(result))
         return
     from troth.results.terminal import print_result as print_table
 

@@ -106,11 +106,17 @@ def _check_sizes(model: Model, own: Array, peers: Array, both: Array | None) -> 
         raise DataError(f"the leading axes of {shapes} do not broadcast") from None
 
 
-def second_difference(model: Model, own: Array, peers: Array, both: Array | None = None) -> Array:
-    """Log PMI as the difference of four log evidences: right for every model, but imprecise for large datasets."""
+def second_difference(
+    model: Model, own: Array, peers: Array, both: Array | None = None, of_peers: Array | None = None
+) -> Array:
+    """Log PMI as the difference of four log evidences, of which that of the peers may be known already.
+
+    It is right for every model, but imprecise for large datasets.
+    """
     if both is None:
         both = own + peers
-    joint, alone, of_peers = (np.asarray(model.log_evidence(t)) for t in (both, own, peers))
+    joint, alone = (np.asarray(model.log_evidence(t)) for t in (both, own))
+    of_peers = np.asarray(model.log_evidence(peers)) if of_peers is None else of_peers
     nothing = np.asarray(model.log_evidence(np.zeros(own.shape[-1])))
     with np.errstate(invalid="ignore"):  # −∞ − −∞, replaced on the next line
         information = (joint - of_peers) - (alone - nothing)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # What a model says of data given θ, which no prior changes.
 _OF_THE_LIKELIHOOD = (
     *("width", "summary", "from_summary", "reduction", "support", "rows", "design", "draw_data", "draw_statistics"),
+    *("possible", "possible_statistics"),
     *("parameter_names", "independent_rows", "explains_target", "row_axes", "space"),
 )
 

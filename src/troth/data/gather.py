@@ -65,7 +65,7 @@ def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
         array = table.column(str(name)).combine_chunks()
         x = None if array.null_count else as_numbers(array)
         if x is None:
-            raise DataError(f"column {name!r}: missing values, or values that are no numbers")
+            raise DataError(f"column {name!r}: missing values, or values that are not numbers")
         columns.append(np.asarray(x, dtype=np.float64))
     values, codes = encode(table.column(str(request.provider)).combine_chunks())
     names = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
@@ -115,7 +115,7 @@ def requested_rows(data: Any, request: Request) -> Located:
         fragments, _ = plan(data, request)
         try:
             each = [list(fragment.batches(request)) for fragment in fragments]
-        except TextAmongNumbersError:  # so that whoever reads the values can say which are no numbers
+        except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
             each = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(each):
             raise DataError("the data have no rows")

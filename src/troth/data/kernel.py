@@ -236,7 +236,7 @@ class Adder:
             try:
                 days.append(parse_day(value.as_py() if isinstance(value, pa.Scalar) else value))
             except ValueError:
-                self._report("no date (YYYY-MM-DD) or whole number", column, day_codes == len(days), array)
+                self._report("not a date (YYYY-MM-DD) or whole number", column, day_codes == len(days), array)
                 days.append(None)
         self._report(MISSING, column, day_codes < 0)
         unique = list(dict.fromkeys(days))
@@ -277,7 +277,7 @@ class Adder:
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:
-        """Read text as numbers where the file holds nothing else; otherwise report what is no number."""
+        """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
         if not is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)

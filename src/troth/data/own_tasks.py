@@ -120,7 +120,7 @@ def read_own_tasks(
     place = file_name(path)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":
-        raise DataError(f"{place}: is no file of rows; send a line for each task")
+        raise DataError(f"{place}: is not a file of rows; send a line for each task")
     if request.provider is not None and request.provider not in Fragment(str(path), kind).column_names():
         request = replace(request, provider=None)
     fragments, _ = plan(str(path), request, kind)
@@ -175,7 +175,7 @@ def _refuse_others(column: Any, name: str, provider: str, place: str, numbers: N
         if canonical_name(values[code]) != canonical_name(provider):
             row = numbers[np.argmax(codes == code)] + 1
             raise DataError(
-                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send your own rows alone"
+                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send only your own rows"
             )
 
 

@@ -125,7 +125,7 @@ def _typed(table: Any, request: Request) -> Any:
         example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
         if example:
             raise DataError(
-                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are no numbers (first: {example[0]})"
+                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are not numbers (first: {example[0]})"
             )
         if table.schema()[name].is_numeric():
             changed[name] = table[name].cast("float64")
@@ -192,7 +192,7 @@ def _parsed(value: Any, request: Request) -> Day:
         return parse_day(value)
     except ValueError:
         raise DataError(
-            f"{_PLACE}: column {request.day!r}: {value!r} is no date (YYYY-MM-DD) or whole number"
+            f"{_PLACE}: column {request.day!r}: {value!r} is not a date (YYYY-MM-DD) or whole number"
         ) from None
 
 
@@ -231,7 +231,7 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
     provider, kind = table[column], table.schema()[column]
     faults: list[tuple[str, str, Any]] = [("without a provider's name", column, _unnamed(table, request))]
     if kind.is_floating():
-        faults.append(("fractions, which are no names", column, (provider % 1) != 0))
+        faults.append(("fractions, which are not names", column, (provider % 1) != 0))
     if request.day is not None:
         faults.append((MISSING, request.day, table[request.day].isnull()))
     for name in request.columns:
@@ -246,7 +246,7 @@ def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> 
     faults: list[tuple[str, Any]] = []
     if (labels := _labels(request, name)) is not None:
         if kind.is_floating():
-            faults.append(("fractions, which are no labels", (table[name] % 1) != 0))
+            faults.append(("fractions, which are not labels", (table[name] % 1) != 0))
         among = ", ".join(repr(label) for label in labels[:8])
         return [*faults, (f"not among the categories {among}", x.notin(list(labels)))]
     usable = x.notnull()

@@ -17,11 +17,13 @@ from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import History
 from troth.history.drift import Stretch, ages_of
-from troth.history.findings import Backtest, findings_of, mean_of
+from troth.history.findings import Backtest
+from troth.history.judged import daily_mean, findings_of, mean_of
 from troth.history.learn import Recent
 from troth.history.likelihood import log_marginal, score_measure
 from troth.history.replay import Replay
 from troth.history.stretches import Split, split_days
+from troth.history.trends import trends_of
 from troth.mechanisms import Rule
 
 if TYPE_CHECKING:
@@ -151,6 +153,7 @@ def backtest(
             _stretch(history, part, truth, gains, names, scores[fold], scores[0]) for fold, part in enumerate(splits)
         ),
         ages=ages_of(scores, splits, false_alarm) if callable(model) and split == "rolling" else (),
+        trends=trends_of(names, _by_lie(gains), false_alarm) if split == "rolling" else (),
         gains=gains,
         scores=fresh,
         measure=_measure(fitted),
@@ -177,6 +180,11 @@ def _stretch(
         mean_of(scores[part.paid]),
         mean_of(oldest[part.paid]),
     )
+
+
+def _by_lie(gains: Array) -> Array:
+    """Return daily gains on average over providers, ``(day, lie)``."""
+    return np.stack([daily_mean(gains[..., k]) for k in range(gains.shape[-1])], axis=1)
 
 
 def _measure(model: Any) -> str | None:

@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from troth.core.errors import ParameterError, TrothError
+from troth.core.errors import ParameterError, TrothError, first_line
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
 from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from troth.core.past import History
     from troth.history.findings import PastFinding
 
 
+_WIDEST = 120  # characters of a line of a table
 _WORTHLESS = 0.002  # shares of the cap that lies cost on average, below which honesty is not rewarded
 
 
@@ -89,7 +90,6 @@ class ModelComparison:
         return f"{advice}. {replayed.caution}{warning}"
 
     def __str__(self) -> str:
-        width = max(24, *(len(name) + 2 for name in self.backtests))
         backtests = list(self.backtests.values())
         first = backtests[0]
         rows = [
@@ -101,20 +101,18 @@ class ModelComparison:
             ("found with 80% probability", [f"{100 * b.detectable:.1f}" for b in backtests]),
             ("lies that gain", [str(len(b.gaining())) for b in backtests]),
         ]
-        head, *body = (f"{label:<36}" + "".join(f"{cell:>{width}}" for cell in cells) for label, cells in rows)
         lines = [
             f"{type(first.rule).__name__}: {first.days} held-out days, {len(first.providers)} providers; * gains "
             "significantly, in brackets the worst provider",
             f"{first.split}: {SPLITS[first.split]}",
-            head,
-            "-" * len(head),
-            *body,
+            *_table(rows),
         ]
         if len({b.measure for b in backtests}) > 1:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
-        ageing = self.backtests[self.recommended].shelf_life
-        return "\n".join([*lines, self.verdict, *filter(None, [ageing]), HONEST_PAST, INDEPENDENT_PAST])
+        chosen = self.backtests[self.recommended]
+        ageing = [*filter(None, [chosen.shelf_life]), *map(str, chosen.trends)]
+        return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])
 
     def __getitem__(self, name: str) -> Backtest:
         return self.backtests[name]
@@ -160,7 +158,7 @@ def compare_models(
                 history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
             )
         except TrothError as error:
-            failed[name] = str(error).split("\n")[0]
+            failed[name] = first_line(error)
             reason = error
     if not backtests:
         raise reason
@@ -173,3 +171,23 @@ def _overall(watch: Callable[[int, int], None], number: int, models: int, done: 
 
 def _percent(finding: PastFinding) -> str:
     return f"{100 * finding.gain:+.1f}{'*' if finding.verdict == 'GAINS' else ''}"
+
+
+def _table(rows: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
+    """Return lines of at most `_WIDEST` characters: models that do not fit beside the others have a table below."""
+    narrow = [max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), strict=True)]
+    label, widths = 36, [max(24, *narrow)] * len(narrow)
+    if label + sum(widths) > _WIDEST:
+        label, widths = max(len(name) for name, _ in rows), narrow
+    lines: list[str] = []
+    start = 0
+    while start < len(widths):
+        stop = start + 1
+        while stop < len(widths) and label + sum(widths[start : stop + 1]) <= _WIDEST:
+            stop += 1
+        head, *body = (
+            f"{name:<{label}}" + "".join(f"{cells[k]:>{widths[k]}}" for k in range(start, stop)) for name, cells in rows
+        )
+        lines += [*([""] if start else []), head, "-" * len(head), *body]
+        start = stop
+    return lines

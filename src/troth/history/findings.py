@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.history.drift import shelf_life
-from troth.history.intervals import joint_level, over_days
 from troth.history.stretches import SPLITS
 
 if TYPE_CHECKING:
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array
     from troth.history.drift import Age, Stretch
+    from troth.history.trends import Trend
     from troth.mechanisms.rule import Rule
 
 HONEST_PAST = (
@@ -101,6 +100,8 @@ class Backtest:
         What each stretch looked like, in order.
     ages
         What older fits of a rolling origin lose.
+    trends
+        Lies whose gain rises significantly over the days of a rolling origin; the false-alarm rate is one for all.
     gains
         Daily gains ``(day, provider, lie)``, NaN where there was no report.
     scores
@@ -129,6 +130,7 @@ class Backtest:
     findings: tuple[PastFinding, ...]
     stretches: tuple[Stretch, ...]
     ages: tuple[Age, ...]
+    trends: tuple[Trend, ...]
     gains: Array = field(repr=False)
     scores: Array = field(repr=False)
     measure: str | None = None
@@ -257,7 +259,7 @@ class Backtest:
                 f"{f.lie:<34} {100 * f.gain:>+7.2f} {interval:>17} {100 * f.detectable:>9.2f}  {f.verdict:<16} "
                 f"{who} {100 * worst.gain:+.2f}{mark}"
             )
-        lines += ["", *self._drift_table(), *filter(None, [self.shelf_life])]
+        lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
         return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
 
     def _drift_table(self) -> list[str]:
@@ -297,6 +299,7 @@ class Backtest:
             "shelf_life": self.shelf_life,
             "stretches": [_plain(each) for each in self.stretches],
             "ages": [_plain(each) for each in self.ages],
+            "trends": [_plain(each) for each in self.trends],
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],
             "overall": [_plain(f) for f in self.overall],
             "findings": [_plain(f) for f in self.findings],
@@ -309,7 +312,7 @@ class Backtest:
         return plot_backtest(self, path)
 
 
-def _plain(finding: PastFinding | Stretch | Age) -> dict[str, Any]:
+def _plain(finding: PastFinding | Stretch | Age | Trend) -> dict[str, Any]:
     """Return plain data, with None where there was nothing to measure."""
     return {key: _finite(value) for key, value in asdict(finding).items()}
 
@@ -321,125 +324,3 @@ def _open(findings: Sequence[PastFinding]) -> Sequence[PastFinding]:
 
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def findings_of(
-    lies: Sequence[str],
-    providers: Sequence[Any],
-    truth: Array,
-    gains: Array,
-    refused: Array,
-    false_alarm: float,
-    negligible: float,
-) -> tuple[tuple[PastFinding, ...], tuple[PastFinding, ...]]:
-    """Return findings overall and by provider from daily numbers ``(day, provider[, lie])``.
-
-    Half of the false-alarm rate goes to the means over providers, half to single providers; each is shared among
-    comparisons by `joint_level`, one-sided for gains and for losses.
-    """
-    means = np.stack([_daily(gains[..., k]) for k in range(len(lies))], axis=1)
-    columns: list[Any] = [
-        (lie, None, _daily(truth), means[:, k], 0.0, None, _daily(refused[..., k])) for k, lie in enumerate(lies)
-    ]
-    overall = _judged(columns, false_alarm, negligible)
-    columns = []
-    for k, lie in enumerate(lies):
-        shrinkage = _Shrinkage(gains[..., k], means[:, k])
-        series, extra = shrinkage.series()
-        for i, provider in enumerate(providers):
-            alone = partial(shrinkage.detectable_alone, i)
-            columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), alone, refused[:, i, k]))
-    return overall, _judged(columns, false_alarm, negligible)
-
-
-def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
-    """Test comparisons together: lie, provider, honest pay, daily gain, extra variance, what is detectable, refused."""
-    level = joint_level(np.stack([gain for _, _, _, gain, *_ in columns], axis=1), false_alarm / 2)
-    findings = []
-    for lie, provider, honest, gain, extra, alone, out in columns:
-        interval = over_days(gain, false_alarm, negligible, extra)
-        verdict = "not significant"
-        if interval.days and not np.nan_to_num(gain).any():
-            verdict = "changes nothing"
-        elif interval.above <= level:
-            verdict = "GAINS"
-        elif interval.below <= level:
-            verdict = "loses"
-        mean = mean_of(honest)
-        numbers = mean, mean + interval.mean, interval.mean, interval.low, interval.high
-        days = int((~np.isnan(honest)).sum()) if interval.days else 0
-        detectable = interval.detectable(level, negligible) if alone is None else alone(level, negligible)
-        findings.append(PastFinding(lie, provider, *numbers, detectable, verdict, days, mean_of(out)))
-    return tuple(findings)
-
-
-class _Shrinkage:
-    """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
-
-    With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
-    variance of true deviations, mean d_i² minus mean s_i², the estimate is the mean over providers plus w_i d_i, where
-    w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
-    what was drawn away.
-    """
-
-    def __init__(self, gains: Array, mean: Array) -> None:
-        self.gains, self.mean, self.apart = gains, mean, gains - mean[:, None]
-        intervals = [over_days(column, 0.05) for column in self.apart.T]
-        self.seen = np.array([interval.days > 2 for interval in intervals])
-        self.chance = np.array([i.error**2 if known else np.inf for i, known in zip(intervals, self.seen, strict=True)])
-        self.away = np.array([interval.mean for interval in intervals])
-
-    def _weights(self, away: Array) -> tuple[Array, float]:
-        """Return w_i and τ² for mean deviations."""
-        seen, chance = self.seen, self.chance
-        between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
-        weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
-        return np.where(seen & (chance == 0), 1.0, weight), between
-
-    def series(self) -> tuple[Array, Array]:
-        """Return daily gains that are drawn together, and the variance of what was drawn away."""
-        if self.seen.sum() < 3:
-            return self.gains, np.zeros(self.gains.shape[1])
-        weight, between = self._weights(self.away)
-        days, present = (~np.isnan(self.mean)).sum(), (~np.isnan(self.gains)).sum(axis=0)
-        series = self.mean[:, None] + weight * np.nan_to_num(self.apart) * days / np.maximum(present, 1)
-        return np.where(present > 0, series, np.nan), np.where(self.seen, (1 - weight) ** 2 * between, 0.0)
-
-    def detectable_alone(self, provider: int, level: float, negligible: float) -> float:
-        """Return the gain of one provider, nobody else's being above 0, that is found with probability `POWER`."""
-        own, together = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
-        if self.seen.sum() < 3 or not self.seen[provider] or not np.isfinite(together.error):
-            return own.detectable(level, negligible)
-        others = self.seen.sum() - 1
-        covariance = (own.error**2 - together.error**2 - self.chance[provider]) / 2
-
-        def missing(gain: float) -> float:
-            """Return by how much the estimate falls short of what would be found, if the others gain nothing."""
-            away = np.where(self.seen, -gain / (others + 1), 0.0)
-            away[provider] = gain * others / (others + 1)
-            chance = np.where(self.seen, self.chance, 0.0)
-            weights, between = self._weights(np.sqrt(away**2 + chance))  # deviations have the size of chance too
-            w = weights[provider]
-            variance = together.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
-            needed = own._replace(error=float(np.sqrt(max(variance, 0.0)))).detectable(level, negligible)
-            return float(needed - (gain / (others + 1) + w * away[provider]))
-
-        low, high = 0.0, 1.0
-        if missing(high) > 0:
-            return float("inf")
-        for _ in range(20):
-            middle = (low + high) / 2
-            low, high = (middle, high) if missing(middle) > 0 else (low, middle)
-        return high
-
-
-def _daily(numbers: Array) -> Array:
-    """Mean over the providers who reported, for each day; NaN if nobody did."""
-    count = (~np.isnan(numbers)).sum(axis=1)
-    return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
-
-
-def mean_of(numbers: Array) -> float:
-    """Mean of what was measured; NaN if nothing was."""
-    measured = numbers[~np.isnan(numbers)]
-    return float(measured.mean()) if len(measured) else float("nan")

@@ -12,6 +12,7 @@ from troth.core.contract import Array, Model, shared_evidence
 from troth.core.errors import DataError
 from troth.core.past import statistics_of
 from troth.mechanisms import Round
+from troth.mechanisms.line_memory import LineMemory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,7 @@ class Replay:
         self.reported = self._statistics(self.summaries[split.paid])
         self.rows = history.reduction.rows(self.summaries[split.paid])
         self._earned: dict[SummaryLie, Array] = {}
+        self._memory = LineMemory()
 
     @property
     def payable(self) -> NDArray[np.bool_]:
@@ -135,5 +137,5 @@ class Replay:
 
     def _shares(self, own: Array) -> Array:
         key = np.random.default_rng([*self.seed, 0x50AD])  # truth and every lie face the same draws of the rule
-        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True)
+        this_round = Round(self.model, self.reported, self.groups, self.rows, key, lenient=True, memory=self._memory)
         return self.rule.evaluate(this_round if own is self.reported else this_round.with_own(own)).share

@@ -19,7 +19,10 @@ from troth.core.contract import (
     Array,
     Generator,
     HasAnswerPart,
+    HasEvidenceCost,
     HasFiniteStates,
+    HasLineLogPMI,
+    HasLogPMI,
     Model,
     Models,
     OrdersPeers,
@@ -37,6 +40,7 @@ from troth.models.numerics.reports import count_reports, enumerate_reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from troth.mechanisms.line_memory import LineMemory
     from troth.mechanisms.panels import Panels
     from troth.mechanisms.round import Round
     from troth.mechanisms.separate_peers import Places
@@ -131,14 +135,31 @@ class Lines:
         counts = np.zeros((4, len(self.own)))
         if self._apart and self._panels is None:
             step, compared = 0, self._comparison(slice(None), strict, self._answers is not None)
-            for fresh in draw_peers(self._round, decoys, self._answers):
-                block = fresh.reshape(len(fresh), len(self.own), -1)
-                first = np.repeat(ahead[step : step + len(fresh)], self.places, axis=1)
-                counts += compared(block, first)
-                step += len(fresh)
+            for block, keys in self._fresh(decoys):
+                first = np.repeat(ahead[step : step + len(block)], self.places, axis=1)
+                counts += compared(block, first, keys)
+                step += len(block)
         else:
             self._stand_by_design(counts, decoys, ahead, strict, rng)
         return Standing(*counts.reshape(4, self.rounds, self.places))
+
+    def _fresh(self, decoys: int) -> Iterator[tuple[Array, list[bytes] | None]]:
+        """Draw decoys one by one, ``(decoy, line, entry)``, with keys of lines where scores are remembered."""
+
+        def drawn() -> Iterator[Array]:
+            for fresh in draw_peers(self._round, decoys, self._answers):
+                yield fresh.reshape(len(fresh), len(self.own), -1)
+
+        if self._memory is None:
+            yield from ((block, None) for block in drawn())
+        else:
+            yield from self._memory.decoys(drawn, decoys * len(self.own) * self._width)
+
+    @property
+    def _memory(self) -> LineMemory | None:
+        """What is remembered of other reports of the same round, where log evidence is an integral."""
+        integral = isinstance(self._model, HasEvidenceCost) and not isinstance(self._model, HasLineLogPMI | HasLogPMI)
+        return self._round.memory if integral and self._answers is None else None
 
     def stand_among(self, decoys: Array, priorities: Array, strict: bool) -> Standing:
         """Return how the real peers stand among given decoys, ``(decoy, round, place, statistic)``."""
@@ -225,8 +246,8 @@ class Lines:
                     total += draw(rng, theta, kind)
         return total
 
-    def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[[Array, Array], Array]:
-        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, and lots.
+    def _comparison(self, lines: Any, strict: bool, answers: bool) -> Callable[..., Array]:
+        """Return what compares some lines with blocks of decoys, ``(decoy, line, entry)``, lots, and keys of lines.
 
         Decoys are statistics, or with ``answers`` what answers change of them.
         """
@@ -238,10 +259,14 @@ class Lines:
         score = model.answer_scorer(own, real) if answers else partial(line_log_pmi, model, own)
         v_real = on_grid(score((model.answer_part(real) if answers else real)[None])) if len(own) else np.empty((1, 0))
 
-        def compared(decoys: Array, ahead: Array) -> Array:
+        def compared(decoys: Array, ahead: Array, keys: list[bytes] | None = None) -> Array:
             counts = np.zeros((4, count))
             counts[1], counts[2], counts[3] = len(decoys), ahead.sum(axis=0), len(decoys) * strict  # empty: all tie
-            if len(own):
+            if len(own) and keys is not None and self._memory is not None:
+                known = [key for key, reports in zip(keys, reporting, strict=True) if reports]
+                v = on_grid(self._memory.score(model, own, decoys[:, some], known))
+                counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
+            elif len(own):
                 v = on_grid(score(decoys[:, some]))
                 counts[:, some] = compare(v, v_real, np.ones((1, 1)), ahead[:, some], strict)
             return counts

@@ -123,7 +123,7 @@ class RuleDescription:
 
     def wrong(self, option: str, problem: str) -> ParameterError:
         """Return an error about an option: by itself, or together with the others."""
-        return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option)
+        return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
     @property
     def name(self) -> str:
@@ -153,10 +153,9 @@ class RuleDescription:
         try:
             return cls(**{name: option.read(section) for name, option in options.items()})
         except ParameterError as error:
-            if error.parameter not in options:
+            if error.parameter not in options or not error.problem:
                 raise
-            problem = str(error).removeprefix(f"{cls.__name__}: {error.parameter} ")
-            raise section.fail(options[error.parameter].key, problem) from None
+            raise section.fail(options[error.parameter].key, error.problem) from None
 
     def refuses(self, model: Model) -> tuple[str, str] | None:  # noqa: ARG002
         """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""

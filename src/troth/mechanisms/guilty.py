@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import CountsRows
+from troth.core.contract import ChecksStatistics, CountsRows
 from troth.core.errors import DataError, MissingCapabilityError, ReportError, ScoreOutOfRangeError, UnpayableRoundError
 from troth.core.limits import LARGEST_SUM, most_rows
 
@@ -23,7 +23,7 @@ _ALL = 256  # rounds of up to this many providers are tried without each of them
 
 
 def refuse_oversized(this_round: Round) -> None:
-    """Refuse statistics that are no numbers or too large, reports of too many rows, and sums without rows."""
+    """Refuse statistics that are not numbers, are too large or that no data have, and reports of too many rows."""
     t = this_round.statistics
     usual = t.size == 0 or (t.min() >= -LARGEST_SUM and t.max() <= LARGEST_SUM)  # two passes that write nothing
     beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out
@@ -44,6 +44,15 @@ def refuse_oversized(this_round: Round) -> None:
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
             problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
             raise ReportError(members[where[-1]], f"{problem}: refuse the report")
+        if isinstance(model, ChecksStatistics):
+            _refuse_impossible(model, t if len(members) == this_round.providers else t[..., members, :], members)
+
+
+def _refuse_impossible(model: ChecksStatistics, statistics: Array, members: list[int]) -> None:
+    possible = model.possible(statistics)
+    if not possible.all():
+        where = tuple(int(i) for i in np.argwhere(~possible)[0])
+        raise ReportError(members[where[-1]], f"no data have these statistics, because {model.possible_statistics}")
 
 
 def _rows(this_round: Round, model: Model, members: list[int]) -> Array | None:

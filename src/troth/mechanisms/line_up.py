@@ -168,7 +168,7 @@ class LineUp(Rule):
     source: Literal["model", "days"] = option(_SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
+    purpose = "one round, any model; reads only the order of log PMI, pays little for an empty report"
     constant_empty_share = True
     symmetric = True
     free_lies = (
@@ -292,10 +292,12 @@ class LineUp(Rule):
         return self._one_day(this_round, rng)
 
     @classmethod
-    def task_defaults(cls, model: Model) -> dict[str, Any]:
-        """Labels have a line of all that peers could answer, with a part of a strict score; values a few decoys."""
+    def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
+        """Labels have a line of all that peers could answer, with a part of a strict score; others draw decoys."""
         labels = model.reduction.labels if isinstance(model, HasReduction) else None
-        return {"decoys": 49} if labels is None else {"decoys": "all", "strict": 0.1}
+        if labels is None:
+            return {"decoys": 49}
+        return {"decoys": "all" if rows == 1 else 99, "strict": 0.1}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
         """Try all that peers could answer, where tasks are about labels and nothing is drawn."""

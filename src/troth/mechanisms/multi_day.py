@@ -52,7 +52,7 @@ class LastDayOption(Option):
             return "equal"
         rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
         if self.problem(rule):
-            raise section.fail(self.key, "must be equal, or a rule that looks at one day")
+            raise section.fail(self.key, 'must be "equal", or a rule for a single day')
         return rule
 
     def write(self, value: Literal["equal"] | Rule) -> dict[str, Any] | None:

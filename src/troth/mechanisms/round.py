@@ -16,6 +16,8 @@ from troth.core.information import Measured, check_generator, leave_one_out, log
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from troth.mechanisms.line_memory import LineMemory
+
 
 @dataclass(frozen=True)
 class Round:
@@ -38,6 +40,8 @@ class Round:
     lenient
         Give a score outside its range the share NaN instead of stopping the round: for audits of lies that a buyer
         would refuse.
+    memory
+        What rounds that differ in own reports alone, and draw with the same seed, remember of each other.
     """
 
     model: Models
@@ -47,6 +51,7 @@ class Round:
     rng: Generator | None = None
     test: Array | None = None
     lenient: bool = False
+    memory: LineMemory | None = field(default=None, repr=False)
     own: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from troth.core.contract import Array, Extremes, Generator
 from troth.models.family import Family, moments
 from troth.models.numerics.extremes import count_ladder, ray_extremes
+from troth.models.numerics.possible import none_negative
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers
 
@@ -31,6 +34,12 @@ class CountAndSum(Family):
     def peer_order(self, statistics: Array, /) -> Array:
         """Return the sum."""
         return np.asarray(statistics, dtype=np.float64)[..., 1]
+
+    possible_statistics: ClassVar[str] = "values of at least 0 have no sum below 0"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where the sum is not negative."""
+        return none_negative(np.asarray(statistics))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows within the declared values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from troth.core.contract import Array, Extremes
 from troth.models.family import Family
 from troth.models.numerics.extremes import dirichlet_extremes
 from troth.models.numerics.identification import dirichlet_sensitivity
+from troth.models.numerics.possible import none_negative
 from troth.models.numerics.predictive import expected_log_evidence_of_counts
 from troth.models.numerics.second_difference import dirichlet_log_pmi
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.numerics.predictive import Exact
@@ -36,6 +39,12 @@ class DirichletCounts(Family):
     def rows(self, statistics: Array, /) -> Array:
         """Sum the counts."""
         return np.asarray(np.sum(statistics, axis=-1), dtype=np.float64)
+
+    possible_statistics: ClassVar[str] = "counts are at least 0"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where no count is negative."""
+        return none_negative(np.asarray(statistics))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Extremes over every report of up to ``rows`` rows."""

@@ -12,6 +12,8 @@ from troth.core.information import line_log_pmi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array, Generator, Model
 
 
@@ -88,6 +90,15 @@ class FeaturesAtHand:
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
         return np.asarray(self.model.rows(statistics))
+
+    @property
+    def possible_statistics(self) -> str:
+        """What holds of all statistics of data, in words."""
+        return str(self.model.possible_statistics)
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return for each statistic whether some data can have it."""
+        return np.asarray(self.model.possible(statistics))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the curvature and the number of rows."""

@@ -19,12 +19,14 @@ from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.example import Example
 from troth.models.finite_states import FiniteStates
+from troth.models.first_guess import FirstGuess
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
 from troth.models.numerics.extremes import datasets_by_type
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
+from troth.models.numerics.possible import SLACK, none_above
 from troth.models.numerics.rank import (
     FULL_RANK,
     exact_linear_price,
@@ -39,13 +41,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.past import History
+    from troth.core.past import History, PastTasks
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
     from troth.models.fitting.fitted import FittedPrior
+    from troth.models.fitting.workers import FittedWorkers
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
+_RIGHT = 0.7  # of an unknown worker's answers, until something better is known
+_WELL_CONDITIONED = 1e4  # log-likelihoods of symbols from which counts follow with digits to spare
 _MOST_STATES = 12  # whose k-rank is quick to find
 
 
@@ -194,6 +199,32 @@ class Finite(FiniteStates):
                 raise DataError(
                     f"row {row}: symbol {symbol} cannot occur together with the rows before it in any state"
                 )
+
+    possible_statistics: ClassVar[str] = "log-likelihoods are sums of those of symbols"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where log-likelihoods can be sums of those of symbols.
+
+        No sum exceeds 0 in a state under which no symbol does, and only states without some symbols are ruled out. If
+        the symbols' log-likelihoods are independent, counts follow, and none is negative.
+        """
+        t, table = np.asarray(statistics, dtype=np.float64), self._log_table
+        excluded = np.isneginf(t)
+        right = none_above(t, np.where(table.max(axis=0) <= 0, 0.0, np.inf))
+        right &= ~(excluded & ~np.isneginf(table).any(axis=0)).any(axis=-1)
+        if self._counts_of is None:
+            return right
+        counts = t @ self._counts_of
+        slack = SLACK * (1 + np.abs(t).max(axis=-1, keepdims=True)) * (1 + np.abs(self._counts_of).sum())
+        right &= (counts >= -slack).all(axis=-1) & (np.abs(counts @ table - t) <= slack).all(axis=-1)
+        return np.asarray(right)
+
+    @cached_property
+    def _counts_of(self) -> Array | None:
+        """The matrix that turns log-likelihoods into counts of symbols, or None where they do not determine counts."""
+        if np.isneginf(self._log_table).any() or not np.linalg.cond(self._log_table.T) < _WELL_CONDITIONED:
+            return None
+        return np.asarray(np.linalg.pinv(self._log_table)) if len(self._log_table) <= len(self.prior) else None
 
     def counts(self, statistics: Array, rows: Array | None = None, /) -> Array:
         """Recover the count of each symbol from log-likelihoods, where only one table of counts fits."""
@@ -367,6 +398,17 @@ class Finite(FiniteStates):
         """Nothing is left out, unless the table is known only up to a factor per symbol."""
         return "nothing" if self.normalised else None
 
+    @classmethod
+    def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
+        """Take classes to be equally frequent, and workers to be right in seven answers of ten."""
+        wrong = (1 - _RIGHT) / (labels - 1)
+        table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
+        meanings = {
+            "prior": "How often each class occurs, as you believed it before anybody answered.",
+            "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
+        }
+        return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
+
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
 
     @classmethod
@@ -377,6 +419,17 @@ class Finite(FiniteStates):
                 "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
             )
         return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
+
+    uses_gold: ClassVar[bool] = True
+
+    @classmethod
+    def fit_tasks(cls, past: PastTasks, **_: Any) -> FittedWorkers:
+        """Learn how often each class occurs, and how each worker answers it; there is a class for each label."""
+        from troth.models.fitting.workers import fit_workers  # whose models are of this family
+
+        if past.reduction.labels is None:
+            raise DataError(f"{cls.__name__} is learnt from labels, and the past tasks have values")
+        return fit_workers(past.task, past.worker, past.summaries, past.workers, past.classes)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

@@ -18,11 +18,14 @@ from troth.models.first_guess import FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import Positive, Real
 from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
+from troth.models.numerics.possible import are_products
 from troth.models.parameters import Precision, parameter, vector
 from troth.models.regression import Regression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -267,6 +270,15 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         """Unpack H and g."""
         s = np.asarray(summary, dtype=np.float64)
         return self._pack(*self._expanded(s), np.zeros(s.shape[:-1]), s[..., 0])
+
+    possible_statistics: ClassVar[str] = (
+        "the matrix of curvatures has no negative eigenvalue, and no higher rank than rows allow"
+    )
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where H is the curvature of as many rows."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return are_products(self._gram(t), self.rows(t) * self._answer.predictors)
 
     def posterior_mean(self, statistics: Array, /) -> Array:
         """Return the posterior mean of the coefficients, ``(..., coefficient)``."""

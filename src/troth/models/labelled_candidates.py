@@ -11,6 +11,7 @@ from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
+from troth.models.numerics.possible import none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
 from troth.models.trained_coefficients import trained_coefficients
@@ -84,6 +85,12 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def _pack(self, t: Array, rows: Array, slopes: Array, curvatures: Array) -> Array:
         flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
         return np.concatenate([t, rows, *flat], axis=-1)
+
+    possible_statistics: ClassVar[str] = "no log-likelihood of a label exceeds 0"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where no log-likelihood exceeds the largest of an answer."""
+        return none_above(np.asarray(statistics, dtype=np.float64)[..., : len(self._points)], self._answer.best)
 
     def design(self, statistics: Array, /) -> Array:
         """Return c, d, the curvatures and the number of rows, which no answer changes."""
@@ -227,7 +234,7 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "classes")
 
     @property
-    def _laws(self) -> Array:
+    def _likelihoods(self) -> Array:
         by_class = self._points.reshape(len(self._points), self.classes, -1)
         return np.asarray((by_class - by_class[:, :1]).reshape(len(self._points), -1))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.models.example import Example
 from troth.models.linear_regression import LinearRegression
+from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, parameter
 from troth.models.regression_candidates import RegressionCandidates
 from troth.models.trained_coefficients import trained_coefficients
@@ -83,7 +84,7 @@ class LinearCandidates(RegressionCandidates):
         return np.array(self.noise)
 
     @property
-    def _laws(self) -> Array:
+    def _likelihoods(self) -> Array:
         return np.column_stack([self._points, self._noise])
 
     @cached_property
@@ -113,6 +114,17 @@ class LinearCandidates(RegressionCandidates):
         squares = products[..., -2:-1] - 2 * product @ points.T + fitted
         t = -0.5 * np.maximum(squares, 0.0) / self._noise**2 - n * (np.log(self._noise) + 0.5 * np.log(2 * np.pi))
         return np.concatenate([t, n, gram.reshape(*t.shape[:-1], -1)], axis=-1)
+
+    possible_statistics: ClassVar[str] = (
+        "no log-likelihood exceeds that of a perfect fit, and the products of features have no negative eigenvalue"
+    )
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where ZᵀZ is a matrix of products of as many rows, and no log-likelihood is above a perfect fit's."""
+        t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
+        gram, n = t[..., S + 1 :].reshape(*t.shape[:-1], d, d), t[..., S : S + 1]
+        best = -n * (np.log(self._noise) + 0.5 * np.log(2 * np.pi))
+        return none_above(t[..., :S] - best) & are_products(gram, n[..., 0])
 
     def design(self, statistics: Array, /) -> Array:
         """Return the Gram matrix of the features, and the number of rows."""

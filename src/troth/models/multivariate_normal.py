@@ -18,6 +18,7 @@ from troth.models.first_guess import FirstGuess
 from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
 from troth.models.fitting.moments import day_moments
 from troth.models.normal import Normal, normal_log_pmi
+from troth.models.numerics.possible import are_products
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import minus_product
 from troth.models.parameters import number, parameter, positive, positive_definite, vector
@@ -25,6 +26,8 @@ from troth.models.reference_noise import ReferenceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator, Model
     from troth.core.reductions import Reduction
@@ -57,6 +60,18 @@ class NormalVectors(Family):
     def summary(self, data: Any, /) -> Array:
         """Count the rows and sum deviations from the prior mean and their outer products."""
         return moments(_moments, self.support.check(data, columns=len(self.mean)), np.array(self.mean))
+
+    possible_statistics: ClassVar[str] = (
+        "the matrix of n, sums and products has no negative eigenvalue, and no higher rank than there are rows"
+    )
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where n, sums and products are those of rows (1, x − mean)."""
+        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
+        matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
+        matrix[..., 0, :] = matrix[..., :, 0] = t[..., : d + 1]
+        matrix[..., 1:, 1:] = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
+        return are_products(matrix, self.rows(t))
 
     def statistics(self, data: Any, /) -> Array:
         """Count the rows and sum deviations and their outer products, weighted by what a row is worth."""

@@ -18,10 +18,11 @@ from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive, Real
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.moments import day_moments, normal_parameters
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
+from troth.models.numerics.possible import SLACK
 from troth.models.numerics.predictive import log_gamma_excess
 from troth.models.numerics.second_difference import binet_remainder, in_chunks, minus_product, weighted_excess
 from troth.models.parameters import number, parameter, positive
@@ -29,6 +30,8 @@ from troth.models.reference_noise import ReferenceNoise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -227,12 +230,7 @@ class Normal(ReferenceNoise, NormalMean):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
-        days = day_moments(cls.__name__, summaries, reduction)
-        return {
-            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
-            "scale": Positive(days.scale[0]),
-            "noise": Positive(days.noise[0]),
-        }
+        return normal_parameters(cls.__name__, summaries, reduction)
 
 
 @dataclass(frozen=True)
@@ -265,6 +263,14 @@ class NormalUnknownVariance(Family):
     def reduction(self) -> Reduction:
         """The number of rows, the sum of deviations from the prior mean and of their squares."""
         return Moments((self.mean,), squares=True)
+
+    possible_statistics: ClassVar[str] = "n·Σx² is at least (Σx)², and equal to it for one row"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where n·Σx² ≥ (Σx)², which is an equality for one row."""
+        n, total, squares = np.moveaxis(np.asarray(statistics, dtype=np.float64), -1, 0)
+        least, most = total * total, n * squares
+        return np.asarray((squares >= 0) & (most >= least * (1 - SLACK)) & ((n > 1) | (most * (1 - 2e-6) <= least)))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(A) − A ln B − ½ ln λ."""

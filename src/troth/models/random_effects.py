@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.limits import LARGEST_SUM
+from troth.models.numerics.possible import are_products
 from troth.models.numerics.random_effects import (
     Effects,
     draw_coefficients,
@@ -19,6 +21,8 @@ from troth.models.spread import VaryingProviders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
 
@@ -60,10 +64,23 @@ class RandomEffects(VaryingProviders):
         parts = [np.broadcast_to(part, (*rows.shape, part.shape[-1])) for part in parts]
         return np.concatenate([rows[..., None], (rows > 0)[..., None], *parts], axis=-1)
 
+    @staticmethod
+    def _limited(statistics: Array, summary: Array) -> Array:
+        """Return statistics, infinite where a sum exceeds the limit: squares that large would not show in them."""
+        beyond = ~(np.abs(summary) <= LARGEST_SUM).all(axis=-1, keepdims=True)
+        return np.where(beyond, np.inf, statistics) if beyond.any() else statistics
+
     def _unpack(self, statistics: Array) -> Effects:
         d, spreads, leading = self._coefficients, len(self._grid.nodes), statistics.shape[:-1]
         constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Integrate anew over the effect what the statistic says without spread: g and H, which is some ZᵀZ."""
+        effects = self._unpack(statistics)
+        product, precision = effects.product[..., 0, :], effects.precision[..., 0, :, :]
+        plenty = np.full(statistics.shape[:-1], np.inf)
+        return self._integrated(statistics[..., 0], precision, product), are_products(precision, plenty)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral over the spread of exp Λ given the spread."""

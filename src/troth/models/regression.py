@@ -16,6 +16,7 @@ from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.first_guess import FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
+from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
 
@@ -146,6 +147,19 @@ class Regression(Family):
         d = len(self.mean)
         tail = np.stack([square, np.broadcast_to(rows, square.shape)], axis=-1)
         return np.concatenate([gram.reshape(*square.shape, d * d), product, tail], axis=-1)
+
+    possible_statistics: ClassVar[str] = (
+        "the products of features and answers have no negative eigenvalue, and no higher rank than there are rows"
+    )
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where ZᵀZ, Zᵀr and rᵀr are products of as many rows (z, r)."""
+        t, d = np.asarray(statistics, dtype=np.float64), len(self.mean)
+        matrix = np.empty((*t.shape[:-1], d + 1, d + 1))
+        matrix[..., :d, :d] = self._gram(t)
+        matrix[..., :d, d] = matrix[..., d, :d] = self._product(t)
+        matrix[..., d, d] = t[..., -2]
+        return are_products(matrix, self.rows(t))
 
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.models.family import Family
+from troth.models.numerics.possible import agree, everywhere
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import Word, parameter
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from troth.core.contract import Array, Generator
 
 _LARGEST = {"little": 0.1, "some": 0.3}  # "any" is up to the family
@@ -50,6 +53,19 @@ class VaryingProviders(Family):
     def statistics(self, data: Any, /) -> Array:
         """Numbers that add over providers, of the rows along the last axis."""
         return self.from_summary(self.summary(data))
+
+    possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where a statistic is that of the sums which it carries, and these are possible."""
+        t = np.asarray(statistics, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            again, right = self._again(t)
+            return right & agree(t, again)
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return statistics computed anew from the sums that they carry, and where data can have such sums."""
+        return statistics, everywhere(statistics)
 
     def expected_log_evidence(self, _: Array, /) -> None:
         """No exact sum: two providers' rows are not one provider's, so designs do not add."""

@@ -21,12 +21,15 @@ from troth.models.numerics.beta_binomial import draw_rate, log_evidence, report_
 from troth.models.numerics.dispersed import draw_dirichlet
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.identification import compare_log_pmi
+from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive, pseudo_counts
 from troth.models.spread import VaryingProviders, how_far
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
@@ -103,6 +106,11 @@ class VaryingLabels(VaryingProviders):
         """Count the rows behind each statistic."""
         t = np.asarray(statistics, dtype=np.float64)
         return np.asarray(t[..., 0] + t[..., 1])
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        questions = self._by_question(statistics)
+        counts = np.stack([*(t[..., 0] for t in questions), questions[-1][..., 1]], axis=-1)
+        return self.from_summary(np.maximum(counts, 0.0)), none_negative(counts)
 
     def log_pmi_extremes(self, rows: int, peers: Peers, _: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows.

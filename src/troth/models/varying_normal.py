@@ -12,10 +12,10 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import moments
-from troth.models.fitting.free_parameters import Positive, Real
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
 from troth.models.numerics.dispersed_mean import moments_around
+from troth.models.numerics.possible import SLACK
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import number, parameter, positive
 from troth.models.random_effects import BORROWED_ROWS, RandomEffects
@@ -23,6 +23,8 @@ from troth.models.spread import how_far
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -110,7 +112,13 @@ class VaryingNormal(RandomEffects):
         average = s[..., 1] / np.maximum(s[..., 0], 1.0)
         precision = self._precision(s[..., 0], np.maximum(s[..., 2] - s[..., 1] * average, 0.0))
         unit = precision * self.scale**2
-        return self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+        t = self._integrated(s[..., 0], unit[..., None, None], (unit * average / self.scale)[..., None])
+        return self._limited(t, s)
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        again, right = super()._again(statistics)
+        rows, precision = statistics[..., 0], self.design(statistics)[..., 1]
+        return again, right & (precision <= self._precision(rows, np.zeros(())) * self.scale**2 * (1 + SLACK))
 
     def log_pmi_extremes(self, rows: int, peers: Peers, values: tuple[float, float] | None = None, /) -> Extremes:
         """Bounds over every report of up to ``rows`` rows within the declared values.
@@ -184,9 +192,4 @@ class VaryingNormal(RandomEffects):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
-        days = day_moments(cls.__name__, summaries, reduction)
-        return {
-            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
-            "scale": Positive(days.scale[0]),
-            "noise": Positive(days.noise[0]),
-        }
+        return normal_parameters(cls.__name__, summaries, reduction)

@@ -19,6 +19,7 @@ from troth.models.fitting.free_parameters import Positive
 from troth.models.fitting.moments import day_moments
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.gamma_poisson import draw_mean, log_evidence, summarise_counts
+from troth.models.numerics.possible import none_negative
 from troth.models.numerics.spread_grid import ALIKE
 from troth.models.parameters import parameter, positive
 from troth.models.poisson import Poisson
@@ -26,6 +27,8 @@ from troth.models.spread import VaryingProviders, how_far
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
@@ -103,6 +106,10 @@ class VaryingPoisson(VaryingProviders):
         """Map a provider's (n, Σx) to what adds over providers."""
         s = np.asarray(summary, dtype=np.float64)
         return summarise_counts(s[..., 0], s[..., 1], self.mean, self._spreads)
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        sums = statistics[..., :2]
+        return self.from_summary(np.maximum(sums, 0.0)), none_negative(sums)
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral over λ and the spread."""

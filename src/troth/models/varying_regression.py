@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
-from troth.models.fitting.moments import regression_moments
+from troth.models.fitting.moments import regression_parameters
 from troth.models.parameters import parameter, positive
 from troth.models.random_effects import BORROWED_ROWS
 from troth.models.regression import Regression
@@ -75,7 +74,7 @@ class VaryingLinearRegression(VaryingCoefficients):
         fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
         variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(gram, product, variance)
-        return self._integrated(s[..., 0], precision, product)
+        return self._limited(self._integrated(s[..., 0], precision, product), s)
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""
@@ -135,9 +134,4 @@ class VaryingLinearRegression(VaryingCoefficients):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        start = regression_moments(summaries, reduction)
-        return {
-            "mean": Real(start.mean, start.scale),
-            "precision": PositiveDefinite(1 / start.scale),
-            "noise": Positive(start.noise),
-        }
+        return regression_parameters(summaries, reduction)

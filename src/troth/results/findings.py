@@ -12,7 +12,7 @@ from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cos
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.contract import LeavesCandidates, Model
-from troth.core.errors import TrothError
+from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of, statistics_of_reports
@@ -100,7 +100,7 @@ def find(
             with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
                 setattr(findings, name, stage())
         except FAILURES as error:
-            findings.skipped[name] = str(error).split("\n")[0]
+            findings.skipped[name] = first_line(error)
         if watch is not None:
             watch("page", done, len(stages))
     return findings

@@ -109,21 +109,15 @@ def pay(
       provider  rows    score  share of cap  payment EUR
       Ash          4   0.2019        83.24%        83.24
       Birch        4   0.2019        83.24%        83.24
-      Elm          4  -0.7143        68.47%        68.47
+      Elm          4  −0.7143        68.47%        68.47
+      its verdict says whether the model fits, and who would have been better off sending nothing or less
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments: dict[str, Any] = {
-            "model": model,
-            "rule": rule,
-            "provider": provider,
-            "day": day,
-            "task": task,
-            "budget": budget,
-        }
+        arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
         arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:
-                raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
+                raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
         approve = None if anyway else _refuse_unfit
@@ -164,7 +158,7 @@ def _refuse_unfit(result: Result) -> bool:
     if result.verdict.stops:
         raise DataError(
             f"the model does not fit these reports: {result.verdict.remedy}; nothing was paid or written, and "
-            "anyway=True pays all the same"
+            "anyway=True pays regardless"
         )
     return True
 
@@ -238,7 +232,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
         if not isinstance(ledger, Ledger):
             return verify_tasks(ledger, book)

@@ -301,7 +301,8 @@ class Result:
     def __str__(self) -> str:
         from troth.results.tables import as_text
 
-        return as_text(self)
+        hint = "its verdict says whether the model fits, and who would have been better off sending nothing or less"
+        return f"{as_text(self)}\n  {hint}"
 
     def __repr__(self) -> str:
         return f"<Result {self.headline()}>"

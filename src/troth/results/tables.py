@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from troth.results.explanation import printable
+from troth.results.formats import number
 
 if TYPE_CHECKING:
     from troth.campaigns.settle import Payment
@@ -21,7 +22,7 @@ def payment_table(result: Result) -> tuple[list[str], list[list[str]]]:
     head = ["day"] * campaign.daily + ["provider", "rows" if campaign.task is None else "tasks"] + ["score"] * scored
     lines = []
     for day, payment in every:
-        score = "–" if payment.score is None else f"{payment.score:.4f}"
+        score = "–" if payment.score is None else number(payment.score)
         cells = [str(day)] * campaign.daily + [printable(payment.provider), f"{payment.rows:,}"] + [score] * scored
         lines.append([*cells, f"{payment.share:.2%}", campaign.text(payment.payment)])
     return [*head, "share of cap", f"payment {campaign.currency}".strip()], lines

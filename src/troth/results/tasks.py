@@ -109,7 +109,7 @@ class TaskResult(Result):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether another label would have earned more than the reported one, and who is paid less than for nothing."""
+        """Whether another label would have earned more than the reported one; who earned less than an empty report."""
         below = {}
         for payment in self.payments:
             gap = payment.empty_share - payment.share
@@ -261,8 +261,8 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
             notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
         if PUBLIC not in result.campaign.provider_models:
             notes.append(
-                "the public guess has no law of its own and is taken to be as good as an unknown worker: say how good "
-                f'it is as [model.providers."{PUBLIC}"]'
+                "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: say "
+                f'how good it is as [model.providers."{PUBLIC}"]'
             )
     if result.payments and not result.paid:
         notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
@@ -303,7 +303,7 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     path = Path(ledger)
     name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
     if Path(name).name != name:
-        raise LedgerError(f"{path.name}: the file of shares must lie beside the ledger")
+        raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name
 
 

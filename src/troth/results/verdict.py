@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
+from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
+from troth.core.errors import first_line
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
 
@@ -29,8 +31,8 @@ _SHOWN = 6
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
 CHANCE = "one round alone: such gains are often chance, also under the right model"
 _MEANING = {
-    "fits": "these reports could come from the model, under which telling the truth pays best",
-    "doubtful": "under the right model one round in 25 is called so: see the report before you rely on it",
+    "fits": "these reports could come from the model, under which {truthful}",
+    "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "that telling the truth pays best is not supported",
     "not checked": "that telling the truth pays best is not supported by a check",
 }
@@ -61,6 +63,9 @@ class Verdict:
         How many days were paid, and the last one that was scored; 0 and None without days.
     odd
         Where the model does not fit: the one or two providers without whose reports it does, if there are such.
+    most_gained
+        The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
+        truth pays best. None if nothing is proved about the rule in this campaign.
     """
 
     checked: CheckedFit | None
@@ -74,6 +79,7 @@ class Verdict:
     untried: str = ""
     days: int = 0
     last_day: Day = None
+    most_gained: float | None = 0.0
 
     @property
     def fit(self) -> Fit | None:
@@ -88,7 +94,16 @@ class Verdict:
     @property
     def meaning(self) -> str:
         """What the word means, in a sentence."""
-        return f"{self.unchecked}; {_MEANING[self.word]}" if self.unchecked else _MEANING[self.word]
+        meaning = _MEANING[self.word].format(truthful=self._truthful)
+        return f"{self.unchecked}; {meaning}" if self.unchecked else meaning
+
+    @property
+    def _truthful(self) -> str:
+        if self.most_gained is None:
+            return "it is not proved that telling the truth pays best: measure lies with troth audit"
+        if self.most_gained > 0:
+            return f"a lie may gain up to {100 * self.most_gained:.2g}% of the cap in expectation"
+        return "telling the truth pays best"
 
     @property
     def remedy(self) -> str:
@@ -103,8 +118,8 @@ class Verdict:
 
     @property
     def supports(self) -> bool:
-        """Whether the fit supports that telling the truth pays best."""
-        return self.word == "fits"
+        """Whether the fit, and what is proved about the rule, support that telling the truth pays best."""
+        return self.word == "fits" and self.most_gained == 0
 
     @property
     def stops(self) -> bool:
@@ -124,6 +139,7 @@ class Verdict:
             "days": self.days,
             "last_day": self.last_day,
             "odd_reports": list(self.odd),
+            "most_gained": self.most_gained,
         }
 
     def __str__(self) -> str:
@@ -192,10 +208,14 @@ class TaskVerdict(Verdict):
         if self.tested is None:
             return f"{self.unchecked}; that no other answer would have earned more is not supported"
         fit = self.tested
-        why = "a constant answer may gain" if fit.contradicts_prior else "the laws are wrong, or many answers are"
+        why = (
+            "a constant answer may gain"
+            if fit.contradicts_prior
+            else "the confusion matrices are wrong, or many answers are"
+        )
         meaning = {
-            "fits": "labels are as frequent as the prior and the laws expect, and on these answers no other label "
-            "would have earned more than the reported one",
+            "fits": "labels are as frequent as the prior and the confusion matrices expect, and on these answers no "
+            "other label would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
             "does not fit": f"{fit.contradiction}: {why}",
         }
@@ -211,8 +231,8 @@ class TaskVerdict(Verdict):
                 "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
         return (
-            "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "
-            "knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+            "look at the page's agreement of labels and workers; correct the prior and the confusion matrices by what "
+            "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
         )
 
     @property
@@ -285,7 +305,7 @@ def judge(result: Result) -> Verdict:
         try:
             checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = str(error).split("\n")[0]
+            why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:
@@ -299,8 +319,28 @@ def judge(result: Result) -> Verdict:
     untried = "" if replays or not result.rounds else _why_untried(result)
     last_day = last_scored(result)["day"] if days else None
     return Verdict(
-        checked, why, len(result.totals), below, better, less, odd, tried, untried=untried, days=days, last_day=last_day
+        checked,
+        why,
+        len(result.totals),
+        below,
+        better,
+        less,
+        odd,
+        tried,
+        untried=untried,
+        days=days,
+        last_day=last_day,
+        most_gained=_most_gained(result),
     )
+
+
+def _most_gained(result: Result) -> float | None:
+    """Return what is proved about lies under the rule, for the providers and rows of all reports."""
+    try:
+        claim = truthful_claim(result.campaign, setting_of(result.campaign, result.reports))
+    except FAILURES:
+        return None
+    return claim.margin if claim.verdict == "proved" else None
 
 
 def _why_untried(result: Result) -> str:

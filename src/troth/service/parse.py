@@ -153,7 +153,7 @@ class View:
             return
         if len(names) > 1:
             examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-            raise DataError(f"has rows of {len(names)} providers ({examples}); send your own alone")
+            raise DataError(f"has rows of {len(names)} providers ({examples}); send only your own")
 
 
 def _message(error: Exception, kind: str) -> str:

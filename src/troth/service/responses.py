@@ -212,6 +212,9 @@ class Verdict(Shown):
     days: int = Field(default=0, description="Over how many days the comparison with an empty report is a mean.")
     last_day: Day = Field(default=None, description="The day on which sending less was tried.")
     odd_reports: list[str] = Field(description="Providers without whose reports the model fits.")
+    most_gained: float | None = Field(
+        default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
+    )
     remedy: str = Field(description="What to do if the model does not fit.")
 
 

@@ -124,7 +124,7 @@ class Store:
             yield
             return
         if not self._lock.acquire(timeout=PROBE_SECONDS):
-            raise UnavailableError("the database takes no changes: another change takes too long")
+            raise UnavailableError("the database cannot be written: another change takes too long")
         try:
             yield
         finally:
@@ -133,7 +133,7 @@ class Store:
     def check_writes(self) -> None:
         """Raise if the last attempt to write failed."""
         if not self._writes:
-            raise UnavailableError("the database takes no changes: its disk may be full or read-only, or it is locked")
+            raise UnavailableError("the database cannot be written: its disk may be full or read-only, or it is locked")
 
     def close(self) -> None:
         """Close all connections."""

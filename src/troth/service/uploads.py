@@ -338,7 +338,7 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
         raise DataError(f"the statistics are of provider {reports[0].provider!r}, not {provider!r}")
     if campaign.daily and (len(reports) != 1 or reports[0].day != day):
         days = ", ".join(str(report.day) for report in reports[:5])
-        raise DataError(f"has statistics of day {days}; send those of day {day} alone")
+        raise DataError(f"has statistics of day {days}; send only those of day {day}")
     return reports[0]
 
 

@@ -86,7 +86,7 @@ def enter(request: Request, secret: Link, form: Sent) -> Response:
 def _chosen_password(form: forms.Fields) -> str | None:
     password = form.secret("password")
     if password and password != form.secret("again"):
-        raise InvalidError("password: the two are not the same; type it again")
+        raise InvalidError("password: the two do not match; type it again")
     return password or None
 
 
@@ -98,8 +98,11 @@ def join_page(request: Request, secret: Link, user: Visitor) -> Response:
 def _join(request: Request, secret: str, user: User | None, error: TrothError | None = None) -> Response:
     with store_of(request).read() as tx:
         campaign, member = campaigns.invited_to(tx, secret)
-        promised = views.promise(campaigns.terms_of(campaign))
-    return page(request, user, "join.html", error=error, promised=promised, provider=member.name)
+        terms = campaigns.terms_of(campaign)
+    truthful = bool(terms.rule.truthful_by)
+    return page(
+        request, user, "join.html", error=error, promised=views.promise(terms), provider=member.name, truthful=truthful
+    )
 
 
 def join(request: Request, secret: Link, form: Sent, user: Visitor) -> Response:

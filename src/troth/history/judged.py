@@ -1,0 +1,139 @@
+"""Which gains are significant among all comparisons together, with single providers drawn towards the others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.history.findings import PastFinding
+from troth.history.intervals import joint_level, over_days
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from troth.core.contract import Array
+
+
+def findings_of(
+    lies: Sequence[str],
+    providers: Sequence[Any],
+    truth: Array,
+    gains: Array,
+    refused: Array,
+    false_alarm: float,
+    negligible: float,
+) -> tuple[tuple[PastFinding, ...], tuple[PastFinding, ...]]:
+    """Return findings overall and by provider from daily numbers ``(day, provider[, lie])``.
+
+    Half of the false-alarm rate goes to the means over providers, half to single providers; each is shared among
+    comparisons by `joint_level`, one-sided for gains and for losses.
+    """
+    means = np.stack([daily_mean(gains[..., k]) for k in range(len(lies))], axis=1)
+    columns: list[Any] = [
+        (lie, None, daily_mean(truth), means[:, k], 0.0, None, daily_mean(refused[..., k]))
+        for k, lie in enumerate(lies)
+    ]
+    overall = _judged(columns, false_alarm, negligible)
+    columns = []
+    for k, lie in enumerate(lies):
+        shrinkage = _Shrinkage(gains[..., k], means[:, k])
+        series, extra = shrinkage.series()
+        for i, provider in enumerate(providers):
+            alone = partial(shrinkage.detectable_alone, i)
+            columns.append((lie, provider, truth[:, i], series[:, i], float(extra[i]), alone, refused[:, i, k]))
+    return overall, _judged(columns, false_alarm, negligible)
+
+
+def _judged(columns: Sequence[Any], false_alarm: float, negligible: float) -> tuple[PastFinding, ...]:
+    """Test comparisons together: lie, provider, honest pay, daily gain, extra variance, what is detectable, refused."""
+    level = joint_level(np.stack([gain for _, _, _, gain, *_ in columns], axis=1), false_alarm / 2)
+    findings = []
+    for lie, provider, honest, gain, extra, alone, out in columns:
+        interval = over_days(gain, false_alarm, negligible, extra)
+        verdict = "not significant"
+        if interval.days and not np.nan_to_num(gain).any():
+            verdict = "changes nothing"
+        elif interval.above <= level:
+            verdict = "GAINS"
+        elif interval.below <= level:
+            verdict = "loses"
+        mean = mean_of(honest)
+        numbers = mean, mean + interval.mean, interval.mean, interval.low, interval.high
+        days = int((~np.isnan(honest)).sum()) if interval.days else 0
+        detectable = interval.detectable(level, negligible) if alone is None else alone(level, negligible)
+        findings.append(PastFinding(lie, provider, *numbers, detectable, verdict, days, mean_of(out)))
+    return tuple(findings)
+
+
+class _Shrinkage:
+    """Draw providers' daily gains ``(day, provider)`` towards the mean over providers, as far as they are alike.
+
+    With d_i the mean deviation of provider i from the mean over providers, s_i² its variance by chance and τ² the
+    variance of true deviations, mean d_i² minus mean s_i², the estimate is the mean over providers plus w_i d_i, where
+    w_i = τ²/(τ² + s_i²) (empirical Bayes). Its error is that of its daily series, plus the variance (1 − w_i)²τ² of
+    what was drawn away.
+    """
+
+    def __init__(self, gains: Array, mean: Array) -> None:
+        self.gains, self.mean, self.apart = gains, mean, gains - mean[:, None]
+        intervals = [over_days(column, 0.05) for column in self.apart.T]
+        self.seen = np.array([interval.days > 2 for interval in intervals])
+        self.chance = np.array([i.error**2 if known else np.inf for i, known in zip(intervals, self.seen, strict=True)])
+        self.away = np.array([interval.mean for interval in intervals])
+
+    def _weights(self, away: Array) -> tuple[Array, float]:
+        """Return w_i and τ² for mean deviations."""
+        seen, chance = self.seen, self.chance
+        between = max(float(np.mean(away[seen] ** 2 - chance[seen])) * seen.sum() / (seen.sum() - 1), 0.0)
+        weight = np.where(seen, between / np.where(between + chance > 0, between + chance, 1.0), 0.0)
+        return np.where(seen & (chance == 0), 1.0, weight), between
+
+    def series(self) -> tuple[Array, Array]:
+        """Return daily gains that are drawn together, and the variance of what was drawn away."""
+        if self.seen.sum() < 3:
+            return self.gains, np.zeros(self.gains.shape[1])
+        weight, between = self._weights(self.away)
+        days, present = (~np.isnan(self.mean)).sum(), (~np.isnan(self.gains)).sum(axis=0)
+        series = self.mean[:, None] + weight * np.nan_to_num(self.apart) * days / np.maximum(present, 1)
+        return np.where(present > 0, series, np.nan), np.where(self.seen, (1 - weight) ** 2 * between, 0.0)
+
+    def detectable_alone(self, provider: int, level: float, negligible: float) -> float:
+        """Return the gain of one provider, nobody else's being above 0, that is found with probability `POWER`."""
+        own, together = over_days(self.gains[:, provider], 0.05), over_days(self.mean, 0.05)
+        if self.seen.sum() < 3 or not self.seen[provider] or not np.isfinite(together.error):
+            return own.detectable(level, negligible)
+        others = self.seen.sum() - 1
+        covariance = (own.error**2 - together.error**2 - self.chance[provider]) / 2
+
+        def missing(gain: float) -> float:
+            """Return by how much the estimate falls short of what would be found, if the others gain nothing."""
+            away = np.where(self.seen, -gain / (others + 1), 0.0)
+            away[provider] = gain * others / (others + 1)
+            chance = np.where(self.seen, self.chance, 0.0)
+            weights, between = self._weights(np.sqrt(away**2 + chance))  # deviations have the size of chance too
+            w = weights[provider]
+            variance = together.error**2 + w**2 * self.chance[provider] + 2 * w * covariance + (1 - w) ** 2 * between
+            needed = own._replace(error=float(np.sqrt(max(variance, 0.0)))).detectable(level, negligible)
+            return float(needed - (gain / (others + 1) + w * away[provider]))
+
+        low, high = 0.0, 1.0
+        if missing(high) > 0:
+            return float("inf")
+        for _ in range(20):
+            middle = (low + high) / 2
+            low, high = (middle, high) if missing(middle) > 0 else (low, middle)
+        return high
+
+
+def daily_mean(numbers: Array) -> Array:
+    """Mean over the providers who reported, for each day; NaN if nobody did."""
+    count = (~np.isnan(numbers)).sum(axis=1)
+    return np.where(count > 0, np.nansum(numbers, axis=1) / np.maximum(count, 1), np.nan)
+
+
+def mean_of(numbers: Array) -> float:
+    """Mean of what was measured; NaN if nothing was."""
+    measured = numbers[~np.isnan(numbers)]
+    return float(measured.mean()) if len(measured) else float("nan")

@@ -1,0 +1,77 @@
+"""Which statistics some data can have, up to rounding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array
+
+SLACK = 1e-9
+"""How far, relatively, rounding may push honest sums beyond what data can have."""
+_SEEN = 1e-6  # an eigenvalue of a matrix with a diagonal of 1 above which it counts for the rank
+
+
+def everywhere(statistics: Array) -> NDArray[np.bool_]:
+    """Return that every statistic is possible."""
+    return np.ones(statistics.shape[:-1], dtype=bool)
+
+
+def none_negative(counts: Array) -> NDArray[np.bool_]:
+    """Return where no count is below 0; fractions are weights of rows.
+
+    Examples
+    --------
+    >>> none_negative(np.array([[3.0, 0.0], [-1.0, 5.0], [1.5, 2.0]]))
+    array([ True, False,  True])
+    """
+    if counts.min(initial=0.0) >= 0:
+        return everywhere(counts)
+    return np.asarray((counts >= 0).all(axis=-1))
+
+
+def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
+    """Return where XᵀX = ``matrix`` for some X with so many rows: it is symmetric, without negative eigenvalues.
+
+    Its rank is at most the number of rows. Columns are scaled to length 1, so those of all sizes are compared alike.
+
+    Examples
+    --------
+    >>> are_products(np.array([[[4.0, 2.0], [2.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], np.eye(2)]), np.array([1, 9, 1]))
+    array([ True, False, False])
+    """
+    size = matrix.shape[-1]
+    diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    unit = matrix / scale[..., :, None] / scale[..., None, :]
+    symmetric = (np.abs(unit - np.swapaxes(unit, -1, -2)) <= SLACK).all(axis=(-2, -1))
+    right = np.array((diagonal >= 0).all(axis=-1) & symmetric)
+    room = np.eye(size) * (SLACK * size)
+    doubtful = right & (rows < size)
+    try:
+        np.linalg.cholesky(np.where(right[..., None, None], unit, 0.0) + room)
+    except np.linalg.LinAlgError:
+        doubtful = right
+    if doubtful.any():
+        values = np.linalg.eigvalsh(unit[doubtful])
+        rank = (values > _SEEN).sum(axis=-1)
+        right[doubtful] = (values[..., 0] >= -SLACK * size) & (rank <= np.ceil(rows[doubtful]))
+    return right
+
+
+def agree(statistics: Array, again: Array) -> NDArray[np.bool_]:
+    """Return where two computations of a statistic agree, up to rounding beside its largest entry."""
+    largest = np.abs(statistics).max(axis=-1, keepdims=True, initial=0.0)
+    slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
+    return np.asarray((np.abs(statistics - again) <= slack).all(axis=-1))
+
+
+def none_above(statistics: Array, most: Any = 0.0) -> NDArray[np.bool_]:
+    """Return where no entry exceeds its bound; entries may be −∞."""
+    finite = np.where(np.isneginf(statistics), 0.0, statistics)
+    slack = SLACK * (1 + np.abs(finite).max(axis=-1, keepdims=True, initial=0.0))
+    return np.asarray((statistics <= most + slack).all(axis=-1))

@@ -1,0 +1,31 @@
+"""Lies that share decoys with the truth are paid to the last bit as without memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import troth
+from registry import generator
+from troth import models
+from troth.mechanisms import Round
+from troth.mechanisms.line_memory import LineMemory
+
+
+@pytest.mark.parametrize("sizes", [[9, 9, 9], [9, 7, 9]])
+@pytest.mark.parametrize("most", [0, 1 << 24])
+def test_with_and_without_memory(sizes: list[int], most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("troth.mechanisms.line_memory._MOST_NUMBERS", most)
+    model, rule, memory = models.VaryingBernoulli(2, 2), troth.LineUp(decoys=19), LineMemory()
+    ones = np.array([[3, 5, 8], [2, 6, 1]])
+    rows = np.broadcast_to(sizes, ones.shape)
+    t = model.from_summary(np.stack([rows - ones, ones], axis=-1))
+    for own_ones in (ones, ones[:, ::-1], np.zeros_like(ones), ones):
+        sent = np.minimum(own_ones, rows)
+        own = model.from_summary(np.stack([rows - sent, sent], axis=-1))
+        own[0, 1] = 0.0
+        shares = [
+            rule.evaluate(Round(model, t, rng=generator(1), lenient=True, memory=each).with_own(own)).share
+            for each in (None, memory)
+        ]
+        assert np.array_equal(shares[0], shares[1])

@@ -219,6 +219,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "infinite": {"line": None, "payments": [{"share": float("nan")}]},
     "money": {"line": None, "payments": [{"payment": "nan"}]},
     "deposit": {"line": None, "payments": [{"deposit": "1/0"}]},
+    "endless": {"line": None, "payments": [{"payment": "1e-999999999"}]},
+    "endless cap": {"line": None, "payments": [{"exact_cap": "1e-999999999"}]},
     "line": {"line": []},
     "hashes": {"line": {"hashes": [7]}},
     "hexadecimal": {"line": {"hashes": ["x"] * 3}},

@@ -166,6 +166,8 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
         return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])
     if campaign.task is not None:
         return _check_tasks(campaign, payment, paid, cap)
+    if not re.fullmatch(r"\d{1,30}(/\d{1,30})?", payment["exact_cap"], re.ASCII):
+        raise PaymentError("cap", f"{payment['exact_cap']!r} is no fraction")
     exact_cap = Fraction(payment["exact_cap"])
     if int(exact_cap) != cap or exact_cap > campaign.round_budget:
         raise PaymentError("cap", f"{payment['cap']} is not {exact_cap} minor units, or more than the budget")

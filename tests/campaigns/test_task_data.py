@@ -381,7 +381,7 @@ def test_a_budget_without_a_price_is_shared_evenly(tmp_path: Path) -> None:
         family = ("--family", "Finite") if column != "score" else ()
         assert run("init", tmp_path / folder, "--data", tmp_path / "t.csv", *names, *family).code == 0
         result: Any = troth.pay(tmp_path / folder / "campaign.toml")
-        assert result.ledger.of("round")[0]["budget"] == ("2.40" if options else "100.00")
+        assert result.ledger.of("tasks")[0]["budget"] == ("2.40" if options else "100.00")
 
 
 def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Path) -> None:

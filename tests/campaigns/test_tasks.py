@@ -80,7 +80,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_a_budget_is_shared_evenly_among_reports() -> None:
     result = paid(crowd(), price=None, budget="18.00")
-    assert result.ledger.of("round")[0]["budget"] == "18.00"
+    assert result.ledger.of("tasks")[0]["budget"] == "18.00"
     assert result.paid == pytest.approx(paid(crowd()).paid, abs=8)
     with pytest.raises(DataError, match="more than the budget"):
         paid(crowd(), budget="17.99")

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from campaigns.shop import run
 from service.databases import Databases, chiefly, in_turn, opened
 from service.test_secrecy import statements_of
 from service.world import World, make_world
-from troth.campaigns.paid_round import check_paid_round
+from troth.campaigns.paid_round import PaymentError, check_paid_round, check_payment
 from troth.campaigns.statements import RECEIPT, check_signature
 from troth.campaigns.task_data import task_request
 from troth.campaigns.task_file import read_file
 from troth.campaigns.task_reports import FILE_NAME
 from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import payments_of, settle_tasks
+from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
@@ -207,10 +209,37 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
             paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid).done) == 3
+            assert len(check_paid_round(receipt, paid).done) == 5
             other = next(each for each in WORKERS if each != name)
             with pytest.raises(troth.TrothError, match="not among those"):
                 check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
+            terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
+            checked = check_paid_round(receipt, {**paid, "terms": terms})
+            assert checked.withheld == []
+            assert any("price times the sum of shares" in line for line in checked.done)
+            _check_other_cents(Campaign.from_dict(terms), paid["payments"][0])
+
+
+def _check_other_cents(terms: Campaign, payment: dict[str, Any]) -> None:
+    """Try a tenth of the price, another sum of shares, and two cents more or less than it makes."""
+    tasks, share = payment["rows"], payment["share"]
+    cap = tasks * Fraction("0.005")
+    tenth = {"cap": f"{float(cap):.3f}"[:-1], "payment": f"{float(cap) * share:.3f}"[:-1]}
+    wrong = {
+        "cap": [tenth, {"cap": f"{tasks * 0.05 + 0.01:.2f}"}],
+        "payment": [
+            {"terms": {**payment["terms"], "shares": payment["terms"]["shares"] - 2}},
+            *(
+                {"payment": f"{float(payment['payment']) + more:.2f}", "share": share + more / (tasks * 0.05)}
+                for more in (0.02, -0.02)
+            ),
+        ],
+    }
+    for field, changes in wrong.items():
+        for change in changes:
+            with pytest.raises(PaymentError) as found:
+                check_payment(terms, {**payment, **change})
+            assert found.value.field == field
 
 
 def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp_path: Path) -> None:
@@ -361,7 +390,9 @@ def _look(world: World, path: str, session: str) -> tuple[str, str]:
     client = world.client()
     if path and not path.startswith("/"):
         answer = client.get(f"{world.base}/rounds/1/{path}", headers=world.headers("Ann"))
-        plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof")}
+        plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof", "payment_hashes")}
+        if plain.get("line"):  # tells how many others there are, as the proof does, and no more
+            plain["line"] = re.sub(r'"reports":\d+', "", plain["line"]["text"])
         shown = json.dumps(plain)
     else:
         client.cookies.set(COOKIE, session)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 
-FORMAT = 3
+FORMAT = 4
 """The format that new ledgers have; one that was begun in another is continued in it."""
 
 _SEVEN_DIGITS = Context(prec=7)
@@ -38,13 +38,15 @@ class Reader(NamedTuple):
     """How the entries of one format are read, and how a round's seed is written.
 
     ``seal`` makes the round's fields of its link (None if nothing is drawn), the roots over the reports it is paid by
-    and the beacon's value; ``link`` reads the link back.
+    and the beacon's value; ``link`` reads the link back. ``paid`` makes those fields that tie the round's payments to
+    its reports.
     """
 
     report: Callable[[dict[str, Any]], Report]
     payment: Callable[[Campaign, dict[str, Any]], Payment]
     seal: Callable[[str | None, list[str], str | None], dict[str, Any]]
     link: Callable[[dict[str, Any]], str | None]
+    paid: Callable[[Campaign, Sequence[Report], Sequence[Payment]], dict[str, Any]]
 
 
 def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
@@ -128,6 +130,21 @@ def report_root(reports: Sequence[Report]) -> str:
     return root(report_leaves(reports))
 
 
+def payment_leaf(rows: int, cap: str, payment: str, nonce: str | None) -> str:
+    """Return the leaf of a payment, which stands where its report does; the nonce keeps others from guessing it."""
+    return leaf(canonical({"rows": rows, "cap": cap, "payment": payment, "nonce": nonce}))
+
+
+def payment_leaves(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> list[str]:
+    """Return the leaves of a round's payments, in the order of its reports' leaves."""
+    by_provider = {payment.provider: payment for payment in payments}
+    pairs = [(by_provider[report.provider], report.nonce) for report in sorted(reports, key=report_leaf)]
+    return [
+        payment_leaf(payment.rows, campaign.text(payment.cap), campaign.text(payment.payment), nonce)
+        for payment, nonce in pairs
+    ]
+
+
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
     """Return a payment as the ledger has it, money as decimal strings."""
     plain = dict(vars(payment))
@@ -184,8 +201,18 @@ def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, A
     return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
 
 
+def _paid(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> dict[str, Any]:
+    """Return how many reports a round was paid by, and the root over their payments."""
+    return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}
+
+
+def _nothing(*_: object) -> dict[str, Any]:
+    return {}
+
+
 READERS = {
-    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed")),
-    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link")),
+    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed"), _nothing),
+    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _nothing),
+    4: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _paid),
 }
 """Readers by format."""

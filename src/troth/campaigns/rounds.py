@@ -150,8 +150,10 @@ def write_round(
             known[report.key] = report
             ledger.append(report_entry(report))
     by_day = reports_by_day([*reports, *(following or ())])
-    seal = reader_of(ledger).seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
     payments = settle(campaign, reports, following, seal["seed"])
+    seal |= reader.paid(campaign, reports, payments)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))

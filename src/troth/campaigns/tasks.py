@@ -186,18 +186,21 @@ def write_tasks(
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    seal = reader_of(ledger).seal(link, [root], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [root], beacon)
     shares = settle_tasks(campaign, reports, public, seal["seed"])
     payments = payments_of(campaign, reports, shares)
+    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
     if reports.dropped:
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
-    place = {"day": None, "number": 1}
-    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts})
-    ledger.append({"entry": "round", **place, "budget": campaign.text(most), **seal, "next": None, **stamp})
+    place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
+    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
+    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
+    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
     for payment in payments:
         ledger.append(payment_entry(campaign, None, payment))
     total = sum(payment.payment for payment in payments)

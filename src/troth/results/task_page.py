@@ -62,7 +62,7 @@ def render(result: TaskResult, **_: Any) -> str:
         result=result,
         campaign=result.campaign,
         entry=result.ledger.of("tasks")[0],
-        head=result.ledger.of("round")[0],
+        head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
         rows=rows[:_MOST_ROWS],
         picture=draw_workers(result, rows),
         agreement=label_agreement(result),

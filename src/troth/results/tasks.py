@@ -166,7 +166,7 @@ class TaskResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
-        more = {"budget": self.ledger.of("round")[0]["budget"], **entry, "notes": list(self.notes)}
+        more = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
         return {**super().to_dict(), **more}
 
     def explain(self, provider: str, day: Day = None, *, sample: int = _SAMPLE) -> str:

@@ -57,9 +57,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
     )
 
-    expands: ClassVar[bool] = True
-    """Whether the evidence is that of an expansion, however decoys are drawn."""
-
+    evidence_limit: ClassVar[str] = "many rows with coefficients near the public point"
+    draws_limit: ClassVar[str] = evidence_limit
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
         "that normal limit for providers of whom there are statistics alone, without features"

@@ -37,6 +37,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     log-likelihoods are drawn without the features, and it is exact in the limit of many rows.
     """
 
+    draws_limit: ClassVar[str] = "many rows"
     approximation: ClassVar[str] = (
         "decoys are drawn from the normal limit of many rows, with the exact mean and covariance under each candidate, "
         "because statistics do not hold the features; the log-likelihoods themselves are exact"

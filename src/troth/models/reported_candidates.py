@@ -77,6 +77,7 @@ class ReportedCandidates(FittedCandidates):
     example: ClassVar[Example] = Example("which of three rates is right", ("low", "middle", "high"), "clinic")
     row_axes: ClassVar[int] = 1
     given_parameters: ClassVar[tuple[str, ...]] = ("means", "covariances")
+    draws_limit: ClassVar[str] = "many rows whose features have the distribution of the simulated ones"
     approximation: ClassVar[str] = (
         "decoys are drawn from the normal limit of many rows, with the mean and the covariance of simulated rows: the "
         "features of the peers must have the distribution of the simulation; log-likelihoods are what providers compute"

@@ -215,6 +215,9 @@ class Verdict(Shown):
     most_gained: float | None = Field(
         default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
     )
+    limit: str | None = Field(
+        default=None, description="The limit in which the truth is proved to pay best, if it is proved there alone."
+    )
     remedy: str = Field(description="What to do if the model does not fit.")
 
 

@@ -79,7 +79,7 @@ class RegressionCandidates(FittedCandidates):
         return (), ()
 
     @classmethod
-    def standard_prior(cls, coefficients: int, /) -> dict[str, Any]:  # noqa: ARG003
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
         """Return nothing: coefficients are given, whatever the scales."""
         return {}
 

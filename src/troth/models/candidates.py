@@ -65,7 +65,7 @@ class Candidates(CandidateStates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_alike("Candidates", np.arange(len(self.prior)), "prior")
+        refuse_alike("Candidates", np.arange(float(len(self.prior))), "prior")
         for name, function in (("log_likelihood", self.log_likelihood), ("draw", self.draw)):
             if not (callable(function) or (name == "draw" and function is None)):
                 raise ParameterError(f"Candidates: {name} must be a function, not {function!r}", parameter=name)

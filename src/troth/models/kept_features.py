@@ -95,6 +95,10 @@ class KeptFeatures(FeaturesAtHand):
         of_model = self.model.evidence_cost if isinstance(self.model, HasEvidenceCost) else 1
         return of_model + len(self.features) // _ROWS_OF_A_CLOSED_FORM
 
+    def doubt(self, statistics: Array, /) -> str:
+        """Say what the regression says."""
+        return str(self.model.doubt(statistics))
+
     def plan(self, rows: Any, /) -> Array:
         """Return the design of the features at hand for reports with as many rows, or that of given features."""
         counts = np.asarray(rows, dtype=np.float64)

@@ -90,6 +90,11 @@ class Verdict:
         return None if self.checked is None else self.checked.fit
 
     @property
+    def doubt(self) -> str:
+        """Why the model is poor for these reports, whether they fit it or not; nothing where that is not known."""
+        return "" if self.fit is None else self.fit.doubt
+
+    @property
     def word(self) -> str:
         """One of "fits", "doubtful", "does not fit" and "not checked"."""
         return "not checked" if self.fit is None else self.fit.verdict
@@ -127,7 +132,7 @@ class Verdict:
     @property
     def supports(self) -> bool:
         """Whether the fit, and what is proved about the rule, support that telling the truth pays best."""
-        return self.word == "fits" and self.most_gained == 0
+        return self.word == "fits" and self.most_gained == 0 and not self.doubt
 
     @property
     def stops(self) -> bool:
@@ -149,6 +154,7 @@ class Verdict:
             "odd_reports": list(self.odd),
             "most_gained": self.most_gained,
             "limit": self.limit or None,
+            "doubt": self.doubt or None,
         }
 
     def __str__(self) -> str:
@@ -160,6 +166,8 @@ class Verdict:
             lines.append(f"checked on                 {self.checked.checked}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
+        if self.doubt:
+            lines.append(f"but                        {self.doubt}")
         lines.append(f"better off with nothing    {self._listed(self.below_empty)}{self.over_days}")
         if not self.gain_of_less:
             return "\n".join([*lines, f"better off with less       {self.untried}"] if self.untried else lines)

@@ -218,6 +218,9 @@ class Verdict(Shown):
     limit: str | None = Field(
         default=None, description="The limit in which the truth is proved to pay best, if it is proved there alone."
     )
+    doubt: str | None = Field(
+        default=None, description="Why the model is poor for these reports, whether they fit it or not."
+    )
     remedy: str = Field(description="What to do if the model does not fit.")
 
 

@@ -195,3 +195,17 @@ def test_the_verdict_says_in_which_limit_the_truth_pays_best() -> None:
         models.LinearRegression([0.0] * 2, np.eye(2), 1.0), ["age"], target="price", categories=[], scales=SCALES
     ).verdict
     assert (exact.most_gained, exact.limit, exact.to_dict()["limit"]) == (0.0, "", None)
+
+
+def test_counts_of_columns_without_scales_are_warned_of() -> None:
+    """Decoys from all over a prior that is far too wide for raw columns lose against anything."""
+    counts: dict[str, Any] = {"target": "visits", "categories": []}
+    raw = pay_labelled(models.PoissonRegression([0.0] * 2, 1.0), ["age"], **counts)
+    assert "[model.scales]" in raw.notes[0]
+    assert raw.notes[0] in str(raw)
+    assert raw.notes[0] in str(raw.verdict)
+    assert raw.verdict.to_dict()["doubt"] == raw.notes[0]
+    assert "poor for these data" in raw.to_html()
+    scaled = pay_labelled(models.PoissonRegression([0.5, 0.0], 25.0), ["age"], **counts, scales={"age": [50, 10]})
+    assert scaled.notes == ()
+    assert scaled.verdict.doubt == ""

@@ -69,7 +69,7 @@ class OfYesNo:
     """Answers 0 and 1."""
 
     answers: ClassVar[str] = "yes or no"
-    good_within: ClassVar[float] = 3.0
+    good_within: ClassVar[float] = 5.0
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:
@@ -85,7 +85,7 @@ class OfLabels:
 
     classes: int
     answers: ClassVar[str] = "labels"
-    good_within: ClassVar[float] = 3.0
+    good_within: ClassVar[float] = 5.0
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:

@@ -186,7 +186,7 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
 def _checks(model: Any, t: Array) -> dict[str, Array]:
     scores = np.maximum(log_pmi(model, t, leave_one_out(t)), -60.0).reshape(len(t), -1)
     return {
-        "ln of the mean of 1/PMI": np.log(np.exp(-scores).mean(axis=1)),
+        "ln of the mean of 1/PMI": np.logaddexp.reduce(-scores, axis=1) - np.log(scores.shape[1]),
         "mean score": scores.mean(axis=1),
         "spread of scores": scores.std(axis=1),
         "least score": scores.min(axis=1),

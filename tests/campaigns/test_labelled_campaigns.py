@@ -141,3 +141,71 @@ def test_levels_are_checked() -> None:
         model = {**plain["model"], "levels": levels, "prior": {"mean": [0, 0], "precision": 1}}
         with pytest.raises(CampaignError, match=message):
             troth.Campaign.from_dict({**plain, "model": model})
+
+
+SCALES = {"price": [100, 5], "age": [50, 10]}
+LABELLED: dict[str, Any] = {"target": "back", "categories": ["no", "yes"], "intercept": True}
+
+
+def pay_labelled(model: Any, columns: list[str], frame: pd.DataFrame | None = None, **terms: Any) -> troth.Result:
+    paid: Any = {"columns": columns, "terms": {"model": {**LABELLED, **terms}, "mechanism": {"decoys": 19}}}
+    return troth.pay(table() if frame is None else frame, model, "LineUp", provider="who", budget="600", seed=1, **paid)
+
+
+def test_candidates_read_columns_on_public_scales() -> None:
+    model, scales = models.LogisticCandidates([[-0.4, 0.8], [0.0, -0.8]]), {"age": [50, 10]}
+    scaled = pay_labelled(model, ["age"], scales=scales)
+    same = pay_labelled(model, ["age"], table().assign(age=(table().age - 50) / 10))
+    assert scaled.totals == same.totals
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (models.LogisticRegression([0.0] * 2, 1.0), {"target": "back", "categories": ["no", "yes"]}),
+        (models.LogisticCandidates([[0.0, 1.0], [1.0, 0.0]]), {"target": "back", "categories": ["no", "yes"]}),
+        (models.VaryingPoissonRegression([0.0] * 2, 25.0), {"target": "visits", "categories": []}),
+    ],
+)
+def test_labels_and_counts_have_no_scale(model: Any, target: dict[str, Any]) -> None:
+    with pytest.raises(CampaignError, match=f"{target['target']}: is the target, and labels and counts have no scale"):
+        pay_labelled(model, ["age"], **target, scales={target["target"]: [0, 2]})
+    price = pay_labelled(
+        models.LinearRegression([0.0] * 2, np.eye(2), 1.0),
+        ["age"],
+        target="price",
+        categories=[],
+        scales=SCALES,
+    )
+    assert price.campaign.scales[-1] == (100, 5)
+
+
+def test_a_column_with_levels_has_no_scale() -> None:
+    with pytest.raises(CampaignError, match="ward: has labels"):
+        pay_labelled(models.LogisticRegression([0.0] * 3, 1.0), ["ward"], levels=LEVELS, scales={"ward": [9, 7]})
+
+
+def test_the_verdict_says_in_which_limit_the_truth_pays_best() -> None:
+    verdict = pay_labelled(models.LogisticRegression([0.0] * 2, 4.0), ["age"], scales={"age": [50, 10]}).verdict
+    assert verdict.most_gained is None
+    assert verdict.limit == "many rows with coefficients near the public point"
+    assert "telling the truth pays best in the limit of many rows" in str(verdict)
+    assert not verdict.supports
+    exact = pay_labelled(
+        models.LinearRegression([0.0] * 2, np.eye(2), 1.0), ["age"], target="price", categories=[], scales=SCALES
+    ).verdict
+    assert (exact.most_gained, exact.limit, exact.to_dict()["limit"]) == (0.0, "", None)
+
+
+def test_counts_of_columns_without_scales_are_warned_of() -> None:
+    """Decoys from all over a prior that is far too wide for raw columns lose against anything."""
+    counts: dict[str, Any] = {"target": "visits", "categories": []}
+    raw = pay_labelled(models.PoissonRegression([0.0] * 2, 1.0), ["age"], **counts)
+    assert "[model.scales]" in raw.notes[0]
+    assert raw.notes[0] in str(raw)
+    assert raw.notes[0] in str(raw.verdict)
+    assert raw.verdict.to_dict()["doubt"] == raw.notes[0]
+    assert "poor for these data" in raw.to_html()
+    scaled = pay_labelled(models.PoissonRegression([0.5, 0.0], 25.0), ["age"], **counts, scales={"age": [50, 10]})
+    assert scaled.notes == ()
+    assert scaled.verdict.doubt == ""

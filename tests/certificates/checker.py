@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, logsumexp, xlogy
 
 import troth
 from mechanisms.exact import one_model
@@ -24,6 +24,7 @@ from troth.models.numerics.extremes import datasets_by_type
 
 ROUNDING, INTEGRATED = 1e-11, 1e-7
 VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
+EXPANDED = (troth.models.LogisticRegression, troth.models.PoissonRegression)
 BUDGET = 7.0
 DRAWS = 60
 MOST_LISTINGS = 1e5  # of several days there may be more than memory holds
@@ -75,7 +76,7 @@ class View:
         for place, (j, (t, _, log_orders)) in enumerate(zip(peers, parts, strict=True)):
             chosen = [row[place] for row in joint]
             self.peers[:, j], orders = t[chosen], orders + log_orders[chosen]
-        evidence = world.models[0].log_evidence
+        evidence = true_evidence(world.models[0])
         pooled = self.peers.sum(axis=1)
         possible = np.isfinite(evidence(pooled))
         self.peers, pooled, orders = self.peers[possible], pooled[possible], orders[possible]
@@ -148,6 +149,25 @@ class View:
         return (self.moved > 1e-6) & (gains > -1e-13) & certain
 
 
+def true_evidence(model: Any) -> Any:
+    """Λ of the likelihood itself, by quadrature, where a model of one coefficient and constant features expands it."""
+    if not isinstance(model, EXPANDED):
+        return model.log_evidence
+    deviation = float(np.ravel(model.precision)[0]) ** -0.5
+    z = np.linspace(-9, 9, 3001)
+    theta = model.mean[0] + deviation * z
+    log_weight = -0.5 * z**2 - np.log(np.exp(-0.5 * z**2).sum())
+    counts = not np.isfinite(model.support.high)
+    log_partition = np.exp(theta) if counts else np.logaddexp(0, theta)
+    mean = np.exp(model.mean[0]) if counts else 1 / (1 + np.exp(-model.mean[0]))
+
+    def evidence(t: Any) -> Any:
+        rows, total = t[..., -1:], t[..., 1:2] + t[..., -1:] * mean
+        return logsumexp(total * theta - rows * log_partition + log_weight, axis=-1)
+
+    return evidence
+
+
 def posterior_distance(model: Any, t: Any) -> Any:
     """How far apart the posteriors of reports are: exactly for finitely many states, otherwise 0 or 1."""
     if hasattr(model, "posterior_probabilities"):
@@ -162,7 +182,7 @@ def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
         return _listed_counts(model, sizes, largest)
     labels = int(model.support.high) + 1
     counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
-    single = np.stack([model.summary([label]) for label in range(labels)])
+    single = np.stack([model.summary(_rows(model, [label])) for label in range(labels)])
     t = model.from_summary(counts @ single)
     possible = np.isfinite(model.log_evidence(t))
     orders = gammaln(counts.sum(axis=1) + 1) - gammaln(counts + 1).sum(axis=1)
@@ -171,6 +191,11 @@ def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
         orders = orders + xlogy(counts, nnls(table, np.ones(len(table)))[0]).sum(axis=1)
         possible &= np.isfinite(orders)
     return t[possible], counts.sum(axis=1)[possible], orders[possible]
+
+
+def _rows(model: Any, answers: list[float]) -> Any:
+    """Rows with these values, or these answers to a feature that is always 1."""
+    return (np.ones((len(answers), 1)), answers) if model.explains_target else answers
 
 
 def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]:
@@ -182,6 +207,9 @@ def _listed_counts(model: Any, sizes: Any, largest: int) -> tuple[Any, Any, Any]
     orders = np.where(rows > 0, orders, 0.0) - gammaln(sums + 1)
     if isinstance(model, troth.models.LatentClass):
         orders += model.base_measure(np.array(pairs), model.reduction)
+    if model.explains_target:
+        t = np.stack([model.statistics(_rows(model, [x, *[0.0] * int(n - 1)][: int(n)])) for n, x in pairs])
+        return t, rows, orders
     return model.from_summary(np.array(pairs)), rows, orders
 
 
@@ -210,7 +238,8 @@ def violations(world: World, certificate: troth.Certificate) -> list[str]:
     rule, only_drawn = _in_expectation(world, views[0])
     by_view = [view.shares(rule) for view in views]
     if only_drawn:
-        return _gains_by_draws(claims["truthful"], views, rule) + _wrong_payments(world, claims, by_view)
+        by_draws = _gains_by_draws(claims["truthful"], views, rule) + _base_by_draws(claims, views, rule)
+        return by_draws + _wrong_payments(world, claims, by_view)
     gains = {id(view): view.gains(shares) for view, shares in zip(views, by_view, strict=True)}
     wrong = []
     truthful, sensitive = claims["truthful"], claims["sensitive"]
@@ -254,6 +283,24 @@ def _gains_by_draws(truthful: Any, views: list[View], rule: troth.Rule) -> list[
         if (sample.mean(axis=0) > (truthful.margin or 0.0) + 6 * error + views[0].world.rounding).any():
             return ["truthful"]
     return []
+
+
+def _base_by_draws(claims: Any, views: list[View], rule: troth.Rule) -> list[str]:
+    """Compare what reports that know nothing earn on average over seeds with what an empty one does."""
+    wrong = []
+    for much in ("exactly", "at most"):
+        claim = claims.get(f"uninformed reports earn {much} the base share")
+        if claim is None or claim.verdict != "proved":
+            continue
+        for view in views:
+            sample = np.stack([view.shares(rule, seed) @ view.marginal for seed in range(DRAWS)])
+            above = sample - sample[:, view.rows == 0]
+            doubt = 6 * above.std(axis=0, ddof=1) / np.sqrt(DRAWS) + view.world.rounding
+            gap = np.abs(above.mean(axis=0)) if much == "exactly" else above.mean(axis=0)
+            if (gap > doubt).any():
+                wrong.append(claim.name)
+                break
+    return wrong
 
 
 def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_view: list[Any]) -> list[str]:
@@ -507,6 +554,16 @@ def _counts(rng: Any, providers: int) -> list[Any]:
     return [troth.models.LatentClass([0.4, 0.6], "count", means, float(rng.choice([0.0, 0.1])))] * 2
 
 
+def _labelled(rng: Any, providers: int) -> list[Any]:
+    """Labels, or counts of two providers, explained by a constant: expanded at a public point, or by candidates."""
+    kind, wide = int(rng.integers(3)), float(rng.uniform(0.1, 1))
+    if kind == 0:
+        return [troth.models.LogisticRegression(mean=[0.0], precision=wide)] * providers
+    if kind == 1:
+        return [troth.models.PoissonRegression(mean=[0.0], precision=3 + 10 * wide)] * 2
+    return [troth.models.LogisticCandidates(rng.normal(0, 2, (2, 1)))] * providers
+
+
 def _varying(rng: Any, providers: int) -> list[Any]:
     """Providers with a rate, or rates of labels, of their own around an unknown mean."""
     if rng.random() < 0.5:
@@ -514,4 +571,4 @@ def _varying(rng: Any, providers: int) -> list[Any]:
     return [troth.models.VaryingCategorical(rng.uniform(0.5, 4, 3))] * providers
 
 
-FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types, _varying)
+FAMILIES = (_finite, _bernoulli, _day_types, _categorical, _counts, _finite, _open, _day_types, _labelled, _varying)

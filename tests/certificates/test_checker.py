@@ -25,6 +25,7 @@ SLOW = 1  # the last family integrates over how far providers differ
 WORLDS = 20 * len(FAMILIES) if SOAK else len(FAMILIES) - SLOW
 COIN = models.Bernoulli(1, 1)
 OPEN = models.Finite.from_posteriors([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+LABELS = models.LogisticRegression(mean=[0.0], precision=1 / 16)
 STATES = models.Finite([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
 
 
@@ -176,6 +177,13 @@ def everything_can_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(troth.LineUp, "check_payable", lambda *_: None)
 
 
+def exact_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is expanded, or drawn from a limit, is taken for the likelihood."""
+    for family in (models.LogisticRegression, models.LogisticCandidates):
+        for limit in ("evidence_limit", "draws_limit"):
+            monkeypatch.setattr(family, limit, "")
+
+
 def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     del monkeypatch
 
@@ -221,6 +229,27 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
         one_panel_knows_what_all_know,
     ),
     "a line of all that nobody can list": ("payable", world(troth.LineUp(decoys=inf), OPEN), everything_can_be_listed),
+    "an expansion that is taken for the likelihood": (
+        "truthful",
+        world(troth.SyntheticPeers(), LABELS, (2, 2)),
+        exact_where_it_is_not,
+    ),
+    "a line of an expansion": ("truthful", world(troth.LineUp(rivals=1, decoys=99), LABELS), exact_where_it_is_not),
+    "decoys of a limit": (
+        "uninformed reports earn exactly the base share",
+        world(troth.LineUp(rivals=1, decoys=99), LABELS),
+        exact_where_it_is_not,
+    ),
+    "decoys of a limit for nothing": (
+        "uninformed reports earn at most the base share",
+        world(troth.LineUp(rivals=1, decoys=99, strict=0.1), LABELS),
+        exact_where_it_is_not,
+    ),
+    "candidates with decoys of a limit": (
+        "truthful",
+        world(troth.LineUp(rivals=1, decoys=199), models.LogisticCandidates([[-3.0], [0.5]]), (1, 1)),
+        exact_where_it_is_not,
+    ),
     "a rank that peers do not have": (
         "k-rank condition",
         world(troth.SyntheticPeers(), MIRRORED, (2, 1)),

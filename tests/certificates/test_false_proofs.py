@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import troth
 from certificates.checker import View, World
@@ -223,3 +224,49 @@ def test_a_rule_that_cannot_pay_a_model_has_no_claims_about_it(model: Any, rule:
     assert why in certificate["payable"].text
     with pytest.raises(KeyError, match="cannot pay this model"):
         certificate["truthful"]
+
+
+@pytest.mark.parametrize(("deviation", "own", "peers"), [(1, 60, 5), (4, 200, 5)])
+def test_an_expansion_is_not_called_truthful_even_with_decoys_of_the_likelihood(
+    deviation: float, own: int, peers: int
+) -> None:
+    """Labels of a constant, one rival and one decoy: every truth, report, answer of the peers and decoy is tried."""
+    model = models.LogisticRegression(mean=[0.0], precision=deviation**-2.0)
+    z = np.linspace(-6, 6, 1201)
+    weight = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
+    chance = 1 / (1 + np.exp(-deviation * z))[:, None]
+    of_own, of_peers = (binom.pmf(np.arange(n + 1), n, chance) for n in (own, peers))
+    joint, decoys = np.einsum("t,ta,tb->ab", weight, of_own, of_peers), weight @ of_peers
+    t_own, t_peers = (
+        np.stack([model.statistics((np.ones((n, 1)), np.arange(n) < ones)) for ones in range(n + 1)])
+        for n in (own, peers)
+    )
+    score = troth.log_pmi(model, t_own[:, None], t_peers)
+    ahead = (score[:, :, None] - score[:, None] > 1e-9) + 0.5 * (np.abs(score[:, :, None] - score[:, None]) <= 1e-9)
+    expected = joint / joint.sum(axis=1, keepdims=True) @ (ahead @ decoys).T
+    likely = joint.sum(axis=1) > 1e-3
+    assert (expected - np.diag(expected)[:, None])[likely].max() > 5e-4  # a lie gains
+    at_hand = [model.with_features(np.ones((n, 1))) for n in (own, peers)]
+    certificate = troth.certify(at_hand, [own, peers], troth.LineUp(rivals=1, decoys=1))
+    assert (certificate["truthful"].verdict, certificate["truthful"].limit) == ("undecided", model.evidence_limit)
+    assert certificate["uninformed reports earn exactly the base share"].verdict == "proved"
+    without = troth.certify(model, [own, peers], troth.LineUp(rivals=1, decoys=1))
+    assert without["uninformed reports earn exactly the base share"].verdict == "undecided"
+    for name in ("individually rational", "budget feasible", "symmetric"):
+        assert without[name].verdict == "proved"
+
+
+def test_a_sample_of_features_is_no_likelihood() -> None:
+    model = models.LogisticRegression(mean=[0.0], precision=1.0)
+    base = "uninformed reports earn exactly the base share"
+    sampled = [model.with_features(np.ones((3, 1)), rows) for rows in (3, 9)]
+    assert "sample" in troth.certify(sampled, [9, 9])[base].limit
+    assert troth.certify(sampled[:1] * 2, [3, 3])[base].verdict == "proved"
+
+
+def test_exact_candidates_are_proved_where_decoys_are_exact_or_none_are_drawn() -> None:
+    model = models.LogisticCandidates([[-1.0], [1.0]])
+    at_hand = [model.with_features(np.ones((3, 1)))] * 2
+    assert troth.certify(at_hand, [3, 3], troth.LineUp(strict=0.1))["truthful"].verdict == "proved"
+    assert troth.certify(model, [3, 3], troth.LineUp())["truthful"].limit == "many rows"
+    assert troth.certify(model, [3, 3], troth.MultiDay())["truthful"].verdict == "proved"

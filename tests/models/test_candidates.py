@@ -174,12 +174,16 @@ def test_trained_linear_estimators_become_plain_coefficients() -> None:
         plain, called = family.from_estimators(trained), models.Candidates.from_estimators(trained)
         ours = plain.statistics((with_constant, target[:50]))[:3]
         assert np.allclose(ours, called.statistics((z[:50], target[:50])))
-    poisson = models.PoissonCandidates.from_estimators([PoissonRegressor().fit(z, counts)] * 2)
-    assert poisson.coefficients[0] == poisson.coefficients[1]
-    linear = models.LinearCandidates.from_estimators([Ridge(fit_intercept=False).fit(z, z[:, 0])], noise=1.0)
+    counted = [PoissonRegressor(alpha=alpha).fit(z, counts) for alpha in (1, 2)]
+    poisson = models.PoissonCandidates.from_estimators(counted)
+    assert poisson.coefficients[0][1:] == pytest.approx(counted[0].coef_)
+    ridges = [Ridge(alpha=alpha, fit_intercept=False).fit(z, z[:, 0]) for alpha in (1, 9)]
+    linear = models.LinearCandidates.from_estimators(ridges, noise=1.0)
     assert linear.coefficients[0] == pytest.approx([1, 0, 0], abs=0.02)
     with pytest.raises(ParameterError, match="does not predict as SoftmaxCandidates does"):
-        models.SoftmaxCandidates.from_estimators([SGDClassifier(loss="log_loss", random_state=1).fit(z, many)])
+        models.SoftmaxCandidates.from_estimators(
+            [SGDClassifier(loss="log_loss", random_state=k).fit(z, many) for k in range(2)]
+        )
     with pytest.raises(ParameterError, match=r"estimator 0 \(DecisionTreeClassifier\) has no coef_"):
         models.LogisticCandidates.from_estimators([DecisionTreeClassifier().fit(z, yes)])
 
@@ -309,7 +313,7 @@ def test_estimators_that_are_sure_are_named_with_the_remedy() -> None:
     with pytest.raises(troth.DataError, match=r"estimators 1, 2 \(Forest\) give .* row 2, 'yes'.*calibrate or smooth"):
         sure.statistics((np.zeros((3, 1)), ["no", "yes", "no"]))
     assert np.isfinite(sure.statistics((np.zeros((2, 1)), ["no", "no"]))).all()
-    with pytest.raises(troth.ParameterError, match="at least two estimators, not 1"):
+    with pytest.raises(troth.ParameterError, match="at least two different estimators, not 1"):
         troth.models.Candidates.from_estimators([Forest(0.4)])
     with pytest.raises(troth.ParameterError, match=r"different numbers of features: \[1, 2\]"):
         troth.models.Candidates.from_estimators([Forest(0.4), Forest(0.4, 2)])
@@ -330,3 +334,55 @@ def test_a_rule_that_draws_says_how_candidates_are_given_rows() -> None:
         troth.LineUp().pay(model, np.log([[0.2, 0.4], [0.3, 0.2]]), budget=1.0, rng=np.random.default_rng(1))
     with pytest.raises(troth.ParameterError, match=r"shape \(4, 0\)"):
         model.with_features(np.zeros((4, 0)))
+
+
+def test_log_likelihoods_of_other_draws_are_refused() -> None:
+    """Of the same shape, so that only the draws beside them tell."""
+    rng = generator(5)
+    published: dict[str, Any] = {"posterior": {"b": rng.normal(size=20)}, "log_likelihood": {"y": rng.normal(size=20)}}
+    model = models.Candidates.from_draws(published)
+    np.testing.assert_array_equal(model.statistics(published), published["log_likelihood"]["y"])
+    bare = {"log_likelihood": published["log_likelihood"]}
+    np.testing.assert_array_equal(model.statistics(bare), model.statistics(published))
+    for other in (rng.normal(size=20), published["posterior"]["b"][::-1]):
+        with pytest.raises(DataError, match="of other draws of 'b'"):
+            model.statistics({**published, "posterior": {"b": other}})
+
+
+def test_what_is_no_candidate_is_refused_with_the_remedy() -> None:
+    rng = generator(6)
+    z, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    one, two = (LogisticRegression(C=c).fit(z, y) for c in (0.01, 1.0))
+    refused: dict[str, Any] = {
+        "has no classes_: train it first": lambda: models.Candidates.from_estimators([one, LogisticRegression()]),
+        "different estimators, not 1": lambda: models.Candidates.from_estimators([one, one]),
+        "has no predict_log_proba: calibrate": lambda: models.Candidates.from_estimators(
+            [SGDClassifier(random_state=k).fit(z, y) for k in range(2)]
+        ),
+        "log_likelihood must be a function, not 3": lambda: models.Candidates([0.5, 0.5], 3),  # type: ignore[arg-type]
+        "draw must be a function": lambda: models.Candidates([0.5, 0.5], np.sum, 3),  # type: ignore[arg-type]
+        "Candidates: give at least two": lambda: models.Candidates([1.0], np.sum),
+        "LogisticCandidates: give at least two": lambda: models.LogisticCandidates([[1.0, 2.0]]),
+        "PoissonCandidates: give at least two": lambda: models.PoissonCandidates([[1.0], [1.0]]),
+        "SoftmaxCandidates: give at least two": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=2),
+        "ReportedCandidates: give at least two": lambda: models.ReportedCandidates([[1.0]], [[1.0]]),
+        "as many entries for each of 3 classes": lambda: models.SoftmaxCandidates([[0, 1], [1, 2]], classes=3),
+    }
+    for words, make in refused.items():
+        with pytest.raises(ParameterError, match=words):
+            make()
+    model = models.Candidates.from_estimators([one, two])
+    for features in (z[:, :1], z * np.nan):
+        with pytest.raises(DataError, match=r"estimator 0 \(LogisticRegression\) cannot read these features"):
+            model.statistics((features, y))
+    same_noise = models.LinearCandidates([[1.0], [1.0]], noise=[1.0, 2.0])  # these differ
+    assert len(same_noise.prior or ()) == 2
+
+
+def test_estimators_of_two_classes_are_softmax_candidates_too() -> None:
+    rng = generator(7)
+    z, y = rng.normal(size=(80, 2)), rng.integers(0, 2, 80)
+    estimators = [LogisticRegression(C=c).fit(z, y) for c in (0.01, 1.0)]
+    model = models.SoftmaxCandidates.from_estimators(estimators)
+    t = model.statistics((np.column_stack([np.ones(80), z]), y))
+    np.testing.assert_allclose(t[:2], [each.predict_log_proba(z)[np.arange(80), y].sum() for each in estimators])

@@ -255,3 +255,33 @@ def test_decoys_that_are_drawn_without_their_design_are_the_same(name: str, feat
     log_pmi = troth.log_pmi(model, own, line)
     np.testing.assert_allclose(model.answer_scorer(own, peers)(short), log_pmi, atol=1e-9)
     assert np.ptp(log_pmi) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("family", "good", "poor"),
+    [
+        (models.PoissonRegression, 0.5, 1.5),
+        (models.VaryingPoissonRegression, 0.2, 1.5),
+        (models.LogisticRegression, 4.0, 8.0),
+        (models.VaryingLogisticRegression, 2.0, 8.0),
+        (models.SoftmaxRegression, 3.0, 8.0),
+    ],
+)
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_a_poor_expansion_is_warned_of_and_a_good_one_is_not(
+    family: Any, good: float, poor: float, constant: float
+) -> None:
+    """By how far linear predictors are from the point over the prior, with honest reports of six providers."""
+    rng, more = generator(12), {"classes": 3} if family is models.SoftmaxRegression else {}
+    mean = np.zeros((more.get("classes", 1), 4))
+    mean[0, 0] = constant
+    for reach, warned in ((good, False), (poor, True)):
+        model = family(mean.ravel(), 4 / reach**2, **more)
+        for _ in range(5):
+            z = np.concatenate([np.ones((6, 50, 1)), rng.normal(size=(6, 50, 3))], axis=-1)
+            theta = model.draw_parameters(rng)
+            t = np.stack([model.statistics(model.draw_data(rng, theta, each)) for each in z])
+            assert bool(model.doubt(t)) == warned, (reach, model.doubt(t))
+    wrong = family(mean.ravel(), 25.0, **more)
+    assert wrong.doubt(np.zeros((2, wrong.width))) == ""
+    assert "narrower prior" in troth.check_fit([model.with_features(z[0])] * 6, t, simulations=200).doubt

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from troth.audits import Audit, audit
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
+from troth.certificates.in_the_limit import in_the_limit
 from troth.core.contract import HasEvidenceCost, Model
 from troth.core.errors import DataError
 
@@ -113,17 +114,24 @@ def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Rep
     say whose decoys are drawn from a likelihood that the model itself expands.
     """
     models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
+    drawn = _drawn(campaign, setting, models, reports)
     groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
     least = None if setting.limits else [min(n, campaign.rows or n) for n in setting.rows]
-    by_name = {report.provider: report for report in reports if not campaign.waits}
-    drawn = with_features(models, [by_name.get(name) for name in setting.names])
     return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
 
 
-def truthful_claim(campaign: Campaign, setting: Setting) -> Claim:
+def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Claim:
     """Return what the certificate says about gains by lies alone, without the rest of it."""
     models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
-    return campaign.rule.prepared(models, most, campaign.values).truthful(models, most, campaign.values)
+    rule = campaign.rule.prepared(models, most, campaign.values)
+    claim = rule.truthful(models, most, campaign.values)
+    return in_the_limit(claim, _drawn(campaign, setting, models, reports), draws=rule.needs_seed)
+
+
+def _drawn(campaign: Campaign, setting: Setting, models: Models, reports: Sequence[Report]) -> Models:
+    """Return the models that peers are drawn from: with features, where reports come with them."""
+    by_name = {report.provider: report for report in reports if not campaign.waits}
+    return with_features(models, [by_name.get(name) for name in setting.names])
 
 
 def _most_rows(campaign: Campaign, setting: Setting) -> list[int]:

@@ -11,7 +11,7 @@ from troth import models
 from troth.campaigns.currencies import usual_decimals
 from troth.campaigns.model_file import check_digest
 from troth.campaigns.money import to_minor, to_price
-from troth.core.contract import HasReduction, Model
+from troth.core.contract import HasReduction, HasSupport, Model
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers
 from troth.data.engines import ENGINES
@@ -20,7 +20,7 @@ from troth.data.read import canonical_name
 from troth.data.request import level_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from troth.data.files import Source
@@ -148,7 +148,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
         "provider_models": provider_models,
         "columns": tuple(every),
         "guessed": guessed,
-        "scales": _scales(scales, every, model),
+        "scales": _scales(scales, every, model, levels),
         "levels": levels,
         "categories": None if categories is None else tuple(label.strip() for label in categories),
     }
@@ -166,10 +166,17 @@ def _levels(section: Section, columns: Sequence[str]) -> dict[str, tuple[str, ..
     return levels
 
 
-def _scales(section: Section, columns: Sequence[str | None], model: Any) -> tuple[tuple[float, float] | None, ...]:
-    """Take the public centre and scale of columns of a regression."""
+def _scales(
+    section: Section, columns: Sequence[str | None], model: Any, levels: Mapping[str, Any]
+) -> tuple[tuple[float, float] | None, ...]:
+    """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
     if section.left and not getattr(model, "explains_target", False):
         raise section.wrong("are for regressions only")
+    for scaled in section.left:
+        if scaled in levels:
+            raise section.fail(scaled, "has labels, under [model.levels], and these have no scale: remove one of them")
+        if scaled == columns[-1] and isinstance(model, HasSupport) and model.support.integer:
+            raise section.fail(scaled, "is the target, and labels and counts have no scale: remove it")
     scales: list[tuple[float, float] | None] = []
     for name in columns:
         pair = None if name is None else section.take(name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
 from troth.core.contract import Model, refuse_unmade
@@ -118,8 +119,10 @@ def certify(
     weakest, few, needed = _fewest(model, most, groups, least, rule.panels)
     cases = situations(model, most, groups, few)
     dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
-    under = [*_approximate(model if drawn is None else drawn), _RIGHT_MODEL]
-    return Certificate((*claims, *(_needing(claim, needed) for claim in dependent), *under))
+    peers = model if drawn is None else drawn
+    proofs = [*claims, *(_needing(claim, needed) for claim in dependent)]
+    limited = (in_the_limit(claim, peers, draws=rule.needs_seed) for claim in proofs)
+    return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
 
 def _approximate(model: Models) -> list[Claim]:

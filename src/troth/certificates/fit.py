@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from troth.core.contract import Array, Generator, Model, Models, SamplesStatistics, shared_evidence
+from troth.core.contract import Array, DoubtsReports, Generator, Model, Models, SamplesStatistics, shared_evidence
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
@@ -30,6 +30,8 @@ class Fit:
         The same for each check by itself.
     observed, expected
         The checks' values, and their means under the model.
+    doubt
+        Why the model is poor for these reports although they may fit it, where the family can tell.
     """
 
     p_value: float
@@ -38,6 +40,7 @@ class Fit:
     expected: dict[str, float]
     level: float
     simulations: int
+    doubt: str = field(default="", kw_only=True)
 
     @property
     def plausible(self) -> bool:
@@ -63,7 +66,7 @@ class Fit:
         for name, p in self.p_values.items():
             numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
-        return "\n".join([*lines, f"  {BOUND}"])
+        return "\n".join([*lines, *([f"  {self.doubt}"] if self.doubt else []), f"  {BOUND}"])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -123,7 +126,14 @@ def check_fit(
         {name: float(sample.mean()) for name, sample in drawn.items()},
         level,
         simulations,
+        doubt=doubt_of(model, t),
     )
+
+
+def doubt_of(model: Models, statistics: Array) -> str:
+    """Return why a model is poor for reports, from what the first one that can tell says; nothing if it is good."""
+    first = model if isinstance(model, Model) else next((one for one in model if isinstance(one, DoubtsReports)), None)
+    return first.doubt(statistics) if isinstance(first, DoubtsReports) else ""
 
 
 def why_unchecked(model: Model, width: int) -> str:
@@ -181,7 +191,7 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
 def _checks(model: Any, t: Array) -> dict[str, Array]:
     scores = np.maximum(log_pmi(model, t, leave_one_out(t)), -60.0).reshape(len(t), -1)
     return {
-        "ln of the mean of 1/PMI": np.log(np.exp(-scores).mean(axis=1)),
+        "ln of the mean of 1/PMI": np.logaddexp.reduce(-scores, axis=1) - np.log(scores.shape[1]),
         "mean score": scores.mean(axis=1),
         "spread of scores": scores.std(axis=1),
         "least score": scores.min(axis=1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from troth.certificates.claims import Certificate
+from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.task_losses import least_loss
 from troth.core.claims import Claim
 from troth.mechanisms.task_lines import labels_of
@@ -29,12 +30,18 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
             rule.truthful_by,
             0.0,
         ),
-        Claim("bounded", "proved", "each task pays between 0 and the price, whatever is answered", "by construction"),
-        Claim("base share", "proved", base, "exchangeability"),
+        Claim(
+            "bounded",
+            "proved",
+            "each task pays between 0 and the price, whatever is answered",
+            "by construction",
+            rests_on="nothing",
+        ),
+        Claim("base share", "proved", base, "exchangeability", rests_on="draws"),
         _from_elsewhere(guessed),
         _strict(tasks, rule),
     ]
-    return Certificate(tuple(claims))
+    return Certificate(tuple(in_the_limit(claim, tasks.likelihoods, draws=rule.needs_seed) for claim in claims))
 
 
 def _from_elsewhere(guessed: bool) -> Claim:
@@ -48,7 +55,7 @@ def _from_elsewhere(guessed: bool) -> Claim:
         "the likelihoods are in the terms, which the ledger fixes before any report: no report that is paid enters "
         "them, unless whoever wrote the terms had seen it"
     )
-    return Claim("likelihoods from other tasks", "proved", text, "by construction")
+    return Claim("likelihoods from other tasks", "proved", text, "by construction", rests_on="nothing")
 
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:

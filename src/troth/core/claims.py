@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 Verdict: TypeAlias = Literal["proved", "refuted", "undecided"]
 
+Premise: TypeAlias = Literal["nothing", "model", "draws"]
+
 STRENGTH: dict[Verdict, int] = {"refuted": 0, "undecided": 1, "proved": 2}
 """Verdicts from the weakest to the strongest."""
 
@@ -31,6 +33,11 @@ class Claim:
         An example that refutes it.
     least_rows
         The number of rows that every provider must report for it to hold; None if it does not depend on rows.
+    rests_on
+        What a proof assumes: nothing about the data; the model, that is its evidence, and its draws if the rule draws;
+        or only that draws of the model have the distribution of the data.
+    limit
+        The limit in which it is proved, in words, such as ``"many rows"``; empty for every other claim.
     """
 
     name: str
@@ -40,3 +47,5 @@ class Claim:
     margin: float | None = None
     witness: Any = None
     least_rows: int | None = None
+    rests_on: Premise = "model"
+    limit: str = ""

@@ -175,6 +175,14 @@ class LeavesCandidates(HasFiniteStates, Protocol):
 
 
 @runtime_checkable
+class DoubtsReports(Model, Protocol):
+    """A model that is good for some data only, and can tell."""
+
+    def doubt(self, statistics: Array, /) -> str:
+        """Say why the model is poor for reports ``(..., statistic)``, and what to do; nothing if it is good."""
+
+
+@runtime_checkable
 class NamesParameters(Model, Protocol):
     """A model that can say in words what its parameters are."""
 

@@ -227,10 +227,11 @@ class RuleDescription:
             text = f"{self.name} does not promise shares between 0 and 1"
             return [Claim(name, "undecided", text, "") for name in ("individually rational", "budget feasible")]
         why = "shares lie in [0, 1], or the round stops"
-        return [
-            Claim("individually rational", "proved", "no payment is negative, whatever is reported", why),
-            Claim("budget feasible", "proved", "payments never exceed the budget in all", why),
-        ]
+        promises = {
+            "individually rational": "no payment is negative, whatever is reported",
+            "budget feasible": "payments never exceed the budget in all",
+        }
+        return [Claim(name, "proved", text, why, rests_on="nothing") for name, text in promises.items()]
 
     def symmetry(self, model: Models) -> Claim:
         """Claim that payments do not depend on who comes first."""
@@ -239,7 +240,7 @@ class RuleDescription:
         different = not isinstance(model, Model) and len(set(model)) > 1
         whom = "providers of the same model and weight" if different else "providers of equal weight"
         text = f"permuting {whom}, with their groups, permutes payments, to the bit"
-        return Claim("symmetric", "proved", text, "E13, exact sums", 0.0)
+        return Claim("symmetric", "proved", text, "E13, exact sums", 0.0, rests_on="nothing")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return the scale on which the price of a lie is stated, or None if it can only be measured."""

@@ -201,7 +201,8 @@ class LineUp(Rule):
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Refuse a line of all that peers could report where that is endless."""
-        if self.decoys < inf or not isinstance(model, HasSupport) or model.support.finite:
+        features = getattr(model, "explains_target", False)
+        if self.decoys < inf or not isinstance(model, HasSupport) or (model.support.finite and not features):
             return None
         return "decoys", endless(model)
 
@@ -465,12 +466,14 @@ class LineUp(Rule):
                 "in expectation, if the real peers and the decoys are exchangeable given the report: its place earns "
                 "as much, and its strict score at most as much, as those of an empty one; log PMI may be wrong"
             )
-            return Claim("uninformed reports earn at most the base share", "proved", text, "exchangeability", 0.0)
+            name = "uninformed reports earn at most the base share"
+            return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
         text = (
             f"made-up, stale or empty reports earn {self.base_share:.4g} of the cap in expectation, if the real peers "
             "and the decoys are exchangeable given the report; nothing else is assumed, and log PMI may be wrong"
         )
-        return Claim("uninformed reports earn exactly the base share", "proved", text, "exchangeability", 0.0)
+        name = "uninformed reports earn exactly the base share"
+        return Claim(name, "proved", text, "exchangeability", 0.0, rests_on="draws")
 
     def price_scale(self, exactly_truthful: bool) -> PriceScale | None:  # noqa: ARG002
         """Return None: what a lie costs can only be measured."""

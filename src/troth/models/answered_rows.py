@@ -69,6 +69,7 @@ class OfYesNo:
     """Answers 0 and 1."""
 
     answers: ClassVar[str] = "yes or no"
+    good_within: ClassVar[float] = 5.0
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:
@@ -84,6 +85,7 @@ class OfLabels:
 
     classes: int
     answers: ClassVar[str] = "labels"
+    good_within: ClassVar[float] = 5.0
 
     @classmethod
     def _guess_intercepts(cls, target: Column) -> list[float]:
@@ -98,6 +100,7 @@ class OfCounts:
     """Answers that are counts."""
 
     answers: ClassVar[str] = "counts"
+    good_within: ClassVar[float] = 1.25
     scale_of_intercept: ClassVar[float] = 0.5
     scale_of_slopes: ClassVar[float] = 0.2
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from troth.core.contract import Extremes
 from troth.core.effective_candidates import EffectiveCandidates
-from troth.core.errors import ParameterError
+from troth.core.errors import DataError, ParameterError
 from troth.models.categorical import draw_codes
 from troth.models.finite_states import FiniteStates
 from troth.models.fitting.state_weights import fit_state_weights
@@ -77,6 +77,15 @@ class FittedCandidates(CandidateStates):
         return fit_state_weights(lambda prior: cls(prior=prior, **given), candidates, history)
 
 
+def refuse_alike(family: str, likelihoods: Array, parameter: str) -> None:
+    """Refuse a single candidate, and candidates with the same likelihood: no data could tell anything about θ."""
+    if len(np.unique(likelihoods, axis=0)) < 2:
+        raise ParameterError(
+            f"{family}: give at least two candidates that differ: data are paid for what they say about which is right",
+            parameter=parameter,
+        )
+
+
 def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     """Return up to ``most`` evenly spaced draws, arrays by name; chains of an InferenceData follow each other."""
     named = _by_name(draws, group)
@@ -99,6 +108,21 @@ def _by_name(draws: Any, group: str) -> Mapping[str, Any]:
         return {str(name): np.asarray(values) for name, values in dataset.items()}
     arrays = {str(name): np.asarray(dataset[name].values) for name in dataset.data_vars}
     return {name: values.reshape(-1, *values.shape[2:]) for name, values in arrays.items()}
+
+
+def refuse_other_draws(data: Any, published: Mapping[str, Any], group: str, most: int) -> None:
+    """Refuse log-likelihoods of other draws than the published ones, where the draws came with them."""
+    if group not in data if isinstance(data, Mapping) else not hasattr(data, group):
+        return
+    theirs = draws_by_name(data, group, most)
+    for name, values in published.items():
+        if name in theirs and not (
+            np.shape(theirs[name]) == np.shape(values) and np.allclose(theirs[name], values, rtol=1e-6, equal_nan=True)
+        ):
+            raise DataError(
+                f"these log-likelihoods are of other draws of {name!r} than the candidates: compute them for the "
+                f"{group} that was published, draw by draw and in its order"
+            )
 
 
 def summed_log_likelihoods(data: Any, most: int) -> Array:

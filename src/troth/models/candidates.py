@@ -12,6 +12,8 @@ from troth.models.candidate_states import (
     CandidateStates,
     draws_by_name,
     equal_chances,
+    refuse_alike,
+    refuse_other_draws,
     summed_log_likelihoods,
 )
 from troth.models.categorical import draw_codes
@@ -60,6 +62,13 @@ class Candidates(CandidateStates):
     log_likelihood: Callable[[Any], Any]
     draw: Callable[[Any, int, Any], Any] | None = None
     pairs: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_alike("Candidates", np.arange(float(len(self.prior))), "prior")
+        for name, function in (("log_likelihood", self.log_likelihood), ("draw", self.draw)):
+            if not (callable(function) or (name == "draw" and function is None)):
+                raise ParameterError(f"Candidates: {name} must be a function, not {function!r}", parameter=name)
 
     @property
     def explains_target(self) -> bool:  # type: ignore[override]
@@ -155,11 +164,19 @@ class Candidates(CandidateStates):
         Data are pairs (z, y) of features and labels among the classes, which all estimators must share. Probabilities
         of 0, as forests give them, are refused: one row would rule an estimator out for good.
         """
-        if len(estimators) < 2:
+        if (different := len({id(each) for each in estimators})) < 2:
             raise ParameterError(
-                f"give at least two estimators, not {len(estimators)}: data are paid for what they say about which of "
-                "them is right"
+                f"give at least two different estimators, not {different}: data are paid for what they say about "
+                "which of them is right"
             )
+        for k, each in enumerate(estimators):
+            if not hasattr(each, "classes_"):
+                raise ParameterError(f"estimator {k} ({type(each).__name__}) has no classes_: train it first")
+            if not hasattr(each, "predict_log_proba"):
+                raise ParameterError(
+                    f"estimator {k} ({type(each).__name__}) has no predict_log_proba: calibrate it, in scikit-learn "
+                    "with CalibratedClassifierCV"
+                )
         widths = [getattr(each, "n_features_in_", None) for each in estimators]
         if len(set(widths)) > 1:
             raise ParameterError(f"the estimators were trained on different numbers of features: {widths}")
@@ -167,6 +184,15 @@ class Candidates(CandidateStates):
         if any(each != classes[0] for each in classes):
             raise ParameterError("give estimators that were trained on the same classes")
         code = {label: place for place, label in enumerate(classes[0])}
+
+        def log_chances(k: int, z: Any) -> Array:
+            try:
+                return np.asarray(estimators[k].predict_log_proba(z))
+            except ValueError as error:
+                reason = str(error).split("\n")[0]
+                raise DataError(
+                    f"estimator {k} ({type(estimators[k]).__name__}) cannot read these features: {reason}"
+                ) from None
 
         def log_likelihood(data: Any) -> Array:
             z, y = data
@@ -177,7 +203,7 @@ class Candidates(CandidateStates):
             if not len(places):
                 return np.zeros(len(estimators))
             with np.errstate(divide="ignore"):
-                logs = np.array([model.predict_log_proba(z)[np.arange(len(places)), places] for model in estimators])
+                logs = np.array([log_chances(k, z)[np.arange(len(places)), places] for k in range(len(estimators))])
             if np.isneginf(logs).any():
                 sure = np.flatnonzero(np.isneginf(logs).any(axis=1)).tolist()
                 row = int(np.argmax(np.isneginf(logs).any(axis=0)))
@@ -190,7 +216,7 @@ class Candidates(CandidateStates):
             return np.asarray(logs.sum(axis=1))
 
         def draw(rng: Generator, candidate: int, features: Any) -> Any:
-            chances = np.exp(estimators[candidate].predict_log_proba(features))
+            chances = np.exp(log_chances(candidate, features))
             return np.array(classes[0])[draw_codes(rng, chances, 1)[:, 0].astype(int)]
 
         return cls(equal_chances(prior, len(estimators)), log_likelihood, draw, pairs=True)
@@ -216,7 +242,8 @@ class Candidates(CandidateStates):
         log_likelihood
             ``log_likelihood(parameters, data)``, with the parameters of one draw by name. Without it, data are an
             ``InferenceData`` of the same draws with a group ``log_likelihood``, which PyMC's
-            ``compute_log_likelihood`` and NumPyro's converter add: a provider can compute it itself.
+            ``compute_log_likelihood`` and NumPyro's converter add: a provider can compute it itself. Draws that come
+            with it, in ``group``, must be the published ones.
         draw
             ``draw(rng, parameters, features)``, for rules that draw decoys.
         most
@@ -238,6 +265,7 @@ class Candidates(CandidateStates):
 
         def of_data(data: Any) -> Array:
             if log_likelihood is None:
+                refuse_other_draws(data, named, group, most)
                 return summed_log_likelihoods(data, most)
             return np.array([log_likelihood(each, data) for each in candidates])
 

@@ -78,6 +78,12 @@ class Family:
     approximation: ClassVar[str] = ""
     """What is not exact about the evidence and about draws of statistics, in words; empty if all is exact."""
 
+    evidence_limit: ClassVar[str] = ""
+    """The limit in which the evidence is exact, in words, such as ``"many rows"``; empty if it always is."""
+
+    draws_limit: ClassVar[str] = ""
+    """The limit in which draws of statistics have the distribution of data; empty if they always have."""
+
     assumption: ClassVar[str] = ""
     """What is assumed about θ beyond its prior, in words; empty if nothing is."""
 

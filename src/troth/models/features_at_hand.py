@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _EXPANDED = (
     "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
-    "the likelihood itself, with the peers' features"
+    "the likelihood itself, with "
 )
 
 
@@ -54,7 +54,15 @@ class FeaturesAtHand:
     @property
     def approximation(self) -> str:
         """What is not exact: the evidence, if the model expands it."""
-        return _EXPANDED if getattr(self.model, "expands", False) else ""
+        return _EXPANDED + self.features_in_words if self.evidence_limit else ""
+
+    features_in_words: ClassVar[str] = "the peers' features"
+    draws_limit: ClassVar[str] = ""
+
+    @property
+    def evidence_limit(self) -> str:
+        """The limit in which the model's evidence is exact."""
+        return str(self.model.evidence_limit)
 
     @property
     def assumption(self) -> str:

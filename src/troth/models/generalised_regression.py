@@ -57,9 +57,8 @@ class ExpandedRegression(AnsweredRows, Regression):
         metadata=parameter("public coefficients at which the likelihood is expanded; the prior mean if empty", vector),
     )
 
-    expands: ClassVar[bool] = True
-    """Whether the evidence is that of an expansion, however decoys are drawn."""
-
+    evidence_limit: ClassVar[str] = "many rows with coefficients near the public point"
+    draws_limit: ClassVar[str] = evidence_limit
     approximation: ClassVar[str] = (
         "the likelihood is expanded at a public point, which is exact in the limit of many rows; decoys are drawn from "
         "that normal limit for providers of whom there are statistics alone, without features"
@@ -229,6 +228,55 @@ class ExpandedRegression(AnsweredRows, Regression):
             options = {"point": history.reduction.point, **options}
         return super().fit(history, **options)
 
+    good_within: ClassVar[float] = 1.0
+    """How far linear predictors may be from those at the public point, for the expansion to be good."""
+
+    def _pooled_curvature(self, statistics: Array) -> Array:
+        """Return H in units of the prior."""
+        raise NotImplementedError
+
+    def posterior_mean(self, statistics: Array, /) -> Array:
+        """Return the posterior mean of the coefficients, ``(..., coefficient)``."""
+        raise NotImplementedError
+
+    def doubt(self, statistics: Array, /) -> str:
+        """Say how far z·θ is from z·θ₀, in root mean square over rows, if that is too far for the expansion.
+
+        E(z·(θ − θ₀))² is tr(HΣ) over the sum of weights: over the prior, from which decoys come, and at the posterior
+        mean of all reports together, twice as far of which is tolerated because the expansion overshoots. Weights are
+        those at the first coefficient of the point, the constant.
+
+        Examples
+        --------
+        >>> from troth.models import PoissonRegression
+        >>> narrow, wide = (PoissonRegression(mean=[0, 0], precision=precision) for precision in (25, 1))
+        >>> rows = [[1, 60], [1, 70]], [0, 1]
+        >>> wide.doubt(wide.statistics(rows)).partition(":")[0]
+        'the expansion is poor here'
+        >>> rows = [[1, 0.5], [1, -0.5]], [0, 1]
+        >>> narrow.doubt(narrow.statistics(rows))
+        ''
+        """
+        t = np.asarray(statistics, dtype=np.float64)
+        t = t.reshape(-1, t.shape[-1]).sum(axis=0)
+        mean = self._answer.means(self.public_coefficients.reshape(self._answer.predictors, -1)[:, :1])
+        weight = float(self.rows(t) * (mean * (1 - mean) if self._answer.labels is not None else mean).sum())
+        if not weight > 0:
+            return ""
+        H, away = self._pooled_curvature(t), self._away @ self._prior_root
+        learnt = (self.posterior_mean(t) - self.public_coefficients) @ self._prior_root
+        squares = float(np.trace(H) + away @ H @ away), float(learnt @ H @ learnt) / 4
+        over_prior, of_reports = (float(np.sqrt(max(each, 0.0) / weight)) for each in squares)
+        if max(over_prior, of_reports) <= self.good_within:
+            return ""
+        if over_prior > self.good_within:
+            far = f"linear predictors are {over_prior:.2g} from those at the public point on average over the prior"
+            remedy = "put columns on public scales ([model.scales]), or take a narrower prior"
+        else:
+            far = f"these reports put linear predictors {2 * of_reports:.2g} from those at the public point"
+            remedy = "take the point from past or public rows (expanded_at_mode)"
+        return f"the expansion is poor here: {far}, and it is good up to about {self.good_within:g}; {remedy}"
+
     def with_features(self, features: Any, rows: int | None = None, /) -> KeptFeatures:
         """Return the model of a provider with these features, ``(rows, d)``, whose decoys come from the likelihood.
 
@@ -279,6 +327,10 @@ class GeneralisedRegression(ExpandedRegression, KnownNoiseRegression):
         """Return where H is the curvature of as many rows."""
         t = np.asarray(statistics, dtype=np.float64)
         return are_products(self._gram(t), self.rows(t) * self._answer.predictors)
+
+    def _pooled_curvature(self, statistics: Array) -> Array:
+        half = np.linalg.solve(self._prior_root, self._gram(statistics))
+        return np.asarray(np.linalg.solve(self._prior_root, half.T))
 
     def posterior_mean(self, statistics: Array, /) -> Array:
         """Return the posterior mean of the coefficients, ``(..., coefficient)``."""

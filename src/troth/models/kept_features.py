@@ -44,6 +44,16 @@ class KeptFeatures(FeaturesAtHand):
         kept = len(self.features)
         return None if kept == self.total else np.diff(np.arange(kept + 1) * self.total // kept)
 
+    @property
+    def draws_limit(self) -> str:  # type: ignore[override]
+        """Nothing where all features were kept: their answers are drawn from the likelihood."""
+        return "" if self._counts is None else "many rows, of whose features a sample was kept"
+
+    @property
+    def features_in_words(self) -> str:  # type: ignore[override]
+        """The peers' features, or a sample of them."""
+        return "the peers' features" if self._counts is None else "a sample of the peers' features"
+
     @cached_property
     def _digest(self) -> str:
         return sha256(self.features.tobytes()).hexdigest()
@@ -84,6 +94,10 @@ class KeptFeatures(FeaturesAtHand):
         """That of the regression, and of answers that are drawn row by row."""
         of_model = self.model.evidence_cost if isinstance(self.model, HasEvidenceCost) else 1
         return of_model + len(self.features) // _ROWS_OF_A_CLOSED_FORM
+
+    def doubt(self, statistics: Array, /) -> str:
+        """Say what the regression says."""
+        return str(self.model.doubt(statistics))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of the features at hand for reports with as many rows, or that of given features."""

@@ -37,13 +37,13 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     log-likelihoods are drawn without the features, and it is exact in the limit of many rows.
     """
 
+    draws_limit: ClassVar[str] = "many rows"
     approximation: ClassVar[str] = (
         "decoys are drawn from the normal limit of many rows, with the exact mean and covariance under each candidate, "
         "because statistics do not hold the features; the log-likelihoods themselves are exact"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_size(self) -> None:
         predictors, size = self._answer.predictors, self._points.shape[1]
         if size % predictors:
             raise ParameterError(
@@ -145,7 +145,9 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         predict, so that no other kind of estimator slips through.
         """
         table, classes = trained_coefficients(estimators)
-        if classes > 2 and "classes" in {each.name for each in cls.parameters()}:
+        if "classes" in {each.name for each in cls.parameters()}:
+            if classes == 2:  # one vector, that of the second class beside 0 for the first
+                table = np.concatenate([np.zeros_like(table), table], axis=1)
             given = {"classes": classes, **given}
         model = cls(coefficients=table, prior=prior, **given)
         model._check_trained(estimators)

@@ -12,7 +12,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.sensitivity import Sensitivity, refuted_without_data
 from troth.core.support import Support
 from troth.models.answered_rows import checked_rows
-from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances
+from troth.models.candidate_states import FittedCandidates, draws_by_name, equal_chances, refuse_alike
 from troth.models.features_at_hand import FeaturesAtHand
 from troth.models.parameters import matrix, parameter, probabilities
 
@@ -59,6 +59,11 @@ class RegressionCandidates(FittedCandidates):
                 f"{type(self).__name__}: prior has {len(self.prior)} entries for {len(self.coefficients)} candidates",  # type: ignore[arg-type]
                 parameter="prior",
             )
+        self._check_size()
+        refuse_alike(type(self).__name__, self._likelihoods, "coefficients")
+
+    def _check_size(self) -> None:
+        """Refuse tables of coefficients that the family cannot read; any will do, unless it says so."""
 
     @cached_property
     def _points(self) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from troth.core.errors import ParameterError
 from troth.core.reductions import Moments
 from troth.core.support import Support
-from troth.models.candidate_states import FittedCandidates, equal_chances
+from troth.models.candidate_states import FittedCandidates, equal_chances, refuse_alike
 from troth.models.example import Example
 from troth.models.family import moments
 from troth.models.parameters import matrix, parameter, probabilities
@@ -77,6 +77,7 @@ class ReportedCandidates(FittedCandidates):
     example: ClassVar[Example] = Example("which of three rates is right", ("low", "middle", "high"), "clinic")
     row_axes: ClassVar[int] = 1
     given_parameters: ClassVar[tuple[str, ...]] = ("means", "covariances")
+    draws_limit: ClassVar[str] = "many rows whose features have the distribution of the simulated ones"
     approximation: ClassVar[str] = (
         "decoys are drawn from the normal limit of many rows, with the mean and the covariance of simulated rows: the "
         "features of the peers must have the distribution of the simulation; log-likelihoods are what providers compute"
@@ -95,6 +96,7 @@ class ReportedCandidates(FittedCandidates):
                 raise ParameterError(message, parameter=name)
         if len(self.prior) != size:  # type: ignore[arg-type]
             raise ParameterError(f"ReportedCandidates: prior must have {size} entries", parameter="prior")
+        refuse_alike("ReportedCandidates", np.array(self.means), "means")
 
     @classmethod
     def from_simulation(cls, log_likelihoods: Any, prior: Any = None) -> Self:

@@ -43,6 +43,9 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         """Draw a provider's coefficients, then (z, y) from the likelihood itself."""
         return self._draw_answers(rng, self.draw_own_coefficients(rng, parameters), 0.0, rows)
 
+    def _pooled_curvature(self, statistics: Array) -> Array:
+        return np.asarray(self._unpack(statistics).precision[0])
+
     def posterior_mean(self, statistics: Array, /) -> Array:
         """Return the posterior mean of the coefficients if providers did not differ, ``(..., coefficient)``."""
         effects = self._unpack(np.asarray(statistics, dtype=np.float64))

@@ -11,7 +11,8 @@ import numpy as np
 from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cost, reduced, setting_of
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
-from troth.core.contract import LeavesCandidates, Model
+from troth.certificates.fit import doubt_of
+from troth.core.contract import DoubtsReports, LeavesCandidates, Model
 from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
@@ -145,6 +146,14 @@ def effective_candidates(campaign: Campaign, reports: list[Report]) -> Effective
     if not isinstance(first, LeavesCandidates):
         return None
     return first.effective(statistics_of_reports(campaign, models, reports))
+
+
+def doubt_of_reports(campaign: Campaign, reports: list[Report]) -> str:
+    """Say why the model is poor for the reports of a round, where it can tell."""
+    models = campaign.models_for([report.provider for report in reports])
+    if not any(isinstance(one, DoubtsReports) for one in ([models] if isinstance(models, Model) else models)):
+        return ""
+    return doubt_of(models, statistics_of_reports(campaign, models, reports))
 
 
 def _near_duplicates(campaign: Campaign, reports: list[Report]) -> list[NearDuplicates]:

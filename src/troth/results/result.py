@@ -145,7 +145,11 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """What whoever pays should know about the data, in sentences."""
-        return ()
+        from troth.results.findings import doubt_of_reports
+
+        reports = self._last_reports
+        doubt = doubt_of_reports(self.campaign.on(reports[0].day), reports) if reports else ""
+        return (doubt,) if doubt else ()
 
     @property
     def _last_reports(self) -> list[Report]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from troth.campaigns.terms import Campaign
     from troth.certificates import Fit
+    from troth.core.claims import Claim
     from troth.data import Day
     from troth.results.findings import CheckedFit
     from troth.results.result import Result
@@ -67,6 +68,8 @@ class Verdict:
     most_gained
         The most that a lie is proved to gain in expectation under the model, as a share of the cap: 0 if telling the
         truth pays best. None if nothing is proved about the rule in this campaign.
+    limit
+        The limit in which telling the truth is proved to pay best, in words, where it is proved there alone.
     """
 
     checked: CheckedFit | None
@@ -81,11 +84,17 @@ class Verdict:
     days: int = 0
     last_day: Day = None
     most_gained: float | None = 0.0
+    limit: str = ""
 
     @property
     def fit(self) -> Fit | None:
         """The check of the model."""
         return None if self.checked is None else self.checked.fit
+
+    @property
+    def doubt(self) -> str:
+        """Why the model is poor for these reports, whether they fit it or not; nothing where that is not known."""
+        return "" if self.fit is None else self.fit.doubt
 
     @property
     def word(self) -> str:
@@ -100,6 +109,11 @@ class Verdict:
 
     @property
     def _truthful(self) -> str:
+        if self.limit:
+            return (
+                f"telling the truth pays best in the limit of {self.limit}; how far these data are from that is not "
+                "proved: measure lies with troth audit"
+            )
         if self.most_gained is None:
             return "it is not proved that telling the truth pays best: measure lies with troth audit"
         if self.most_gained > 0:
@@ -120,7 +134,7 @@ class Verdict:
     @property
     def supports(self) -> bool:
         """Whether the fit, and what is proved about the rule, support that telling the truth pays best."""
-        return self.word == "fits" and self.most_gained == 0
+        return self.word == "fits" and self.most_gained == 0 and not self.doubt
 
     @property
     def stops(self) -> bool:
@@ -141,6 +155,8 @@ class Verdict:
             "last_day": self.last_day,
             "odd_reports": list(self.odd),
             "most_gained": self.most_gained,
+            "limit": self.limit or None,
+            "doubt": self.doubt or None,
         }
 
     def __str__(self) -> str:
@@ -152,6 +168,8 @@ class Verdict:
             lines.append(f"checked on                 {self.checked.checked}")
         if self.odd:
             lines.append(f"it fits without            {', '.join(self.odd)}")
+        if self.doubt:
+            lines.append(f"but                        {self.doubt}")
         lines.append(f"better off with nothing    {self._listed(self.below_empty)}{self.over_days}")
         if not self.gain_of_less:
             return "\n".join([*lines, f"better off with less       {self.untried}"] if self.untried else lines)
@@ -318,6 +336,7 @@ def judge(result: Result) -> Verdict:
     days = len(result.rounds) if result.campaign.daily else 0
     untried = "" if replays or not result.rounds else _why_untried(result)
     last_day = last_scored(result)["day"] if days else None
+    claim = _truthful_claim(result)
     return Verdict(
         checked,
         why,
@@ -330,17 +349,17 @@ def judge(result: Result) -> Verdict:
         untried=untried,
         days=days,
         last_day=last_day,
-        most_gained=_most_gained(result),
+        most_gained=claim.margin if claim is not None and claim.verdict == "proved" else None,
+        limit="" if claim is None else claim.limit,
     )
 
 
-def _most_gained(result: Result) -> float | None:
+def _truthful_claim(result: Result) -> Claim | None:
     """Return what is proved about lies under the rule, for the providers and rows of all reports."""
     try:
-        claim = truthful_claim(result.campaign, setting_of(result.campaign, result.reports))
+        return truthful_claim(result.campaign, setting_of(result.campaign, result.reports), result.reports)
     except FAILURES:
         return None
-    return claim.margin if claim.verdict == "proved" else None
 
 
 def _why_untried(result: Result) -> str:

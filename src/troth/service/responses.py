@@ -215,6 +215,12 @@ class Verdict(Shown):
     most_gained: float | None = Field(
         default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
     )
+    limit: str | None = Field(
+        default=None, description="The limit in which the truth is proved to pay best, if it is proved there alone."
+    )
+    doubt: str | None = Field(
+        default=None, description="Why the model is poor for these reports, whether they fit it or not."
+    )
     remedy: str = Field(description="What to do if the model does not fit.")
     notes: list[str] = Field(default=[], description="What to look at in the data, where tasks are settled together.")
 

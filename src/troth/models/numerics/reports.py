@@ -46,6 +46,6 @@ def count_reports(model: Any, rows: int) -> int:
 
 def _labels(model: Any) -> int:
     support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
-    if not support.finite:
+    if not support.finite or getattr(model, "explains_target", False):  # features may be any numbers
         raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
     return int(support.high) + 1

@@ -8,6 +8,7 @@ from fastapi import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from troth.certificates.in_the_limit import limit_of
 from troth.core.errors import TrothError
 from troth.service import accounts, campaigns, views
 from troth.service.access import COOKIE, SignedIn, Visitor
@@ -99,10 +100,12 @@ def _join(request: Request, secret: str, user: User | None, error: TrothError | 
     with store_of(request).read() as tx:
         campaign, member = campaigns.invited_to(tx, secret)
         terms = campaigns.terms_of(campaign)
-    truthful = bool(terms.rule.truthful_by)
-    return page(
-        request, user, "join.html", error=error, promised=views.promise(terms), provider=member.name, truthful=truthful
-    )
+    promise = {
+        "promised": views.promise(terms),
+        "truthful": bool(terms.rule.truthful_by),
+        "limit": limit_of([terms.model, *terms.provider_models.values()], draws=terms.draws),
+    }
+    return page(request, user, "join.html", error=error, provider=member.name, **promise)
 
 
 def join(request: Request, secret: Link, form: Sent, user: Visitor) -> Response:

@@ -1,0 +1,53 @@
+"""Claims under a model whose evidence or draws are exact in a limit alone: there they are proved, and not beyond."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from troth.core.contract import Model
+
+if TYPE_CHECKING:
+    from troth.core.claims import Claim, Premise
+    from troth.core.contract import Models
+
+_BEYOND = "how far these data are from it is measured by troth audit and in docs/explanation/labelled-rows.md"
+
+
+def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
+    """Return the limit in which the models are exact, as far as a claim rests on them, in words; empty if they are.
+
+    Parameters
+    ----------
+    models
+        The models that peers are drawn from.
+    premise
+        What the claim rests on.
+    draws
+        Whether the rule draws from the models.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.LogisticRegression(mean=[0], precision=1)
+    >>> limit_of(model, draws=True)
+    'many rows with coefficients near the public point'
+    >>> limit_of(model.with_features([[1.0]]), "draws", draws=True)
+    ''
+    """
+    each = [models] if isinstance(models, Model) else list(models)
+    kinds = (["evidence_limit"] if premise == "model" else []) + (["draws_limit"] if draws else [])
+    limits = dict.fromkeys(str(getattr(one, kind, "")) for kind in kinds for one in each)
+    return ", and of ".join(words for words in limits if words)
+
+
+def in_the_limit(claim: Claim, models: Models, *, draws: bool) -> Claim:
+    """Leave a claim undecided that is proved only in the limit in which evidence or draws of the models are exact."""
+    if claim.verdict != "proved" or claim.rests_on == "nothing":
+        return claim
+    limit = limit_of(models, claim.rests_on, draws=draws)
+    if not limit:
+        return claim
+    decoys = ", from which peers are drawn" if claim.rests_on == "draws" else ""
+    text = f"proved in the limit of {limit}{decoys}: {claim.text}; {_BEYOND}"
+    return replace(claim, verdict="undecided", text=text, limit=limit)

@@ -13,6 +13,7 @@ from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
 from troth.core.reductions import Moments
+from troth.core.reductions.reduction import HasTarget
 from troth.core.settings import closest, plain_copy
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
@@ -55,6 +56,9 @@ def read_history(
 ) -> History:
     """Read past days as sums by day and provider, from any table that a campaign may have.
 
+    Of labelled rows the rows are kept too, up to 4 million numbers, and beyond that a random sample stands for them:
+    sums depend on the point at which they are taken.
+
     Parameters
     ----------
     source
@@ -65,8 +69,10 @@ def read_history(
     named = day or campaign.day
     if named is None:
         raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
+    sums = history_sums(campaign)
+    keeps_rows = isinstance(sums, HasTarget)
     request = Request(
-        history_sums(campaign),
+        sums,
         campaign.columns,
         provider or campaign.provider,
         named,
@@ -75,6 +81,8 @@ def read_history(
         campaign.missing,
         campaign.scales,
         campaign.levels,
+        features=keeps_rows,
+        answers=keeps_rows,
     )
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
@@ -82,13 +90,16 @@ def read_history(
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
         raise DataError("the history has no rows")
-    return History.from_reports(
-        [(report.day, report.provider, report.summary) for report in reports], request.reduction
-    )
+    tables = {(report.day, report.provider): report.features for report in reports if report.features is not None}
+    if len(tables) == len(reports):
+        return History.from_tables(tables, sums)
+    return History.from_reports([(report.day, report.provider, report.summary) for report in reports], sums)
 
 
 def history_digest(history: History) -> str:
-    """Return the digest of a history: of everybody's sums on every day."""
+    """Return the digest of a history: of everybody's rows on every day where they are kept, otherwise of their sums."""
+    if history.tables is not None:
+        return digest([[day, name, table.tolist()] for (day, name), table in sorted(history.tables.items())])
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
 
 
-_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels")
+_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
 
 
 _LARGEST_FILE = 1 << 22
@@ -106,6 +106,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     overrides = section.table("providers")
     scales = section.table("scales")
     announced = section.text("digest")
+    section.digest("pilot", "fit")  # a record: whoever has the pilot computes the point again
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]

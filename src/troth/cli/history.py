@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,9 @@ class Split(StrEnum):
 
 def fit(
     campaign: CampaignFile,
-    history: HistoryFile,
+    history: Annotated[
+        Path | None, typer.Argument(metavar="[HISTORY]", help="Past days: a file, a folder or a pattern.", show_default=False)
+    ] = None,
     family: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +64,12 @@ def fit(
     gold: Annotated[
         Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
     ] = None,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            "--pilot", help="In place of HISTORY: published rows at whose mode labels are expanded.", show_default="none"
+        ),
+    ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,6 +82,12 @@ def fit(
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
     refuse_paid(target)
+    if (pilot is None) == (history is None):
+        raise typer.BadParameter("name past days or a pilot, one of them", param_hint="HISTORY")
+    if pilot is not None:
+        _recentre(terms, pilot, target, as_json)
+        return
+    assert history is not None  # noqa: S101 (one of them is given)
     if terms.task is not None:
         _fit_tasks(terms, history, gold, target, as_json)
         return
@@ -96,8 +111,31 @@ def fit(
             "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
         )
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {_command(campaign, history, provider, day)}"
     show(plain, as_json, f"{learned}\n", advice)
+
+
+def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
+    """Return the arguments of a command on the same history."""
+    columns = (("provider", provider), ("day", day))
+    words = [str(campaign), str(history), *(word for name, value in columns if value for word in (f"--{name}", value))]
+    return shlex.join(words)
+
+
+def _recentre(terms: Campaign, pilot: Path, target: Path, as_json: bool) -> None:
+    """Expand the campaign's likelihood where a published pilot lies."""
+    from troth.campaigns.commit import commit
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.pilot import recentred_text
+    from troth.campaigns.terms import Campaign
+
+    write_whole(target, recentred_text(terms, pilot).encode())
+    if terms.draws:
+        commit(target, anew=True)
+    table = Campaign.load(target).plain["model"]
+    plain = {"campaign": str(target), "point": table["point"], "pilot": table["pilot"]}
+    point = ", ".join(f"{number:.4g}" for number in table["point"])
+    show(plain, as_json, f"point = [{point}], from {pilot.name}", f"wrote {target}: publish {pilot.name} with it")
 
 
 def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, as_json: bool) -> None:
@@ -168,7 +206,7 @@ def backtest(
         recommended.plot(plot)
     chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
     how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
-    advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
+    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
     told = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
     show(comparison.to_dict(), as_json, text, *told)

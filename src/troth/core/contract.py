@@ -175,6 +175,18 @@ class LeavesCandidates(HasFiniteStates, Protocol):
 
 
 @runtime_checkable
+class HasPublicPoint(Model, Protocol):
+    """A regression whose likelihood is expanded at public coefficients."""
+
+    @property
+    def public_coefficients(self) -> Array:
+        """The public point."""
+
+    def expanded_at_mode(self, data: Any, /) -> Self:
+        """Return the model expanded at the most probable coefficients given rows (z, y)."""
+
+
+@runtime_checkable
 class NamesParameters(Model, Protocol):
     """A model that can say in words what its parameters are."""
 

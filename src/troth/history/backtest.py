@@ -117,10 +117,11 @@ def backtest(
     for fold, part in enumerate(splits):
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = Replay(history, fitted, used, part, (seed, fold), groups)
+        own = history.added_by((fitted if isinstance(fitted, Model) else fitted[0]).reduction)
+        replay = Replay(own, fitted, used, part, (seed, fold), groups)
         truth[part.paid] = replay.honest()
         later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
-        scores[fold, later] = log_marginal(fitted, history, later)
+        scores[fold, later] = log_marginal(fitted, own, later)
         for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
             gains[part.paid, :, k] = earned - truth[part.paid]

@@ -43,7 +43,7 @@ class Split(StrEnum):
 def fit(
     campaign: CampaignFile,
     history: Annotated[
-        Path | None, typer.Argument(metavar="[HISTORY]", help="Past days: a file, a folder or a pattern.", show_default=False)
+        Path | None, typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False)
     ] = None,
     family: Annotated[
         str | None,

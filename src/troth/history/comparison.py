@@ -111,6 +111,7 @@ class ModelComparison:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         chosen = self.backtests[self.recommended]
+        lines += chosen.omissions
         ageing = [*filter(None, [chosen.shelf_life]), *map(str, chosen.trends)]
         return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])
 

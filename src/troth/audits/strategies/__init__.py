@@ -5,6 +5,8 @@ replayed on past days, whose rows may be gone. Most are both. `Copy`, `Collude` 
 function ``lie(data, rng) -> data`` is a strategy too.
 """
 
+from typing import Any
+
 from troth.audits.strategies.accounts import Collude, Copy, Split
 from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
 from troth.audits.strategies.fabrications import (
@@ -55,6 +57,7 @@ __all__ = [
     "as_strategy",
     "lies_for_model",
     "lies_for_reduction",
+    "lies_that_need_rows",
 ]
 
 KNOWN_LIES: tuple[Strategy, ...] = (
@@ -110,3 +113,17 @@ def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
     ['replicate 2 times', 'withhold 50%', 'report nothing', 'shrink 50% to the mean']
     """
     return [lie for lie in KNOWN_LIES if isinstance(lie, SummaryLie) and lie.suits_reduction(reduction)]
+
+
+def lies_that_need_rows(model: Any, reduction: Reduction) -> list[RowLie]:
+    """Return the known lies about rows that leave no trace in a summary of a reduction to work on.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.LogisticRegression(mean=[0, 0], precision=1)
+    >>> [lie.name for lie in lies_that_need_rows(model, model.reduction)][-4:]
+    ['label with a model of its own', 'copy public labels', 'send the easiest 50%', 'swap two features']
+    """
+    summarised = lies_for_reduction(reduction)
+    return [lie for lie in KNOWN_LIES if isinstance(lie, RowLie) and lie.suits_model(model) and lie not in summarised]

@@ -207,7 +207,8 @@ def _check_columns(
     if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
-        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
+        hint = "; every number needs a column of its own, also those of lists" if len(columns) < size else ""
+        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:

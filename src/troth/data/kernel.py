@@ -279,7 +279,8 @@ class Adder:
     def _values_of_text(self, array: Any, name: str) -> Array:
         """Read text as numbers where the file holds nothing else; otherwise report what is no number."""
         if not is_text(array.type):
-            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
+            remedy = "; write every entry of a list to a column of its own" if pa.types.is_nested(array.type) else ""
+            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
         wrong = _no_numbers(array)
         if wrong.any():
             labels = getattr(self.request.reduction, "labels", None) is not None and not self.request.columns[1:]

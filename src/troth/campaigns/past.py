@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from troth.core.reductions import Moments
 from troth.core.reductions.reduction import HasTarget
 from troth.core.settings import closest, plain_copy
 from troth.data import Request, read_reports
+from troth.data.files import find_files
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import candidates_for, default_family, fit
 from troth.models import FAMILIES, Family
@@ -99,7 +101,7 @@ def read_history(
 def history_digest(history: History) -> str:
     """Return the digest of a history: of everybody's rows on every day where they are kept, otherwise of their sums."""
     if history.tables is not None:
-        return digest([[day, name, table.tolist()] for (day, name), table in sorted(history.tables.items())])
+        return digest([[*key, sha256(table.tobytes()).hexdigest()] for key, table in sorted(history.tables.items())])
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
 
 
@@ -158,6 +160,17 @@ def refuse_paid(path: Path) -> None:
                 f"{path}: {ledger.name} was paid under these terms, and continuing or repeating it needs this file; "
                 "write the new campaign elsewhere with --output"
             )
+
+
+def paid_files(campaign: Campaign, source: Any) -> list[str]:
+    """Return the names of the files of a source that the campaign pays for: nothing may be learnt from them."""
+    if campaign.source is None or not isinstance(source, str | Path):
+        return []
+    try:
+        paid = {path.resolve() for _, path in find_files(beside(campaign, campaign.source))}
+    except DataError:  # nothing to pay for yet
+        return []
+    return [path.name for _, path in find_files(source) if path.resolve() in paid]
 
 
 def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> str:

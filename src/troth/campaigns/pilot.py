@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.past import paid_files
 from troth.campaigns.tables import TABLES
 from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
@@ -24,6 +25,11 @@ def point_of_pilot(campaign: Campaign, pilot: str | Path) -> tuple[Array, str]:
     model: Any = campaign.model
     if not isinstance(model, HasPublicPoint):
         raise ParameterError(f"{type(model).__name__} is not expanded at a public point: a pilot changes nothing")
+    if both := paid_files(campaign, str(pilot)):
+        raise DataError(
+            f"{both[0]}: the campaign pays for these rows ([data] source), and reports must not move the point that "
+            "they are expanded at: take other rows"
+        )
     request = replace(campaign.request, day=None, features=True, answers=True)
     (report,) = read_public(str(pilot), request, model, engine=campaign.engine)
     if report.features is None or report.data_digest is None:

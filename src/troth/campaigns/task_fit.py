@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.past import with_model
+from troth.campaigns.past import paid_files, with_model
 from troth.campaigns.task_data import read_public_tasks, read_task_reports, task_request
 from troth.campaigns.task_file import reports_digest
-from troth.campaigns.terms import beside
 from troth.core.errors import DataError, ParameterError
-from troth.data.files import find_files
 from troth.models.fitting.workers import FittedWorkers, fit_workers
 
 if TYPE_CHECKING:
@@ -44,7 +41,11 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
     reduction: Any = task_request(campaign).reduction
     if reduction.labels is None:
         raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
-    _refuse_own_data(campaign, past)
+    if both := paid_files(campaign, past):
+        raise DataError(
+            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
+            "not influence the laws that pay them: learn from other tasks"
+        )
     reports = read_task_reports(campaign, past)
     classes, answered = None, 0
     if gold is not None:
@@ -54,22 +55,6 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
         classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
     learned = fit_workers(reports.task, reports.provider, reports.summaries, reports.providers, classes)
     return Learned(learned, reports, tuple(_notes(campaign, learned, answered)))
-
-
-def _refuse_own_data(campaign: Campaign, past: Any) -> None:
-    """Refuse to learn laws from the very file that the campaign pays for."""
-    if campaign.source is None or not isinstance(past, str | Path):
-        return
-    try:
-        paid = {path.resolve() for _, path in find_files(beside(campaign, campaign.source))}
-    except DataError:  # nothing to pay for yet
-        return
-    both = [path.name for _, path in find_files(past) if path.resolve() in paid]
-    if both:
-        raise DataError(
-            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
-            "not influence the laws that pay them: learn from other tasks"
-        )
 
 
 def _notes(campaign: Campaign, learned: FittedWorkers, gold: int) -> Iterator[str]:

@@ -43,7 +43,8 @@ class Split(StrEnum):
 def fit(
     campaign: CampaignFile,
     history: Annotated[
-        Path | None, typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False)
+        Path | None,
+        typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False),
     ] = None,
     family: Annotated[
         str | None,
@@ -67,7 +68,9 @@ def fit(
     pilot: Annotated[
         Path | None,
         typer.Option(
-            "--pilot", help="In place of HISTORY: published rows at whose mode labels are expanded.", show_default="none"
+            "--pilot",
+            help="In place of HISTORY: published rows where labels are expanded.",
+            show_default="none",
         ),
     ] = None,
     plot: PlotFile = None,
@@ -111,7 +114,8 @@ def fit(
             "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
         )
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    advice = f"wrote {target}: see what lies would have earned with troth backtest {_command(campaign, history, provider, day)}"
+    again = _command(campaign, history, provider, day)
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
     show(plain, as_json, f"{learned}\n", advice)
 
 

@@ -113,12 +113,13 @@ def backtest(
     used: Rule | None = None
     for fold, part in enumerate(splits):
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
+        payer: Any = fitted if isinstance(fitted, Model) else fitted[0]
         if fold == 0:
-            tried, left_out = _chosen_lies(lies, history, fitted if isinstance(fitted, Model) else fitted[0])
+            tried, left_out = _chosen_lies(lies, history, payer)
             gains = np.full((days, providers, len(tried)), np.nan)
             refused = gains.copy()
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        own = history.added_by((fitted if isinstance(fitted, Model) else fitted[0]).reduction)
+        own = history.added_by(payer.reduction)
         replay = Replay(own, fitted, used, part, (seed, fold), groups)
         truth[part.paid] = replay.honest()
         later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
@@ -159,7 +160,7 @@ def backtest(
         gains=gains,
         scores=fresh,
         measure=_measure(fitted),
-        family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
+        family=type(payer).__name__,
         recent=model.days if isinstance(model, Recent) else None,
         ahead=getattr(model, "keywords", {}).get("ahead"),
         left_out=left_out,

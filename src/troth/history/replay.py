@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.strategies import Knowledge, SummaryLie
+from troth.audits.strategies import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, Model, shared_evidence
 from troth.core.errors import DataError
 from troth.core.past import statistics_of
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.audits.strategies import RowLie
-    from troth.core.contract import Generator
     from troth.core.past import History
     from troth.history.stretches import Split
     from troth.mechanisms import Rule
@@ -79,9 +77,7 @@ class Replay:
             knowledge = self._knowledge(provider, number)
             unknown[provider] = knowledge is None
             if knowledge is not None:
-                works = isinstance(lie, SummaryLie) and lie.suits_reduction(knowledge.reduction)
-                changed = lie.change_summary(knowledge) if works else self._change_rows(lie, provider, knowledge.rng)
-                reported[:, provider] = changed
+                reported[:, provider] = self._lie(lie, provider, knowledge)
         own = self._statistics(reported, np.ones_like(self.present))
         excluding = np.isneginf(own).any()
         impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
@@ -89,8 +85,12 @@ class Replay:
         refused = impossible | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
-    def _change_rows(self, lie: RowLie, provider: int, rng: Generator) -> Array:
-        """Return the summaries of a provider's changed rows, ``(day, sum)``; zeros where it did not report."""
+    def _lie(self, lie: SummaryLie | RowLie, provider: int, knowledge: Knowledge) -> Array:
+        """Return what a provider reports, ``(day, sum)``: its changed summaries, or those of its changed rows."""
+        if isinstance(lie, SummaryLie) and lie.suits_reduction(knowledge.reduction):
+            return lie.change_summary(knowledge)
+        assert isinstance(lie, RowLie)  # noqa: S101 (it was chosen)
+        rng = knowledge.rng
         history, model = self.history, self.model if isinstance(self.model, Model) else self.model[provider]
         changed = np.zeros((len(self.split.paid), history.reduction.width))
         for place in np.flatnonzero(self.present[:, provider]):

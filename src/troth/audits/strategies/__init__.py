@@ -125,5 +125,5 @@ def lies_that_need_rows(model: Any, reduction: Reduction) -> list[RowLie]:
     >>> [lie.name for lie in lies_that_need_rows(model, model.reduction)][-4:]
     ['label with a model of its own', 'copy public labels', 'send the easiest 50%', 'swap two features']
     """
-    summarised = lies_for_reduction(reduction)
+    summarised: list[Strategy] = [*lies_for_reduction(reduction)]
     return [lie for lie in KNOWN_LIES if isinstance(lie, RowLie) and lie.suits_model(model) and lie not in summarised]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.reductions import Expansion
 from troth.models.fitting.marginal_likelihood import fit_prior
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Array
     from troth.core.past import History
+    from troth.core.reductions import Expansion
     from troth.models.fitting.fitted import FittedPrior
     from troth.models.generalised_regression import ExpandedRegression
 
@@ -38,7 +38,8 @@ def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapp
     prior = family(**{"mean": first.point, "precision": one_row, **fixed})
     points = dict.fromkeys(used, np.array(prior.mean))
     for _ in range(_ROUNDS):
-        points = {day: np.array(replace(prior, point=at).expanded_at_mode(days[day]).point) for day, at in points.items()}
+        started = {day: replace(prior, point=at) for day, at in points.items()}
+        points = {day: np.array(model.expanded_at_mode(days[day]).point) for day, model in started.items()}
         modes = np.stack(list(points.values()))
         spare = np.stack([_spare(prior, _at(expansion, points[day]), days[day]) for day in used])
         mean = modes.mean(axis=0)
@@ -55,7 +56,8 @@ def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapp
         summaries[day, provider] = _around(at, at.of_rows(table), centre)
     past = replace(history, summaries=summaries, reduction=_at(expansion, centre), tables=None)
     fitted = fit_prior(family, past, {**fixed, "point": tuple(centre.tolist())})
-    return replace(fitted, model=replace(fitted.model, point=None))  # type: ignore[type-var]
+    model: Any = fitted.model
+    return replace(fitted, model=replace(model, point=None))
 
 
 def _rows_of(history: History, day: int) -> tuple[Array, Array]:

@@ -55,6 +55,7 @@ def read_history(
     provider: str | None = None,
     day: str | None = None,
     watch: Callable[[str, int, int], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> History:
     """Read past days as sums by day and provider, from any table that a campaign may have.
 
@@ -67,6 +68,8 @@ def read_history(
         A path, pattern or folder, a frame, an Ibis table or a Spark frame.
     provider, day
         Columns, where they are called otherwise than in the campaign.
+    notice
+        Called with a sentence if a sample stands for the rows.
     """
     named = day or campaign.day
     if named is None:
@@ -94,6 +97,9 @@ def read_history(
         raise DataError("the history has no rows")
     tables = {(report.day, report.provider): report.features for report in reports if report.features is not None}
     if len(tables) == len(reports):
+        rows, taken = sum(report.rows for report in reports), sum(map(len, tables.values()))
+        if taken < rows and notice is not None:
+            notice(f"the history has {rows:,} rows: a random sample of {taken:,} stands for them")
         return History.from_tables(tables, sums)
     return History.from_reports([(report.day, report.provider, report.summary) for report in reports], sums)
 

@@ -95,7 +95,7 @@ def fit(
         _fit_tasks(terms, history, gold, target, as_json)
         return
     with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
         options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
         if watch is not None:
@@ -191,7 +191,7 @@ def backtest(
 
     terms = Campaign.load(campaign)
     with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
         comparison = backtest_campaign(
             terms,
             past,

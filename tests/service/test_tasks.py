@@ -157,8 +157,8 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
 ) -> None:
     said = crowd()
     guessed = {item: label for labels in said.values() for item, label in labels.items()}
-    law = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
-    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": law}}}
+    guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
+    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
     known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
     assert known["tasks"]["alone"] == [0, 1]
@@ -183,7 +183,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
     assert lines[0]["terms"]["public"] == known
     other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
-    with pytest.raises(troth.LedgerError, match="public data of the file of shares are not those of the terms"):
+    with pytest.raises(troth.LedgerError, match="the file of shares has other public data than the terms"):
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
 
 
@@ -382,7 +382,7 @@ REFUSED = [
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
-    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send your own rows alone"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
     (f"item,label\n{'x' * 201},cat\n", "is 201 signs long; use at most 200 signs"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),
@@ -412,6 +412,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
     ("part", "change", "message"),
     [
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
+        ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
         ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
         ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
@@ -452,9 +453,9 @@ def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: D
 
 
 def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases, tmp_path: Path) -> None:
-    """Days settled together: each is a task, the budget is shared evenly among reports."""
+    """Days settled together: each is a task."""
     terms = {
-        "campaign": {"name": "days", "budget": "100.00"},
+        "campaign": {"name": "days", "budget": "100.00", "price": "2.50"},
         "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
         "data": {"task": "date"},
         "limits": {"tasks": 10, "rows": 3},

@@ -6,6 +6,7 @@ A ledger names its format in its first line, and a reader is chosen by it.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from decimal import Context, Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FORMAT = 3
 """The format that new ledgers have; one that was begun in another is continued in it."""
 
+_SEVEN_DIGITS = Context(prec=7)
 _MONEY = ("cap", "payment", "deposit")
 
 
@@ -49,7 +51,7 @@ def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
     """Return the reader of a ledger's format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
-        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in READERS:
         known = " or ".join(map(str, READERS))
@@ -110,7 +112,7 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     True
     """
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
-    scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
+    scale = float(Decimal(1).scaleb(_SEVEN_DIGITS.create_decimal_from_float(largest).adjusted())) or 1.0
     sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
     given = {name: value for name, value in more.items() if value is not None}
     return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **given}))

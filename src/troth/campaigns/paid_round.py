@@ -94,8 +94,8 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     payment is compared with the share that is shown, and no more.
     """
     amount = payment["payment"]
-    units = 10 ** len(amount.partition(".")[2])
-    paid, cap, deposit = (int(Decimal(payment[name]) * units) for name in ("payment", "cap", "deposit"))
+    decimals = -int(Decimal(amount).as_tuple().exponent)
+    paid, cap, deposit = (int(Decimal(payment[name]).scaleb(decimals)) for name in ("payment", "cap", "deposit"))
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
         raise PaymentError("payment", f"{amount} is not the share shown, {payment['share']:.4f} of {payment['cap']}")
     if campaign is None or campaign.task is not None:

@@ -61,5 +61,5 @@ def _read(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
-        raise DataError(f"{path}: this is no JSON object")
+        raise DataError(f"{path}: this is not a JSON object")
     return plain

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_that_need_rows
+from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
 from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import History
@@ -68,7 +68,7 @@ def backtest(
         as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
         By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
-        history has rows, also those about labelled rows (`troth.strategies.lies_that_need_rows`).
+        history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
     name
         What the model is called in tables.
     split
@@ -201,11 +201,10 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
     """Return the lies to replay, and which known ones are left out because the history has no rows."""
     reduction = history.reduction
     if lies is None:
-        need_rows = lies_that_need_rows(model, reduction) if getattr(model, "explains_target", False) else []
-        known = lies_for_reduction(reduction)
+        known, others = lies_for_reduction(reduction), lies_left_out(model, reduction)
         if history.tables is None:
-            return known, tuple(lie.name for lie in need_rows)
-        return [*known, *need_rows], ()
+            return [*known], tuple(lie.name for lie in others)
+        return [*known, *(lie for lie in others if isinstance(lie, RowLie))], ()
     chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
         if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from troth.core.errors import ParameterError, TrothError
+from troth.core.errors import ParameterError, TrothError, first_line
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -111,7 +111,6 @@ class ModelComparison:
             lines.append("log scores of models that leave out different terms are not comparable with each other")
         lines += [f"{name} could not be tried: {why}" for name, why in self.failed.items()]
         chosen = self.backtests[self.recommended]
-        lines += chosen.omissions
         ageing = [*filter(None, [chosen.shelf_life]), *map(str, chosen.trends)]
         return "\n".join([*lines, self.verdict, *ageing, HONEST_PAST, INDEPENDENT_PAST])
 
@@ -159,7 +158,7 @@ def compare_models(
                 history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
             )
         except TrothError as error:
-            failed[name] = str(error).split("\n")[0]
+            failed[name] = first_line(error)
             reason = error
     if not backtests:
         raise reason

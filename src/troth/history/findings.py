@@ -270,7 +270,10 @@ class Backtest:
         """Say which known lies were not replayed, and why."""
         if not self.left_out:
             return []
-        return [f"not replayed, because the history has sums and no rows: {', '.join(self.left_out)}; audit them"]
+        return [
+            "not replayed, because the sums of past days do not tell what they would have been: "
+            f"{', '.join(self.left_out)}; troth audit simulates lies about rows"
+        ]
 
     def _drift_table(self) -> list[str]:
         """Return the stretches as a table."""

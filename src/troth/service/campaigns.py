@@ -399,10 +399,13 @@ def _checked(plain: dict[str, Any]) -> Campaign:
 
 
 def _check_tasks(campaign: Campaign) -> None:
-    """Refuse tasks whose cost nobody could foresee: workers send their own files."""
+    """Refuse tasks whose cost nobody could foresee, or that one worker could take: workers send their own files."""
     if not campaign.budget:
         message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")
+    if campaign.price is None:
+        message = "is missing; name the most for one answer, or one worker's made-up items share the others' budget"
+        raise InvalidError(f"[campaign] price: {message}", section="campaign", key="price")
     most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
     if campaign.most_tasks is None or campaign.most_tasks > most:
         wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"

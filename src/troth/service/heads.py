@@ -51,7 +51,7 @@ def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
         raise LedgerError(
             f"the database has another ledger than the one whose head was signed at {last['time']} ({last['lines']} "
             f"lines; here are {len(ledger.lines)}): it was edited, or an older copy was restored. Restore the newest "
-            f"copy, or go on from this one with: troth service new-epoch {campaign}"
+            f"copy, or continue from this one with: troth service new-epoch {campaign}"
         )
 
 

@@ -216,6 +216,7 @@ class Verdict(Shown):
         default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
+    notes: list[str] = Field(default=[], description="What to look at in the data, where tasks are settled together.")
 
 
 class WouldBePaid(Shown):

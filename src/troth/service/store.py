@@ -106,7 +106,7 @@ class Store:
     def check_writes(self) -> None:
         """Raise if the last attempt to write failed."""
         if not self._writes:
-            raise UnavailableError("the database takes no changes: its disk may be full, or read-only")
+            raise UnavailableError("the database cannot be written: its disk may be full or read-only")
 
     def close(self) -> None:
         """Close all connections."""

@@ -5,8 +5,6 @@ replayed on past days, whose rows may be gone. Most are both. `Copy`, `Collude` 
 function ``lie(data, rng) -> data`` is a strategy too.
 """
 
-from typing import Any
-
 from troth.audits.strategies.accounts import Collude, Copy, Split
 from troth.audits.strategies.amounts import Nothing, Replicate, Withhold
 from troth.audits.strategies.fabrications import (
@@ -57,7 +55,7 @@ __all__ = [
     "as_strategy",
     "lies_for_model",
     "lies_for_reduction",
-    "lies_that_need_rows",
+    "lies_left_out",
 ]
 
 KNOWN_LIES: tuple[Strategy, ...] = (
@@ -115,15 +113,16 @@ def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
     return [lie for lie in KNOWN_LIES if isinstance(lie, SummaryLie) and lie.suits_reduction(reduction)]
 
 
-def lies_that_need_rows(model: Any, reduction: Reduction) -> list[RowLie]:
-    """Return the known lies about rows that leave no trace in a summary of a reduction to work on.
+def lies_left_out(model: Model, reduction: Reduction) -> list[Strategy]:
+    """Return the known lies that make sense for a model's rows, but that its reduction cannot do to a summary.
 
     Examples
     --------
     >>> import troth
-    >>> model = troth.models.LogisticRegression(mean=[0, 0], precision=1)
-    >>> [lie.name for lie in lies_that_need_rows(model, model.reduction)][-4:]
-    ['label with a model of its own', 'copy public labels', 'send the easiest 50%', 'swap two features']
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> [lie.name for lie in lies_left_out(model, model.reduction)]
+    ['fabricate from the prior', 'pander', 'fabricate from own posterior', 'perturb by 0.5']
     """
-    summarised: list[Strategy] = [*lies_for_reduction(reduction)]
-    return [lie for lie in KNOWN_LIES if isinstance(lie, RowLie) and lie.suits_model(model) and lie not in summarised]
+    replayed = lies_for_reduction(reduction)
+    sensible = [lie for lie in KNOWN_LIES if not isinstance(lie, RowLie) or lie.suits_model(model)]
+    return [lie for lie in sensible if lie not in replayed and not isinstance(lie, Searched | Distort)]

@@ -209,3 +209,37 @@ def test_counts_of_columns_without_scales_are_warned_of() -> None:
     scaled = pay_labelled(models.PoissonRegression([0.5, 0.0], 25.0), ["age"], **counts, scales={"age": [50, 10]})
     assert scaled.notes == ()
     assert scaled.verdict.doubt == ""
+
+
+def test_features_that_never_vary_are_left_out_and_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    columns = {"who": np.repeat(["a", "b"], 30), "x": rng.standard_normal(60), "label": rng.choice(["no", "yes"], 60)}
+    table = pd.DataFrame({**columns, "unit": "mg", "version": 1.0})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    first = guess(tmp_path / "rows.csv", provider="who", target="label")
+    assert first.columns == ("x",)
+    assert (set(first.scales), set(first.levels)) == ({"x"}, set())
+    assert any("'unit' ('mg'), 'version' (1.0) are the same in all 60 rows" in note for note in first.notes)
+    with pytest.raises(DataError, match=r"'unit' \('mg'\) is the same in all 60 rows .* leave it out"):
+        guess(tmp_path / "rows.csv", provider="who", target="label", column=["x", "unit"])
+    table[["who", "unit", "label"]].to_csv(tmp_path / "idle.csv", index=False)
+    with pytest.raises(DataError, match="leave it out"):
+        guess(tmp_path / "idle.csv", provider="who", target="label")
+
+
+def test_columns_may_stand_in_the_terms_and_lists_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((40, 2)), rng.integers(0, 2, 40)
+    who = np.repeat(["a", "b"], 20)
+    wide = pd.DataFrame({"who": who, "p": x[:, 0], "q": x[:, 1], "more": 0, "y": y})
+    model = troth.models.LogisticRegression(mean=[0, 0], precision=1)
+    options: dict[str, Any] = {"provider": "who", "budget": "10", "seed": 1}
+    named = troth.pay(wide, model, columns=["p", "q"], terms={"model": {"target": "y"}}, **options)
+    in_terms = troth.pay(wide, model, terms={"model": {"target": "y", "columns": ["p", "q"]}}, **options)
+    assert named.totals == in_terms.totals
+    pd.DataFrame({"who": who, "e": list(x), "y": y}).to_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(CampaignError, match="needs a column of its own, also those of lists"):
+        troth.pay(str(tmp_path / "lists.parquet"), model, columns=["e"], terms={"model": {"target": "y"}}, **options)
+    one = troth.models.LogisticRegression(mean=[0], precision=1)
+    with pytest.raises(DataError, match="every entry of a list to a column of its own"):
+        troth.pay(str(tmp_path / "lists.parquet"), one, columns=["e"], terms={"model": {"target": "y"}}, **options)

@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import troth.service
+from troth.core.errors import TrothError
 from troth.data.request import Report
 from troth.mechanisms import offered_rules
 from troth.models import FAMILIES
@@ -480,6 +481,52 @@ def test_the_form_of_every_family_makes_a_campaign(world: SimpleNamespace, famil
     with world.app.state.store.read() as tx:
         spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
     assert type(spec.model).__name__ == family
+
+
+def test_the_form_of_a_regression_asks_for_labels_scales_and_levels(world: SimpleNamespace) -> None:
+    analyst = world.analyst
+    analyst.get("/campaigns/new")
+    for family, each in FAMILIES.items():
+        page = analyst.post("/campaigns/new", {"family": family, "shown": family, "show": "yes"}).text
+        for name in ("scales", "levels"):
+            assert (f'name="{name}"' in page) == each.explains_target, (family, name)
+        assert ('name="categories"' in page) == terms_form.reads_labels(family), family
+    typed = {
+        **terms_form.blank("LogisticRegression"),
+        "columns": "age, ward: now",
+        "target": "back",
+        "categories": "no, yes",
+        "intercept": "yes",
+        "scales": "age: 60, 15",
+        "levels": "ward: now: surgery, medicine, other",
+        "prior_mean": "0, 0, 0, 0",
+        "name": "Readmission",
+        "shown": "LogisticRegression",
+    }
+    seen = analyst.post("/campaigns/new", {name: value for name, value in typed.items() if value})
+    assert seen.url.params["notice"] == "created"
+    with world.app.state.store.read() as tx:
+        spec = campaigns.terms_of(campaigns.owned(tx, world.ana, seen.url.path.rsplit("/", 1)[1]))
+    assert spec.categories == ("no", "yes")
+    assert spec.levels == {"ward: now": ("surgery", "medicine", "other")}
+    assert spec.scales == (None, (60.0, 15.0), None, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "message"),
+    [
+        ("scales", "60, 15", "must begin with one of the columns and a colon"),
+        ("scales", "age: 60, 15; age: 1, 2", "is there twice"),
+        ("scales", "age: 60, wide", "'wide' is not a number"),
+        ("scales", "age: 60", r"must be \[centre, scale\]"),
+        ("levels", "age: one", "at least two different labels"),
+    ],
+)
+def test_scales_and_levels_that_cannot_be_used_are_named_in_the_form(field: str, text: str, message: str) -> None:
+    typed = {**terms_form.blank("LogisticRegression"), "columns": "age, stay", "name": "Readmission", field: text}
+    with pytest.raises(TrothError, match=message) as refused:
+        campaigns.checked_terms(terms_form.terms_of(typed))
+    assert terms_form.field_of(refused.value, typed) == field
 
 
 @pytest.mark.parametrize("rule", offered_rules())

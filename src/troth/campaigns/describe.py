@@ -49,6 +49,7 @@ def describe_campaign(
     mechanism = rule.to_settings() if isinstance(rule, Rule) else {"rule": rule}
     own_rule = rule if isinstance(rule, Rule) and mechanism is None else None
     own_model = None if isinstance(model, Family) else model
+    columns = tables.get("model", {}).pop("columns", None) if columns is None else columns
     if task is not None:
         _refuse_unknown(data, {"provider": provider, "task": task})
     names = _columns(data, model, provider, day or task, columns, tables.get("model", {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
-from troth.core.reductions.reduction import HasHistorySums
+from troth.core.reductions.reduction import HasHistorySums, HasTarget
 from troth.core.settings import plain_copy
 from troth.data import Request, read_reports
+from troth.data.files import find_files
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import candidates_for, default_family, fit
 from troth.models import Family, named_family
@@ -48,8 +50,12 @@ def read_history(
     provider: str | None = None,
     day: str | None = None,
     watch: Callable[[str, int, int], None] | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> History:
     """Read past days as sums by day and provider, from any table that a campaign may have.
+
+    Of labelled rows the rows are kept too, up to 4 million numbers, and beyond that a random sample stands for them:
+    sums depend on the point at which they are taken.
 
     Parameters
     ----------
@@ -57,12 +63,16 @@ def read_history(
         A path, pattern or folder, a frame, an Ibis table or a Spark frame.
     provider, day
         Columns, where they are called otherwise than in the campaign.
+    notice
+        Called with a sentence if a sample stands for the rows.
     """
     named = day or campaign.day
     if named is None:
         raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
+    sums = history_sums(campaign)
+    keeps_rows = isinstance(sums, HasTarget)
     request = Request(
-        history_sums(campaign),
+        sums,
         campaign.columns,
         provider or campaign.provider,
         named,
@@ -71,6 +81,8 @@ def read_history(
         campaign.missing,
         campaign.scales,
         campaign.levels,
+        features=keeps_rows,
+        answers=keeps_rows,
     )
     reading = None if watch is None else lambda done, total: watch("reading", done, total)
     reports, files = read_reports(source, request, engine=campaign.engine, format=campaign.format, watch=reading)
@@ -78,13 +90,19 @@ def read_history(
         raise DataError(f"{Path(files[0]).name}: a history is read from rows, not from files of statistics")
     if not reports:
         raise DataError("the history has no rows")
-    return History.from_reports(
-        [(report.day, report.provider, report.summary) for report in reports], request.reduction
-    )
+    tables = {(report.day, report.provider): report.features for report in reports if report.features is not None}
+    if len(tables) == len(reports):
+        rows, taken = sum(report.rows for report in reports), sum(map(len, tables.values()))
+        if taken < rows and notice is not None:
+            notice(f"the history has {rows:,} rows: a random sample of {taken:,} stands for them")
+        return History.from_tables(tables, sums)
+    return History.from_reports([(report.day, report.provider, report.summary) for report in reports], sums)
 
 
 def history_digest(history: History) -> str:
-    """Return the digest of a history: of everybody's sums on every day."""
+    """Return the digest of a history: of everybody's rows on every day where they are kept, otherwise of their sums."""
+    if history.tables is not None:
+        return digest([[*key, sha256(table.tobytes()).hexdigest()] for key, table in sorted(history.tables.items())])
     return digest([list(history.days), list(history.providers), history.summaries.tolist(), history.present.tolist()])
 
 
@@ -166,6 +184,17 @@ def refuse_paid(path: Path) -> None:
                 f"{path}: {ledger.name} was paid under these terms, and continuing or repeating it needs this file; "
                 "write the new campaign elsewhere with --output"
             )
+
+
+def paid_files(campaign: Campaign, source: Any) -> list[str]:
+    """Return the names of the files of a source that the campaign pays for: nothing may be learnt from them."""
+    if campaign.source is None or not isinstance(source, str | Path):
+        return []
+    try:
+        paid = {path.resolve() for _, path in find_files(beside(campaign, campaign.source))}
+    except DataError:  # nothing to pay for yet
+        return []
+    return [path.name for _, path in find_files(source) if path.resolve() in paid]
 
 
 def with_model(campaign: Campaign, learned: Fitted, history: dict[str, Any]) -> str:

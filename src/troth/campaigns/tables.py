@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TABLES = ("campaign", "model", "history", "mechanism", "data", "public", "limits", "groups", "weights")
 
 
-_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels")
+_DATA_OF_MODEL = ("columns", "target", "intercept", "categories", "scales", "levels", "pilot")
 
 
 _LARGEST_FILE = 1 << 22
@@ -106,6 +106,7 @@ def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     overrides = section.table("providers")
     scales = section.table("scales")
     announced = section.text("digest")
+    section.digest("pilot", "fit")  # a record: whoever has the pilot computes the point again
     guessed = section.flag("guessed")
     levels = _levels(section.table("levels"), columns)
     every: list[str | None] = [*([None] if intercept else []), *columns, *([target] if target is not None else [])]
@@ -213,7 +214,8 @@ def _check_columns(
     if given != needed:
         counted = f"{len(columns)} columns" + (", an intercept" if intercept else "") + (", a target" if target else "")
         size = needed - 1 if model.explains_target else needed
-        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}")
+        hint = "; every number needs a column of its own, also those of lists" if len(columns) < size else ""
+        raise section.fail("columns", f"there are {counted}, but the model's parameters are for {size}{hint}")
 
 
 def _parameters(section: Section, family: str | None = None) -> tuple[str, dict[str, Any]]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.past import given_parameters, history_sums, with_model
+from troth.campaigns.past import given_parameters, history_sums, paid_files, with_model
 from troth.campaigns.task_data import read_public_tasks, task_request
 from troth.campaigns.task_file import reports_digest
-from troth.campaigns.terms import beside
 from troth.core.errors import DataError, ParameterError
 from troth.core.past import PastTasks
-from troth.data.files import find_files
 from troth.data.tasks import read_tasks
 from troth.models import FAMILIES, Family, named_family
 
@@ -57,7 +54,11 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     if gold is not None and not chosen.uses_gold:
         users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
         raise ParameterError(f"{chosen.__name__} has no use for gold answers; families that have: {users} (--family)")
-    _refuse_own_data(campaign, past)
+    if both := paid_files(campaign, past):
+        raise DataError(
+            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
+            "not influence the confusion matrices that pay them: learn from other tasks"
+        )
     request = replace(task_request(campaign), reduction=history_sums(campaign))
     reports = read_tasks(past, request, campaign.rows or 1)
     classes, answered = None, 0
@@ -71,22 +72,6 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
     known = 0 if classes is None else int((classes >= 0).sum())
     labels = campaign.categories or [str(code) for code in range(request.reduction.labels or 0)]
     return Learned(fitted, reports, known, (*_notes(answered, known), *fitted.caveats(labels)))
-
-
-def _refuse_own_data(campaign: Campaign, past: Any) -> None:
-    """Refuse to learn from the very file that the campaign pays for."""
-    if campaign.source is None or not isinstance(past, str | Path):
-        return
-    try:
-        paid = {path.resolve() for _, path in find_files(beside(campaign, campaign.source))}
-    except DataError:  # nothing to pay for yet
-        return
-    both = [path.name for _, path in find_files(past) if path.resolve() in paid]
-    if both:
-        raise DataError(
-            f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
-            "not influence the confusion matrices that pay them: learn from other tasks"
-        )
 
 
 def _notes(gold: int, known: int) -> Iterator[str]:

@@ -93,6 +93,8 @@ def join(
     from troth.client.credentials import connect
 
     server, kind, secret = read_link(link)
+    if name is not None and kind != "join":
+        raise DataError("--name: works with an invitation; this is a sign-in link, of an account that has a name")
     if as_me:
         if kind != "join":
             raise DataError("--as-me: works with an invitation; this is a sign-in link")

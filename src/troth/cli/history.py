@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +39,10 @@ class Split(StrEnum):
 
 def fit(
     campaign: CampaignFile,
-    history: HistoryFile,
+    history: Annotated[
+        Path | None,
+        typer.Argument(metavar="HISTORY", help="Past days: a file, a folder or a pattern.", show_default=False),
+    ] = None,
     family: Annotated[
         str | None,
         typer.Option(
@@ -67,6 +71,14 @@ def fit(
     gold: Annotated[
         Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
     ] = None,
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            "--pilot",
+            help="In place of HISTORY: published rows where labels are expanded.",
+            show_default="none",
+        ),
+    ] = None,
     plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,6 +91,12 @@ def fit(
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
     refuse_paid(target)
+    if (pilot is None) == (history is None):
+        raise typer.BadParameter("name past days or a pilot, one of them", param_hint="HISTORY")
+    if pilot is not None:
+        _recentre(terms, pilot, target, as_json)
+        return
+    assert history is not None  # noqa: S101 (one of them is given)
     if terms.task is not None:
         of_days = {"--types": types, "--spread": spread, "--ahead": ahead, "--recent": recent, "--plot": plot}
         for name, value in {**of_days, "--provider": provider, "--day": day, "--option": option or None}.items():
@@ -89,7 +107,7 @@ def fit(
     if gold is not None:
         raise ParameterError(f"--gold is for tasks, and {campaign} pays for days")
     with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
         used = past if recent is None else past.select(days=past.days[-recent:])
         options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
         if watch is not None:
@@ -108,8 +126,32 @@ def fit(
         for caveat in learned.caveats(terms.categories or ()):
             warn(caveat)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
-    advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
+    again = _command(campaign, history, provider, day)
+    advice = f"wrote {target}: see what lies would have earned with troth backtest {again}"
     show(plain, as_json, f"{learned}\n", advice)
+
+
+def _command(campaign: Path, history: Path, provider: str | None, day: str | None) -> str:
+    """Return the arguments of a command on the same history."""
+    columns = (("provider", provider), ("day", day))
+    words = [str(campaign), str(history), *(word for name, value in columns if value for word in (f"--{name}", value))]
+    return shlex.join(words)
+
+
+def _recentre(terms: Campaign, pilot: Path, target: Path, as_json: bool) -> None:
+    """Expand the campaign's likelihood where a published pilot lies."""
+    from troth.campaigns.commit import commit
+    from troth.campaigns.ledger import write_whole
+    from troth.campaigns.pilot import recentred_text
+    from troth.campaigns.terms import Campaign
+
+    write_whole(target, recentred_text(terms, pilot).encode())
+    if terms.draws:
+        commit(target, anew=True)
+    table = Campaign.load(target).plain["model"]
+    plain = {"campaign": str(target), "point": table["point"], "pilot": table["pilot"]}
+    point = ", ".join(f"{number:.4g}" for number in table["point"])
+    show(plain, as_json, f"point = [{point}], from {pilot.name}", f"wrote {target}: publish {pilot.name} with it")
 
 
 def _fit_tasks(
@@ -158,13 +200,12 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Replay the known lies on past days, under models that never saw them."""
-    from troth.audits.strategies import lies_left_out
     from troth.campaigns.past import AS_DECLARED, backtest_campaign, read_history
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
     with progress() as watch:
-        past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
+        past = read_history(terms, str(history), provider=provider, day=day, watch=watch, notice=warn)
         comparison = backtest_campaign(
             terms,
             past,
@@ -178,18 +219,12 @@ def backtest(
             seed=seed,
             watch=watch_as(watch, "replaying"),
         )
-    left_out = [lie.name for lie in lies_left_out(terms.model, past.reduction)]
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
     chosen = {"family": recommended.family, "recent": recommended.recent, "ahead": recommended.ahead}
     how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
-    advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
+    advice = f"\nlearn that model with: troth fit {_command(campaign, history, provider, day)}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
-    if left_out:
-        text += (
-            "\n\nnot replayed, because the sums of past days do not tell what they would have been: "
-            f"{', '.join(left_out)}; troth audit simulates lies about rows"
-        )
     next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
-    show({**comparison.to_dict(), "left_out": left_out}, as_json, text, *next_step)
+    show({**comparison.to_dict(), "left_out": list(recommended.left_out)}, as_json, text, *next_step)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -180,6 +180,18 @@ class DoubtsReports(Model, Protocol):
 
     def doubt(self, statistics: Array, /) -> str:
         """Say why the model is poor for reports ``(..., statistic)``, and what to do; nothing if it is good."""
+
+
+@runtime_checkable
+class HasPublicPoint(Model, Protocol):
+    """A regression whose likelihood is expanded at public coefficients."""
+
+    @property
+    def public_coefficients(self) -> Array:
+        """The public point."""
+
+    def expanded_at_mode(self, data: Any, /) -> Self:
+        """Return the model expanded at the most probable coefficients given rows (z, y)."""
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,8 @@ class History:
         Who reported on which day, ``(day, provider)``.
     reduction
         How rows became summaries.
+    tables
+        The rows themselves, ``(row, column)`` by day and provider, where they were kept.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class History:
     summaries: Array
     present: NDArray[np.bool_]
     reduction: Reduction
+    tables: Mapping[tuple[Any, str], Array] | None = None
 
     def __post_init__(self) -> None:
         summaries, present = np.asarray(self.summaries, dtype=np.float64), np.asarray(self.present, dtype=bool)
@@ -86,6 +89,29 @@ class History:
             present[day_of[day], place_of[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)
 
+    @classmethod
+    def from_tables(cls, tables: Mapping[tuple[Any, str], Array], reduction: Reduction) -> History:
+        """Add up rows ``(row, column)`` by day and provider, and keep them.
+
+        Examples
+        --------
+        >>> from troth.core.reductions import Counts
+        >>> past = History.from_tables({("mon", "a"): np.array([[0.0], [1.0], [1.0]])}, Counts(2))
+        >>> past.summaries.tolist()
+        [[[1.0, 2.0]]]
+        """
+        reports = [(day, name, reduction.of_rows(table)) for (day, name), table in tables.items()]
+        return replace(cls.from_reports(reports, reduction), tables=dict(tables))
+
+    def added_by(self, reduction: Reduction) -> History:
+        """Return the history with its rows added up by another reduction; the history itself where none are kept."""
+        if self.tables is None or reduction == self.reduction:
+            return self
+        summaries = np.zeros((*self.present.shape, reduction.width))
+        for day, provider in np.argwhere(self.present):
+            summaries[day, provider] = reduction.of_rows(self.tables[self.days[day], self.providers[provider]])
+        return replace(self, summaries=summaries, reduction=reduction)
+
     @property
     def rows(self) -> Array:
         """How many rows each provider reported on each day, ``(day, provider)``."""
@@ -101,6 +127,7 @@ class History:
             self.summaries[np.ix_(rows, columns)],
             self.present[np.ix_(rows, columns)],
             self.reduction,
+            self.tables,
         )
 
 

@@ -109,4 +109,4 @@ def as_floats(values: Any, what: str = "value") -> Array:
         except (TypeError, ValueError, OverflowError):
             shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
             raise DataError(f"row {row}: {what} {shown} is not a number") from None
-    raise DataError(f"the rows have different lengths, so they do not form a table of {what}s")
+    raise DataError(f"the rows have different lengths, so they do not form a table of {what.removesuffix('s')}s")

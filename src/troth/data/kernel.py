@@ -56,7 +56,7 @@ class Adder:
         self._labels = _Spelled(lambda value: str(value).strip())
         self._known: tuple[Any, Any, Codes] = (None, None, np.zeros(0, dtype=np.intp))
         self.dropped: dict[Key, int] = {}
-        self._keeper = Keeper(request.reduction.columns - 1) if request.features else None
+        self._keeper = Keeper(request.kept_columns) if request.features else None
         self._row_numbers = np.zeros(0, dtype=np.intp)  # of the batch at hand
         self._owners: tuple[Sequence[str] | None, Codes] = (None, np.zeros(0, dtype=np.intp))  # of its rows
 
@@ -106,7 +106,7 @@ class Adder:
         if self._keeper is not None:
             report_of_code = np.zeros(size, dtype=np.intp)
             report_of_code[present] = where
-            self._keeper.add(report_of_code[codes], columns[:-1], numbers)
+            self._keeper.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
         if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
             self.total[where[0] : where[0] + size] += summaries
         else:
@@ -277,7 +277,8 @@ class Adder:
     def _values_of_text(self, array: Any, name: str) -> Array:
         """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
         if not is_text(array.type):
-            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
+            remedy = "; write every entry of a list to a column of its own" if pa.types.is_nested(array.type) else ""
+            raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers{remedy}")
         wrong = _no_numbers(array)
         if wrong.any():
             labels = getattr(self.request.reduction, "labels", None) is not None and not self.request.columns[1:]

@@ -55,6 +55,8 @@ class Request:
         a column of its own, 1 where a row has it and 0 elsewhere.
     features
         Whether features are kept beside the summaries: all columns but the last.
+    answers
+        Whether the last column is kept with them.
     """
 
     reduction: Reduction
@@ -67,6 +69,12 @@ class Request:
     scales: tuple[tuple[float, float] | None, ...] = ()
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     features: bool = False
+    answers: bool = False
+
+    @property
+    def kept_columns(self) -> int:
+        """How many columns of a row are kept beside the summaries."""
+        return self.features * (self.reduction.columns - 1 + self.answers)
 
     @property
     def no_name(self) -> frozenset[str]:
@@ -214,7 +222,8 @@ class Report:
     statistics instead of rows. ``nonce`` is the random text on the provider's receipt, where it got one. ``dropped``
     counts the rows that were left out because they have no value. Where tasks are settled together, ``rows`` counts
     tasks, ``summary`` is of all of them, and ``tasks`` is the digest of what was reported on each. ``features`` are
-    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them. ``unnamed`` counts
+    those of its rows, or of a sample of them, ``(row, feature)``, where decoys are drawn with them; the answers stand
+    behind them where they were asked for. ``unnamed`` counts
     the rows of the day that were left out because they have no provider's name; the day's first report has it.
     """
 

@@ -8,11 +8,11 @@ lie gains, day by day, has a mean and a confidence interval over days.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from troth.audits.strategies import Strategy, SummaryLie, lies_for_reduction
+from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
 from troth.core.contract import Array, HasReduction, Model
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.past import History
@@ -25,9 +25,6 @@ from troth.history.replay import Replay
 from troth.history.stretches import Split, split_days
 from troth.history.trends import trends_of
 from troth.mechanisms import Rule
-
-if TYPE_CHECKING:
-    from troth.core.reductions import Reduction
 
 Fitted: TypeAlias = Any
 """A model, one model per provider, or anything with one of these as ``models`` or ``model``."""
@@ -45,7 +42,7 @@ def backtest(
     history: History,
     model: Candidate,
     rule: Payer,
-    lies: SummaryLie | Sequence[SummaryLie] | None = None,
+    lies: Strategy | Sequence[Strategy] | None = None,
     *,
     name: str = "the model",
     split: str = "rolling",
@@ -70,7 +67,8 @@ def backtest(
         Any payment rule, or a function that makes one of the fitted model. Where numbers of rows vary from day to day,
         as they do in real data, `troth.LineUp`, `troth.SyntheticPeers` or ``troth.MultiDay(exchangeable=True)``.
     lies
-        By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries.
+        By default `troth.strategies.lies_for_reduction`, all known ones that work on these summaries; where the
+        history has rows, also those about labelled rows (`troth.strategies.lies_left_out`).
     name
         What the model is called in tables.
     split
@@ -106,21 +104,26 @@ def backtest(
     ([], 'loses')
     """
     days, providers = history.summaries.shape[:2]
-    tried = _chosen_lies(lies, history.reduction)
     splits = split_days(days, split, folds, gap, first)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
-    gains = np.full((days, providers, len(tried)), np.nan)
-    refused, scores = gains.copy(), np.full((len(splits), days), np.nan)
+    scores = np.full((len(splits), days), np.nan)
+    tried: list[Any] = []
     used: Rule | None = None
     for fold, part in enumerate(splits):
         fitted = _models(model, history.select(days=[history.days[day] for day in part.fitted]), providers)
+        payer: Any = fitted if isinstance(fitted, Model) else fitted[0]
+        if fold == 0:
+            tried, left_out = _chosen_lies(lies, history, payer)
+            gains = np.full((days, providers, len(tried)), np.nan)
+            refused = gains.copy()
         used = rule if isinstance(rule, Rule) else rule(fitted)
-        replay = Replay(history, fitted, used, part, (seed, fold), groups)
+        own = history.added_by(payer.reduction)
+        replay = Replay(own, fitted, used, part, (seed, fold), groups)
         truth[part.paid] = replay.honest()
         later = np.concatenate([each.paid for each in splits[fold : len(splits) if split == "rolling" else fold + 1]])
-        scores[fold, later] = log_marginal(fitted, history, later)
+        scores[fold, later] = log_marginal(fitted, own, later)
         for k, lie in enumerate(tried):
             earned, out = replay.lying(lie, k)
             gains[part.paid, :, k] = earned - truth[part.paid]
@@ -157,9 +160,10 @@ def backtest(
         gains=gains,
         scores=fresh,
         measure=_measure(fitted),
-        family=type(fitted if isinstance(fitted, Model) else fitted[0]).__name__,
+        family=type(payer).__name__,
         recent=model.days if isinstance(model, Recent) else None,
         ahead=getattr(model, "keywords", {}).get("ahead"),
+        left_out=left_out,
     )
 
 
@@ -193,19 +197,25 @@ def _measure(model: Any) -> str | None:
     return measures.pop() if len(measures) == 1 else None
 
 
-def _chosen_lies(lies: Any, reduction: Reduction) -> list[Any]:
-    """Return lies that work on summaries of this reduction, or say which does not."""
+def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """Return the lies to replay, and which known ones are left out because the history has no rows."""
+    reduction = history.reduction
     if lies is None:
-        return lies_for_reduction(reduction)
+        known, others = lies_for_reduction(reduction), lies_left_out(model, reduction)
+        if history.tables is None:
+            return [*known], tuple(lie.name for lie in others)
+        return [*known, *(lie for lie in others if isinstance(lie, RowLie))], ()
     chosen: list[Any] = [lies] if isinstance(lies, Strategy) else list(lies)
     for lie in chosen:
+        if isinstance(lie, RowLie) and history.tables is not None and lie.suits_model(model):
+            continue
         if not isinstance(lie, SummaryLie):
             raise ParameterError(f"{lie!r} does not work on a summary: past days have no rows, so audit it instead")
         if not lie.suits_reduction(reduction):
             raise ParameterError(f"{lie.name!r} does not work on summaries of {type(reduction).__name__}")
     if not chosen:
         raise ParameterError("there are no lies to replay")
-    return chosen
+    return chosen, ()
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:

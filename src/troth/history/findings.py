@@ -114,6 +114,8 @@ class Backtest:
         How many last days it was fitted to each time, or None if to all.
     ahead
         For how many next days a model that drifts was fitted each time.
+    left_out
+        Known lies that could not be replayed, because the history has no rows.
     """
 
     name: str
@@ -137,6 +139,7 @@ class Backtest:
     family: str = ""
     recent: int | None = None
     ahead: int | None = None
+    left_out: tuple[str, ...] = ()
 
     def worst(self, lie: str | None = None) -> PastFinding:
         """Return the provider who gains most, by a lie or by any; who was never payable comes last."""
@@ -260,7 +263,17 @@ class Backtest:
                 f"{who} {100 * worst.gain:+.2f}{mark}"
             )
         lines += ["", *self._drift_table(), *filter(None, [self.shelf_life]), *map(str, self.trends)]
-        return "\n".join([*lines, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+        return "\n".join([*lines, *self.omissions, self.verdict, HONEST_PAST, INDEPENDENT_PAST])
+
+    @property
+    def omissions(self) -> list[str]:
+        """Say which known lies were not replayed, and why."""
+        if not self.left_out:
+            return []
+        return [
+            "not replayed, because the sums of past days do not tell what they would have been: "
+            f"{', '.join(self.left_out)}; troth audit simulates lies about rows"
+        ]
 
     def _drift_table(self) -> list[str]:
         """Return the stretches as a table."""
@@ -303,6 +316,7 @@ class Backtest:
             "assumes": [HONEST_PAST, INDEPENDENT_PAST],
             "overall": [_plain(f) for f in self.overall],
             "findings": [_plain(f) for f in self.findings],
+            "left_out": list(self.left_out),
         }
 
     def plot(self, path: Any = None) -> Any:

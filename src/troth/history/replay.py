@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.strategies import Knowledge
+from troth.audits.strategies import Knowledge, RowLie, SummaryLie
 from troth.core.contract import Array, Model, shared_evidence
 from troth.core.errors import DataError
 from troth.core.past import statistics_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.audits.strategies import SummaryLie
     from troth.core.past import History
     from troth.history.stretches import Split
     from troth.mechanisms import Rule
@@ -70,7 +69,7 @@ class Replay:
             )
         return np.where(paid, share, np.nan)
 
-    def lying(self, lie: SummaryLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
+    def lying(self, lie: SummaryLie | RowLie, number: int) -> tuple[Array, NDArray[np.bool_]]:
         """Return what everybody would have earned by a lie, and where it would have been refused."""
         reported = self.summaries[self.split.paid].copy()
         unknown = np.zeros(reported.shape[1], dtype=bool)
@@ -78,13 +77,28 @@ class Replay:
             knowledge = self._knowledge(provider, number)
             unknown[provider] = knowledge is None
             if knowledge is not None:
-                reported[:, provider] = lie.change_summary(knowledge)
+                reported[:, provider] = self._lie(lie, provider, knowledge)
         own = self._statistics(reported, np.ones_like(self.present))
         excluding = np.isneginf(own).any()
         impossible = np.isneginf(self.evidence.log_evidence(own)) if excluding else np.zeros_like(self.present)
         share = self._shares(np.where(impossible[..., None], 0.0, own))
         refused = impossible | np.isnan(share)
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
+
+    def _lie(self, lie: SummaryLie | RowLie, provider: int, knowledge: Knowledge) -> Array:
+        """Return what a provider reports, ``(day, sum)``: its changed summaries, or those of its changed rows."""
+        if isinstance(lie, SummaryLie) and lie.suits_reduction(knowledge.reduction):
+            return lie.change_summary(knowledge)
+        assert isinstance(lie, RowLie)  # noqa: S101 (it was chosen)
+        rng = knowledge.rng
+        history, model = self.history, self.model if isinstance(self.model, Model) else self.model[provider]
+        changed = np.zeros((len(self.split.paid), history.reduction.width))
+        for place in np.flatnonzero(self.present[:, provider]):
+            table = history.tables[history.days[self.split.paid[place]], history.providers[provider]]  # type: ignore[index]
+            rows = rng.permutation(table)  # they are sorted, and some lies are about the first rows
+            z, y = lie.change_rows(rng, model, (rows[:, :-1], rows[:, -1]))
+            changed[place] = history.reduction.of_rows(np.column_stack([z, y]))
+        return changed
 
     def _knowledge(self, provider: int, number: int) -> Knowledge | None:
         """Return what a provider knows when it lies, or None if it reported nothing on the fitted days."""

@@ -173,7 +173,7 @@ class Bernoulli(DirichletCounts):
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
         """Two codes."""
-        return reduction.labels == 2
+        return isinstance(reduction, Counts) and reduction.labels == 2
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -116,7 +116,7 @@ class Categorical(DirichletCounts):
     @classmethod
     def suits_reduction(cls, reduction: Reduction, /) -> bool:
         """Codes, more or fewer than two of them."""
-        return reduction.labels not in (None, 2)
+        return isinstance(reduction, Counts) and reduction.labels != 2
 
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,6 +16,7 @@ from troth.models.answered_rows import AnsweredRows
 from troth.models.family import moments
 from troth.models.first_guess import FirstGuess, answers_of, standardised
 from troth.models.fitting.free_parameters import Positive, Real
+from troth.models.fitting.modes import fit_at_modes
 from troth.models.kept_features import KeptFeatures
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.numerics.possible import are_products
@@ -223,9 +224,17 @@ class ExpandedRegression(AnsweredRows, Regression):
 
     @classmethod
     def fit(cls, history: Any, **options: Any) -> Any:
-        """Fit the prior to past days, by maximum marginal likelihood, at the point where the history was expanded."""
+        """Fit the prior to past days, by maximum marginal likelihood.
+
+        With rows (`History.from_tables`) every day is expanded at its own mode, and the model at its mean. Without
+        rows, or with ``point``, all are expanded at one point: where the history was expanded, or that one.
+        """
         if isinstance(history.reduction, Expansion):
-            options = {"point": history.reduction.point, **options}
+            if history.tables is not None and "point" not in options:
+                return fit_at_modes(cls, history, options)
+            point = tuple(options.get("point") or history.reduction.point)
+            history = history.added_by(replace(history.reduction, point=point))
+            options = {**options, "point": point}
         return super().fit(history, **options)
 
     good_within: ClassVar[float] = 1.0

@@ -132,12 +132,17 @@ def guess(
         _refuse_other_dates(day, [when for _, when in whose])
         read = [Column(name, _at(column, rows), whose) for name, column in zip(paid, written, strict=True)]
         _refuse_constant(read[-1], named=chosen is not None)
+        idle = {each.name for each in read[:-1] if len({str(value).strip() for value in each.values}) == 1}
+        if idle and (column is not None or len(idle) == len(columns)):
+            raise DataError(_constant(read, idle) + ", and a coefficient of it could not be learnt: leave it out")
+        notes = [_constant(read, idle) + ": left out"] if idle else []
+        read, columns = [each for each in read if each.name not in idle], [each for each in columns if each not in idle]
         named = chosen is not None
         chosen, first = _choose(families, chosen, read, regression=target is not None)
     except DataError as error:
         raise DataError(f"{data}: {error}") from None
     missing = len(places) - len(rows)
-    notes = [note for each in written for note in each.notes]
+    notes += [note for each in written for note in each.notes]
     if unnamed:
         rows_of, first_row = "1 row" if len(unnamed) == 1 else f"{len(unnamed):,} rows", min(unnamed)
         notes.append(
@@ -235,6 +240,14 @@ def _refuse_constant(column: Column, *, named: bool) -> None:
             "at: nothing can be learnt from a column that never varies, so it cannot be paid for; name another with "
             "--column, or take data in which it varies"
         )
+
+
+def _constant(columns: Sequence[Column], names: set[str]) -> str:
+    """Say which columns never vary."""
+    listed = [f"{each.name!r} ({shown(each.values[0])})" for each in columns if each.name in names]
+    which = "column" if len(listed) == 1 else "columns"
+    verb = "is" if len(listed) == 1 else "are"
+    return f"{which} {', '.join(listed)} {verb} the same in all {len(columns[0].values):,} rows that were looked at"
 
 
 def _kind(family: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,9 @@ class Expansion:
         size = len(self.point)
         return 2 + size + size * (size + 1) // 2
 
-    @cached_property
+    @property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return np.triu_indices(len(self.point))
+        return _upper_half(len(self.point))
 
     def rows(self, summary: Array, /) -> Array:
         """Return n."""
@@ -273,6 +273,12 @@ class Expansion:
     def unpack(self, packed: Array, /) -> Array:
         """Return the summaries."""
         return packed
+
+
+@lru_cache(maxsize=4)
+def _upper_half(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return rows and columns of the upper half of a matrix."""
+    return np.triu_indices(size)
 
 
 def _linear(weights: Sequence[float], columns: Sequence[Any]) -> Any:

@@ -42,7 +42,7 @@ def blank(family: str = DEFAULT_FAMILY, rule: str = DEFAULT_RULE) -> dict[str, s
         "tasks": "",
     }
     typed |= {"daily": "yes" if RULES[rule]().days > 1 else "", "family": family, "rule": rule}
-    typed |= {**_columns_of(family), "intercept": ""}
+    typed |= {**_columns_of(family), "intercept": "", "scales": "", "levels": ""}
     typed |= {name: option.text for name, option in options_of(rule).items()}
     typed |= {"bonded": "", "rows": "", "values_low": "", "values_high": ""}
     typed |= {"publish_at_once": "", "share_ledger": "", "providers": "5", "expected": "50", "toml": ""}
@@ -114,6 +114,10 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
             model["target"] = typed["target"]
         if typed["intercept"]:
             model["intercept"] = True
+        if scales := _by_column("scales", typed, columns):
+            model["scales"] = {name: [_number("model", "scales", x) for x in pair] for name, pair in scales.items()}
+        if levels := _by_column("levels", typed, columns):
+            model["levels"] = levels
     if typed["categories"]:
         model["categories"] = _words(typed["categories"])
     prior = {}
@@ -125,6 +129,19 @@ def _model(typed: dict[str, str]) -> dict[str, Any]:
         except ValueError as error:
             raise InvalidError(f"[model.prior] {parameter.name}: {error}") from None
     return {**model, "prior": prior}
+
+
+def _by_column(key: str, typed: dict[str, str], columns: list[str]) -> dict[str, list[str]]:
+    """Return what is typed as ``column: word, word; column: …``, by column."""
+    table: dict[str, list[str]] = {}
+    known = [*columns, typed["target"]] if typed["target"] else columns
+    for part in filter(None, map(str.strip, typed[key].split(";"))):
+        name = next((name for name in known if re.match(rf"{re.escape(name)}\s*:", part)), None)
+        if name is None or name in table:
+            problem = "is there twice" if name else "must begin with one of the columns and a colon"
+            raise _wrong("model", key, f"{part!r} {problem}")
+        table[name] = _words(part[len(name) :].lstrip().removeprefix(":"))
+    return table
 
 
 def _rule(typed: dict[str, str]) -> dict[str, Any]:
@@ -176,5 +193,11 @@ def field_of(error: TrothError, typed: dict[str, str]) -> str | None:
     'prior_alpha'
     """
     section, key = getattr(error, "section", None), getattr(error, "key", None)
-    candidates = (_FIELDS.get(str(key), key), f"prior_{key}", f"option_{key}", "family" if section == "model" else None)
+    table = str(section).rpartition(".")[2]  # of [model.scales] and [model.levels], which have columns as keys
+    candidates = (
+        table if table in ("scales", "levels") else _FIELDS.get(str(key), key),
+        f"prior_{key}",
+        f"option_{key}",
+        "family" if section == "model" else None,
+    )
     return next((name for name in candidates if name in typed), None) if section is not None else None

@@ -1,0 +1,89 @@
+"""The prior of a regression that is expanded at a point, from rows: every day is expanded where its own rows lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from troth.models.fitting.marginal_likelihood import fit_prior
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from troth.core.contract import Array
+    from troth.core.past import History
+    from troth.core.reductions import Expansion
+    from troth.models.fitting.fitted import FittedPrior
+    from troth.models.generalised_regression import ExpandedRegression
+
+_ROUNDS = 8
+_SETTLED = 0.01  # of a day's standard deviation, by which the mean moves
+
+
+def fit_at_modes(family: type[ExpandedRegression], history: History, fixed: Mapping[str, Any]) -> FittedPrior:
+    """Fit the prior by maximum marginal likelihood, each day expanded at its most probable coefficients.
+
+    That is Laplace's approximation of every day's evidence. Modes are found by Newton's method under a prior, which is
+    then learnt from them by expectation and maximisation, until its mean settles. The model is expanded at its mean.
+    """
+    expansion: Any = history.reduction
+    days = [_rows_of(history, day) for day in range(len(history.days))]
+    used = [day for day, (_, y) in enumerate(days) if len(y)]
+    everything = tuple(np.concatenate([days[day][part] for day in used]) for part in (0, 1))
+    pooled = expansion.of_datasets(*everything)
+    one_row = np.maximum(np.diagonal(expansion.curvature(pooled)) / pooled[0], 1e-6)
+    first = family(**{"mean": expansion.point, "precision": one_row, **fixed}).expanded_at_mode(everything)
+    prior = family(**{"mean": first.point, "precision": one_row, **fixed})
+    points = dict.fromkeys(used, np.array(prior.mean))
+    for _ in range(_ROUNDS):
+        started = {day: replace(prior, point=at) for day, at in points.items()}
+        points = {day: np.array(model.expanded_at_mode(days[day]).point) for day, model in started.items()}
+        modes = np.stack(list(points.values()))
+        spare = np.stack([_spare(prior, _at(expansion, points[day]), days[day]) for day in used])
+        mean = modes.mean(axis=0)
+        variance = ((modes - mean) ** 2 + spare).mean(axis=0)
+        moved = np.abs(mean - np.array(prior.mean)) / np.sqrt(variance)
+        prior = family(**{"mean": mean, "precision": 1 / variance, **fixed})
+        if moved.max() < _SETTLED:
+            break
+    centre = np.array(prior.mean)
+    summaries = np.zeros_like(history.summaries)
+    for day, provider in np.argwhere(history.present):
+        table = history.tables[history.days[day], history.providers[provider]]  # type: ignore[index]
+        at = _at(expansion, points[day])
+        summaries[day, provider] = _around(at, at.of_rows(table), centre)
+    past = replace(history, summaries=summaries, reduction=_at(expansion, centre), tables=None)
+    fitted = fit_prior(family, past, {**fixed, "point": tuple(centre.tolist())})
+    model: Any = fitted.model
+    return replace(fitted, model=replace(model, point=None))
+
+
+def _rows_of(history: History, day: int) -> tuple[Array, Array]:
+    """Return features and answers of everybody on a day."""
+    tables = history.tables or {}
+    names = [name for name, present in zip(history.providers, history.present[day], strict=True) if present]
+    rows = [tables[history.days[day], name] for name in names] or [np.zeros((0, history.reduction.columns))]
+    table = np.concatenate(rows)
+    return table[:, :-1], table[:, -1]
+
+
+def _at(expansion: Expansion, point: Array) -> Expansion:
+    return replace(expansion, point=tuple(point.tolist()))
+
+
+def _spare(prior: ExpandedRegression, expansion: Expansion, rows: tuple[Array, Array]) -> Array:
+    """Return the posterior variance of the coefficients of a day, expanded at its mode."""
+    precision = np.array(prior.precision)
+    precision = np.diag(precision) if precision.ndim == 1 else precision
+    return np.diagonal(np.linalg.inv(precision + expansion.curvature(expansion.of_datasets(*rows))))
+
+
+def _around(expansion: Expansion, summary: Array, point: Array) -> Array:
+    """Return the same quadratic written around another point: ℓ + s·a − ½aᵀHa, s − Ha and H for a step a."""
+    step, H, slope = point - np.array(expansion.point), expansion.curvature(summary), expansion.slope(summary)
+    moved = summary.copy()
+    moved[1] += slope @ step - 0.5 * step @ H @ step
+    moved[2 : 2 + len(step)] = slope - H @ step
+    return np.asarray(moved)

@@ -431,9 +431,20 @@ class LineUp(Rule):
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
         del model, rows, values
-        return [self._any_risk(), self._base()]
+        return [*self._any_risk(), self._base()]
 
-    def _any_risk(self) -> Claim:
+    def _any_risk(self) -> list[Claim]:
+        """Say it of a round's payment, and under later days of a day's: days share decoys, so that a lie may hedge."""
+        name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
+        if self.source == "model" or by_itself.verdict != "proved":
+            return [by_itself]
+        text = (
+            "of the total over days nothing is proved: the peers of one day are decoys of another, so a lie can make "
+            "the total steadier, and who fears risk may prefer it; in expectation no lie gains"
+        )
+        return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
+
+    def _any_risk_of_one_line(self) -> Claim:
         name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
         best = "under the truth the place of the real peers is stochastically best"
         if self.ties == "average":
@@ -447,7 +458,8 @@ class LineUp(Rule):
         if self.strict or self.panels > 1:
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
-        return Claim(name, "proved", f"{best}, so whoever prefers more money to less tells the truth", basis, 0.0)
+        more = "more money to less" if self.source == "model" else "more money on a day to less"
+        return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
 
     def _base(self) -> Claim:
         if self.strict:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Bounds, Model, Models, SamplesStatistics, has_independent_rows
+from troth.core.contract import (
+    Bounds,
+    ComparedDesign,
+    ComparesDays,
+    Model,
+    Models,
+    SamplesStatistics,
+    has_independent_rows,
+)
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -33,7 +41,8 @@ _LEFT_OUT = (
     "its rows or features are not those of the next day, so this report is not among the peers of others for these two "
     "days; its own payment does not depend on that"
 )
-_ROUNDING = 1e-13  # relative; the same features in another order add up to almost the same numbers
+_ROUNDING = 1e-13  # of a number itself: rows, and weights of rows
+_SUMMED = 1e-12  # of what was added up: the same features in another order add up to almost the same numbers
 
 
 @dataclass(frozen=True)
@@ -272,9 +281,12 @@ class MultiDay(Rule):
         if self.exchangeable or this_round.own.shape[-3] < 2:
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         own = _designs(this_round)
+        rows = own.values[..., 0]
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
         kept = _unchanged(own)
-        agree = _unchanged(leave_one_out(own, this_round.groups)) if pooled else nobody
+        agree = nobody
+        if pooled:
+            agree = _unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or kept.all():
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         reported = (this_round.statistics != 0).any(axis=-1)
@@ -283,8 +295,8 @@ class MultiDay(Rule):
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
             provider = int(np.argmin(kept[(*leading, day)]))
-            rows = tuple(float(own[(*leading, day + k, provider, 0)]) for k in (0, 1))
-            raise UnequalSizesError(provider, day, (rows[0], rows[1]))
+            before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
+            raise UnequalSizesError(provider, day, (before, after))
         here, there = (
             np.where(agree[..., None], peers[..., days, :, :], leave_one_out(unchanged, this_round.groups))
             for days in (slice(None, -1), slice(1, None))
@@ -296,10 +308,13 @@ class MultiDay(Rule):
         return same, here, there, ~kept & ~agree.all(axis=-1, keepdims=True)
 
 
-def _unchanged(designs: Array) -> NDArray[np.bool_]:
-    """Return whose design is the same on the next day."""
-    close = np.isclose(designs[..., 1:, :, :], designs[..., :-1, :, :], rtol=_ROUNDING, atol=0)
-    return np.asarray(close.all(axis=-1))
+def _unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
+    """Return whose design is the same on the next day, up to rounding."""
+    values, rounding = designs
+    before, after = values[..., :-1, :, :], values[..., 1:, :, :]
+    room = _ROUNDING * np.maximum(np.abs(before), np.abs(after))
+    room += _SUMMED * np.maximum(rounding[..., :-1, :, :], rounding[..., 1:, :, :])
+    return np.asarray((np.abs(after - before) <= room).all(axis=-1))
 
 
 def same_designs(this_round: Round) -> NDArray[np.bool_]:
@@ -307,25 +322,33 @@ def same_designs(this_round: Round) -> NDArray[np.bool_]:
     return _unchanged(_designs(this_round))
 
 
-def _designs(this_round: Round) -> Array:
-    """Return rows and, where a design says more than that, all of it: ``(..., provider, number)``.
+def _designs(this_round: Round) -> ComparedDesign:
+    """Return rows and, where there are features, what models compare these by: ``(..., provider, number)``.
 
     Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
     they were exchangeable: there rows alone are compared.
     """
-    designs = [this_round.count_rows()[..., None]]
+    rows = this_round.count_rows()[..., None]
+    designs = [ComparedDesign(rows, np.zeros_like(rows))]
     for model, members in this_round.providers_by_model.items():
-        if isinstance(model, SamplesStatistics) and not this_round.lenient and _has_features(this_round, model):
-            design = model.design(this_round.statistics[..., members, :])
-            everyone = np.zeros((*this_round.statistics.shape[:-1], design.shape[-1]))
-            everyone[..., members, :] = design
-            designs.append(everyone)
-    return np.concatenate(designs, axis=-1)
+        if not this_round.lenient:
+            compared = _compared_design(model, this_round.statistics[..., members, :])
+            everyone = np.zeros((2, *rows.shape[:-1], compared.values.shape[-1]))
+            everyone[..., members, :] = compared
+            designs.append(ComparedDesign(*everyone))
+    return ComparedDesign(*(np.concatenate(parts, axis=-1) for parts in zip(*designs, strict=True)))
 
 
-def _has_features(this_round: Round, model: SamplesStatistics) -> bool:
-    """Return whether the design of a report is more than its number of rows."""
-    try:
-        return bool(model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1)
-    except MissingCapabilityError:
-        return False
+def _compared_design(model: Model, statistics: Array) -> ComparedDesign:
+    if isinstance(model, ComparesDays):
+        return model.compared_design(statistics)
+    if isinstance(model, SamplesStatistics):
+        design = model.design(statistics)
+        return ComparedDesign(design, np.zeros_like(design))
+    if getattr(model, "explains_target", False):
+        raise MissingCapabilityError(
+            f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
+            "compared_design, or declare exchangeable=True if providers cannot foresee how features vary"
+        )
+    nothing = np.zeros((*statistics.shape[:-1], 0))
+    return ComparedDesign(nothing, nothing)

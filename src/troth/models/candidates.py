@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.core.contract import ComparedDesign
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
+    FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
     equal_chances,
@@ -100,6 +102,13 @@ class Candidates(CandidateStates):
     def design(self, statistics: Array, /) -> Array:
         """Return whether there is a report: log-likelihoods do not say how many rows they are of."""
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
+        if self.pairs:
+            raise MissingCapabilityError(FEATURES_UNKNOWN)
+        nothing = np.zeros((*np.shape(statistics)[:-1], 0))
+        return ComparedDesign(nothing, nothing)
 
     def rows(self, statistics: Array, /) -> Array:
         """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""

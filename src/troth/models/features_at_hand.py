@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.contract import ComparedDesign
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import line_log_pmi
 
 if TYPE_CHECKING:
@@ -103,6 +105,15 @@ class FeaturesAtHand:
     def design(self, statistics: Array, /) -> Array:
         """Return the curvature and the number of rows."""
         return np.asarray(self.model.design(statistics))
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return what statistics say of the design; the features at hand are those of every day."""
+        try:
+            compared: ComparedDesign = self.model.compared_design(statistics)
+        except MissingCapabilityError:
+            nothing = np.zeros((*np.shape(statistics)[:-1], 0))
+            return ComparedDesign(nothing, nothing)
+        return compared
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw coefficients from the prior."""

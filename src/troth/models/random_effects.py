@@ -72,7 +72,8 @@ class RandomEffects(VaryingProviders):
 
     def _unpack(self, statistics: Array) -> Effects:
         d, spreads, leading = self._coefficients, len(self._grid.nodes), statistics.shape[:-1]
-        constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
+        ends = np.cumsum([spreads, spreads * d, spreads * d * d])
+        constant, product, precision, _ = np.split(statistics[..., 2:], ends, axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
     def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -134,7 +135,7 @@ class RandomEffects(VaryingProviders):
         """Return H, and g ~ N(Hγᵢ, H) given coefficients and spread in units of the prior."""
         d = self._coefficients
         leading = np.broadcast_shapes(gamma.shape[:-1], design.shape[:-1])
-        precision = design[..., 1:].reshape(*design.shape[:-1], d, d)
+        precision = design[..., 1 : 1 + d * d].reshape(*design.shape[:-1], d, d)
         values, vectors = np.linalg.eigh(precision)
         root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
         own = gamma + spread[..., None] * rng.standard_normal((*leading, d))

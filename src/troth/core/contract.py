@@ -120,7 +120,7 @@ class SamplesStatistics(Model, Protocol):
 
 
 class ComparedDesign(NamedTuple):
-    """What two days must have in common for their peers to be compared, and the size of the sums that it comes from.
+    """What two days must have in common beside numbers of rows for their peers to be compared.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class ComparedDesign(NamedTuple):
 
 @runtime_checkable
 class ComparesDays(Model, Protocol):
-    """A model that says by what the peers of two days are compared (erratum E10): rows and features.
+    """A model that says by what the peers of two days are compared beside rows (erratum E10): the features.
 
     It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
     rows: on independent days that is a part of the data.

@@ -43,6 +43,7 @@ _LEFT_OUT = (
 )
 _ROUNDING = 1e-13  # of a number itself: rows, and weights of rows
 _SUMMED = 1e-12  # of what was added up: the same features in another order add up to almost the same numbers
+_NO_FEATURES = ComparedDesign(np.zeros(0), np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -331,24 +332,31 @@ def _designs(this_round: Round) -> ComparedDesign:
     rows = this_round.count_rows()[..., None]
     designs = [ComparedDesign(rows, np.zeros_like(rows))]
     for model, members in this_round.providers_by_model.items():
-        if not this_round.lenient:
-            compared = _compared_design(model, this_round.statistics[..., members, :])
+        compared = _NO_FEATURES if this_round.lenient else _features(model, this_round, members)
+        if compared.values.size:
             everyone = np.zeros((2, *rows.shape[:-1], compared.values.shape[-1]))
             everyone[..., members, :] = compared
             designs.append(ComparedDesign(*everyone))
     return ComparedDesign(*(np.concatenate(parts, axis=-1) for parts in zip(*designs, strict=True)))
 
 
-def _compared_design(model: Model, statistics: Array) -> ComparedDesign:
+def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDesign:
+    """Return what a model compares days by beside rows: by its own account, or all of a design that has more."""
+    statistics = this_round.statistics[..., members, :]
     if isinstance(model, ComparesDays):
         return model.compared_design(statistics)
+    with_features = getattr(model, "explains_target", False)
     if isinstance(model, SamplesStatistics):
-        design = model.design(statistics)
-        return ComparedDesign(design, np.zeros_like(design))
-    if getattr(model, "explains_target", False):
+        try:
+            design = model.design(statistics)
+        except MissingCapabilityError:
+            if with_features:
+                raise
+        else:
+            return ComparedDesign(design, np.zeros_like(design)) if design.shape[-1] > 1 else _NO_FEATURES
+    elif with_features:
         raise MissingCapabilityError(
             f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
             "compared_design, or declare exchangeable=True if providers cannot foresee how features vary"
         )
-    nothing = np.zeros((*statistics.shape[:-1], 0))
-    return ComparedDesign(nothing, nothing)
+    return _NO_FEATURES

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import ComparedDesign
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
     FEATURES_UNKNOWN,
@@ -18,13 +17,14 @@ from troth.models.candidate_states import (
 )
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.numerics.designs import compare_rows_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,7 @@ class Candidates(CandidateStates):
         """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
         if self.pairs:
             raise MissingCapabilityError(FEATURES_UNKNOWN)
-        nothing = np.zeros((*np.shape(statistics)[:-1], 0))
-        return ComparedDesign(nothing, nothing)
+        return compare_rows_alone(statistics)
 
     def rows(self, statistics: Array, /) -> Array:
         """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
@@ -121,6 +120,8 @@ class Candidates(CandidateStates):
         """Draw one dataset of a candidate, with these features, or with this number of rows."""
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
+        if self.pairs and np.ndim(rows) == 0:
+            raise MissingCapabilityError("these candidates answer features: draw with them, not with a number of rows")
         drawn = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
         return (rows, drawn) if self.pairs else drawn
 

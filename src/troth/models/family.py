@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from troth.core.contract import ComparedDesign
 from troth.core.errors import DataError, IncompatibleModelsError, ParameterError, UnboundedRangeError
 from troth.core.limits import MOST_ROWS
 from troth.core.reductions import Moments
@@ -154,11 +153,6 @@ class Family:
     def design(self, statistics: Array, /) -> Array:
         """Return what was fixed before the data were drawn: the number of rows, shape ``(..., 1)``."""
         return self.rows(statistics)[..., None]
-
-    def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return what must be the same on days that are compared: the number of rows."""
-        rows = self.rows(statistics)[..., None]
-        return ComparedDesign(rows, np.zeros_like(rows))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with ``rows`` rows."""

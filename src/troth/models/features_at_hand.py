@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from troth.core.contract import ComparedDesign
 from troth.core.errors import MissingCapabilityError
 from troth.core.information import line_log_pmi
+from troth.models.numerics.designs import compare_rows_alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, ComparedDesign, Generator, Model
 
 
 _EXPANDED = (
@@ -111,8 +111,7 @@ class FeaturesAtHand:
         try:
             compared: ComparedDesign = self.model.compared_design(statistics)
         except MissingCapabilityError:
-            nothing = np.zeros((*np.shape(statistics)[:-1], 0))
-            return ComparedDesign(nothing, nothing)
+            return compare_rows_alone(statistics)
         return compared
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

@@ -133,9 +133,9 @@ class LinearCandidates(RegressionCandidates):
         return np.concatenate([t[..., S + 1 :], t[..., S : S + 1]], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the number of rows and the Gram matrix of the features."""
+        """Return the Gram matrix of the features."""
         t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        return compare_products(t[..., S], t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
+        return compare_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.limits import LARGEST_SUM
+from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.random_effects import (
     Effects,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
 
 BORROWED_ROWS = 3.0
 """How many rows the noise that was declared is worth beside a provider's own spread of rows."""
@@ -117,6 +118,10 @@ class RandomEffects(VaryingProviders):
         t = np.asarray(statistics, dtype=np.float64)
         precision = self._unpack(t).precision[..., 0, :, :]
         return np.concatenate([t[..., :1], precision.reshape(*t.shape[:-1], -1)], axis=-1)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""
+        return compare_rows_alone(statistics)
 
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)

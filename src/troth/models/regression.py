@@ -172,9 +172,8 @@ class Regression(Family):
         return np.concatenate([gram, self.rows(statistics)[..., None]], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the number of rows and the Gram matrix of the features."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self.rows(t), self._gram(t))
+        """Return the Gram matrix of the features."""
+        return compare_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""

@@ -107,7 +107,7 @@ class RegressionCandidates(FittedCandidates):
         raise NotImplementedError
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the number of rows and what the features fix."""
+        """Return what the features fix."""
         raise NotImplementedError
 
     def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> NDArray[np.intp]:

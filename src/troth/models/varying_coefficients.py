@@ -51,9 +51,8 @@ class VaryingCoefficients(RandomEffects, Regression):
         return RandomEffects.design(self, statistics)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the number of rows and the precision that their features give the provider's coefficients."""
-        t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self.rows(t), self._unpack(t).precision[..., 0, :, :])
+        """Return the precision that the features give the provider's coefficients."""
+        return compare_products(self._unpack(np.asarray(statistics, dtype=np.float64)).precision[..., 0, :, :])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""

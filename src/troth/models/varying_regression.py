@@ -96,9 +96,9 @@ class VaryingLinearRegression(VaryingCoefficients):
         return np.concatenate([super().design(t), t[..., -1:]], axis=-1)
 
     def compared_design(self, statistics: Array, /) -> ComparedDesign:
-        """Return the number of rows and ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
+        """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
         t = np.asarray(statistics, dtype=np.float64)
-        return compare_products(self.rows(t), self._unpack(t).precision[..., 0, :, :] * t[..., -1:, None])
+        return compare_products(self._unpack(t).precision[..., 0, :, :] * t[..., -1:, None])
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw statistics for each (coefficients, τ) and precision."""

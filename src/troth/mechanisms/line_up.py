@@ -16,7 +16,7 @@ from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
-from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
+from troth.mechanisms.multi_day import EXCHANGEABLE, few_left, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 _MOST_DECOYS = 1_000_000
 _ALL = "all"
+_LONELY = (
+    "less than half of the peers have the same rows and features on all days compared, so this report is paid as an "
+    "empty one, whatever it says"
+)
 
 
 @dataclass(frozen=True)
@@ -406,17 +410,24 @@ class LineUp(Rule):
                 parts.append(self._one_day(today, rng))
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
+                lonely = np.zeros(today.own.shape[:-1], dtype=bool)
                 if same is not None:
-                    stay = _who_stays(this_round, same, range(day, day + count + 1))
+                    compared = range(day, day + count + 1)
+                    stay = _who_stays(this_round, same, compared)
+                    reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
+                    lonely = few_left(this_round, reported, stay)
                     today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
                 part = self._one_day(today, rng, later)
+                empty = replace(self, decoys=count).base_share
+                part = replace(part, share=np.where(lonely, empty, part.share), noted=lonely)
                 among = {"later_days": np.full(part.share.shape, float(count))}
                 parts.append(replace(part, terms={**part.terms, **among}))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
+        noted = np.stack([np.broadcast_to(part.noted, blank.shape) for part in parts], axis=-2)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Tell where the real peers stand in the line, and what that place pays."""

@@ -113,8 +113,9 @@ class MultiDay(Rule):
     Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
     rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
     (erratum E10). So somebody whose design changes from one day to the next, or who is absent on one of them, is left
-    out of the others' peers on these two days, and is paid like everybody; whoever has no peers left is paid as for an
-    empty report. If nobody's design stays the same, the round stops.
+    out of the others' peers on these two days, and is paid like everybody. Whoever has less than half of its peers left
+    is paid as for an empty report: otherwise one who keeps its design could become everybody's only peer. If nobody's
+    design stays the same, the round stops.
 
     Parameters
     ----------
@@ -303,6 +304,8 @@ class MultiDay(Rule):
             for days in (slice(None, -1), slice(1, None))
             for unchanged in [np.where(kept[..., None], this_round.statistics[..., days, :, :], 0.0)]
         )
+        lonely = few_left(this_round, now & later, kept) & ~agree
+        here, there = (np.where(lonely[..., None], 0.0, side) for side in (here, there))
         same = same.copy()
         possible = ~np.isneginf(this_round.evidence.log_evidence(here))
         same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
@@ -316,6 +319,16 @@ def _unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
     room = _ROUNDING * np.maximum(np.abs(before), np.abs(after))
     room += _SUMMED * np.maximum(rounding[..., :-1, :, :], rounding[..., 1:, :, :])
     return np.asarray((np.abs(after - before) <= room).all(axis=-1))
+
+
+def few_left(this_round: Round, reported: NDArray[np.bool_], stay: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return who has less than half of its peers left, of those who reported on all days compared.
+
+    That depends on the peers' reports alone, so nobody chooses the empty share, or not to get it.
+    """
+    counts = np.stack([reported, reported & stay], axis=-1).astype(np.float64)
+    of, left = np.moveaxis(leave_one_out(counts, this_round.groups), -1, 0)
+    return np.asarray(2 * left < of)
 
 
 def same_designs(this_round: Round) -> NDArray[np.bool_]:

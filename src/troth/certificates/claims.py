@@ -11,10 +11,11 @@ import numpy as np
 
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasScoreRange, Model, refuse_unmade
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, refuse_unmade
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
+from troth.mechanisms.round import empty_round
 from troth.mechanisms.score_range import situations
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Bounds, Models
     from troth.mechanisms import Rule
 
+_RAREST = 1e-6  # losses go with the square of a state's probability, and doubles have 16 digits
 _RIGHT_MODEL = Claim(
     "right model",
     "undecided",
@@ -205,7 +207,13 @@ def _k_rank(cases: list[Any]) -> list[Claim]:
 
 
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
-    return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+    proved = model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+    if proved.verdict == "proved" and isinstance(model, HasFiniteStates):
+        rarest = float(model.posterior_probabilities(empty_round(model, 1).own).min())
+        if rarest < _RAREST:
+            reason = f"a state has a probability of {rarest:.1g}, and what lies about it cost is lost in rounding"
+            return replace(proved, verdict="undecided", reason=reason)
+    return proved
 
 
 def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:

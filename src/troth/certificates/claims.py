@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Bounds, Models
     from troth.mechanisms import Rule
 
-_RAREST = 1e-6  # losses go with the square of a state's probability, and doubles have 16 digits
+_RAREST = 1e-4  # losses go with the square or the cube of a state's probability, and doubles have 16 digits
 _RIGHT_MODEL = Claim(
     "right model",
     "undecided",

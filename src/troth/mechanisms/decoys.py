@@ -324,12 +324,10 @@ class Lines:
         return better.reshape(shape), worse.reshape(shape), strict.reshape(shape)
 
     def _most_pmi(self, chances: Array) -> float:
-        """Bound PMI over its norm: by the least probability of a state and of what peers could report."""
-        by_report = float(1 / np.sqrt(chances[chances > 0].min()))
-        if not isinstance(self._model, HasFiniteStates):
-            return by_report
-        rarest = float(self._model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
-        return min(by_report, 1 / rarest) if rarest > 0 else by_report
+        """Bound PMI over its norm: by the least probability of a state, or of what peers could report."""
+        if isinstance(self._model, HasFiniteStates):
+            return float(1 / self._model.posterior_probabilities(np.zeros(self.own.shape[-1])).min())
+        return float(1 / np.sqrt(chances[chances > 0].min()))
 
     def expected_spherical(self, decoys: int) -> Array:
         """Return the spherical score of a line in expectation over its decoys, ``(round, place)``.

@@ -135,7 +135,8 @@ class LineUp(Rule):
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
-        is `whole_line_score`, and an empty report is paid 1/(r + 1).
+        is `whole_line_score`, and an empty report is paid 1/(r + 1). That one is scaled by the least probability of a
+        state: where a state is rare, it hardly moves a share.
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
@@ -252,6 +253,13 @@ class LineUp(Rule):
         if self.decoys == inf:
             return r"\text{share} = \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
         return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
+
+    @property
+    def strict_when(self) -> str:  # type: ignore[override]
+        """A line of all that peers could report has a score that is scaled by the rarest state."""
+        if not self.strict or self.decoys < inf:
+            return ""
+        return "by a score that is scaled by the least probability of a state or report, which rare states make small"
 
     @property
     def truthful_by(self) -> str:  # type: ignore[override]

@@ -361,13 +361,12 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
     with_features = getattr(model, "explains_target", False)
     if isinstance(model, SamplesStatistics):
         try:
-            design = model.design(statistics)
+            more_than_rows = model.design(np.zeros((1, statistics.shape[-1]))).shape[-1] > 1
         except MissingCapabilityError:
-            if with_features:
-                raise
-        else:
-            return ComparedDesign(design, np.zeros_like(design)) if design.shape[-1] > 1 else _NO_FEATURES
-    elif with_features:
+            more_than_rows = with_features
+        design = model.design(statistics) if more_than_rows else np.zeros(0)
+        return ComparedDesign(design, np.zeros_like(design))
+    if with_features:
         raise MissingCapabilityError(
             f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
             "compared_design, or declare exchangeable=True if providers cannot foresee how features vary"

@@ -14,6 +14,7 @@ import troth
 from troth import models
 from troth.core.errors import ReportError
 from troth.mechanisms.registry import RULES
+from troth.mechanisms.tasks import Tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +138,36 @@ def extra_row() -> tuple[float, float]:
     return float(own), float(others)
 
 
+LABELS = models.Finite([1 / 3] * 3, (0.7 * np.eye(3) + 0.1).tolist())
+TASKS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "another label on every task": (LABELS, lambda honest: np.roll(honest, 1, axis=1)),
+    "one label on every task": (LABELS, lambda honest: np.tile([1.0, 0.0, 0.0], (len(honest), 1))),
+    "30 on every task": (VALUES, lambda honest: np.tile([1.0, 30.0], (len(honest), 1))),
+    "10 on every task": (VALUES, lambda honest: np.tile([1.0, 10.0], (len(honest), 1))),
+    "10⁹ on every task": (VALUES, lambda honest: np.tile([1.0, 1e9], (len(honest), 1))),
+}
+"""What one worker answers on tasks: labels of three classes that are right eight times in ten, or values."""
+
+
+def measure_tasks(name: str, workers: int, panels: int = 1, tasks: int = 500) -> tuple[float, float]:
+    """Return what it costs its sender and each of the others in parts of the price, all workers on all tasks."""
+    model, malicious = TASKS[name]
+    rng = np.random.default_rng([len(name), workers])
+    theta = [model.draw_parameters(rng) for _ in range(tasks)]
+    honest = np.array([model.summary(model.draw_data(rng, each, 1)) for each in theta for _ in range(workers)])
+    task, worker = np.divmod(np.arange(len(honest)), workers)
+    attacked = honest.copy()
+    attacked[worker == workers - 1] = malicious(honest[worker == workers - 1])
+    rule = troth.LineUp(panels=panels, **troth.LineUp.task_defaults(model) if panels == 1 else {"decoys": 49})
+    none = np.zeros(workers, dtype=np.intp)
+    honest_pay, attacked_pay = (
+        rule.evaluate_tasks(Tasks(task, worker, each, (model,), none, np.arange(workers)), np.random.default_rng(1))
+        for each in (honest, attacked)
+    )
+    lost = (honest_pay.share - attacked_pay.share).reshape(tasks, workers).mean(axis=0)
+    return float(lost[-1]), float(lost[:-1].mean())
+
+
 def main() -> None:
     """Print a row per attack: costs of the sender and of each other, without and with the campaign's limits."""
     compared = rules()
@@ -152,6 +183,10 @@ def main() -> None:
         cells = [_cell(*measure(attack, rule, rounds=ROUNDS // 5)) for rule in line_ups]
         print(f"| {attack.name} | " + " | ".join(cells) + " |", flush=True)
     print(f"one extra row under MultiDay: {_cell(*extra_row(), '')}")
+    print("on tasks with four workers each, with 1, 2 and 3 panels")
+    for name in TASKS:
+        cells = [_cell(*measure_tasks(name, 4, panels), "") for panels in (1, 2, 3)]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def _cell(own: float, others: float, stopped: str) -> str:

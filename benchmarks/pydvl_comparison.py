@@ -1,7 +1,7 @@
 """Troth beside pyDVL on the same providers: seconds for a round, and the expected pay that each lie loses.
 
 pyDVL's values become pay in proportion to max(value, 0). Unit: an equal share of the budget, which is Troth's cap. Run
-``python -m benchmarks pydvl``, with ``--full`` for ten times the rounds, ``--plot`` for the picture and ``--write`` for the
+``python -m benchmarks pydvl``, with ``--full`` for ten times the simulations, ``--plot`` for the picture and ``--write`` for the
 tables of the documentation. Needs pyDVL, see `benchmarks.pydvl_values.INSTALL`.
 """
 
@@ -19,13 +19,13 @@ from benchmarks.pydvl_times import time_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "pydvl.png"
-FEW = 5  # rounds below which a mean is shown in brackets
+FEW = 5  # simulations below which a mean is shown in brackets
 
 
 def loss_table(setting: int, providers: int, found: dict[str, Outcome]) -> list[str]:
-    """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few rounds."""
+    """Tabulate what each lie loses, in percent of an equal share; in brackets where there are few simulations."""
     out = [f"### Pay lost by a lie: {SETTINGS[setting].name}, {providers:,} providers", ""]
-    out += [f"| method | {' | '.join(LIES)} | the honest get | rounds |", "|---" * (len(LIES) + 3) + "|"]
+    out += [f"| method | {' | '.join(LIES)} | the honest get | simulations |", "|---" * (len(LIES) + 3) + "|"]
     for name, one in found.items():
         cells = [f"{100 * m:.1f} ± {100 * e:.1f}" for m, e in zip(one.mean(), one.error(), strict=True)]
         cells = [f"({cell})" if len(one.loss) < FEW else cell for cell in cells]

@@ -70,9 +70,9 @@ def shares(name: str, correlation: float, worlds: int, seed: int = 20201206) -> 
 
 def main() -> None:
     """Print a table: fits / doubtful / does not fit, in percent."""
-    print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulated rounds")
+    print(f"{PROVIDERS} providers with {ROWS} rows: fits / doubtful / does not fit, in percent of simulations")
     print(f"{'model':<18}" + "".join(f"{f'correlation {c:g}':>20}" for c in CORRELATIONS))
     for name in CASES:
         worlds = 40 if name.startswith("Varying") else 200
         cells = [" / ".join(f"{100 * each:.0f}" for each in shares(name, c, worlds).values()) for c in CORRELATIONS]
-        print(f"{name:<18}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} rounds", flush=True)
+        print(f"{name:<18}" + "".join(f"{cell:>20}" for cell in cells) + f"   {worlds:,} simulations", flush=True)

@@ -1,8 +1,9 @@
 """A simulated crowd: who earns what, and what each kind of lie loses under what people do today.
 
 A fifth of the workers answer at random, a tenth always the most frequent label, a twentieth copy one public guess, and
-the rest are honest with an accuracy of their own. Laws are learnt from past tasks on which everybody behaved the same.
-Docs show ``--tasks 10000``. For crowd-kit: ``pip install attrs tqdm nltk``, then ``pip install --no-deps crowd-kit``.
+the rest are honest with an accuracy of their own. Confusion matrices are learnt from past tasks on which
+everybody behaved the same. The docs show ``--tasks 10000``. For crowd-kit: ``pip install attrs tqdm nltk``, then ``pip
+install --no-deps crowd-kit``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _answers(rng: np.random.Generator, truth: Any, accuracy: Any) -> NDArray[np.
 
 
 def pay(past: Crowd, now: Crowd) -> dict[str, float]:
-    """Pay the crowd for its labels under laws of the past, the guess being public; return shares by worker."""
+    """Pay the crowd by the past's confusion matrices, the guess being public; return shares by worker."""
     names = [f"w{w:03d}" for w in range(len(now.kind))]
     everybody = [*names, "public data"]
     task = np.append(past.task, np.arange(len(past.guess)))

@@ -1,4 +1,4 @@
-"""One registry of all families: every law-like test runs over it."""
+"""One registry of all families: every law and family test runs over it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ VARYING: dict[str, models.Family] = {
     "regression, varying": models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7),
 }
 """Their log evidence is an integral: by default they meet the laws and tests of their own."""
+
+MISSING: dict[str, set[str]] = {
+    "expected evidence": {"geometric", "negative binomial"},
+    "posterior": {*VARYING},
+    "proof of sensitivity": set(),
+}
+"""What examples do not offer: tests then expect what stands in for it. A new family offers these, or is listed here."""
 
 if SOAK:
     EXAMPLES |= VARYING

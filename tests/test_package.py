@@ -41,3 +41,7 @@ def test_the_lock_has_every_package_that_the_service_needs_with_its_hash() -> No
     assert {re.split(r"[\[<>=]", each)[0].lower() for each in wanted} <= names
     components = json.loads((root / "sbom.json").read_text())["components"]
     assert {each["name"]: each["hashes"][0]["content"] for each in components} == locked
+    for each in components:
+        declared = [one.get("expression") or one["license"]["name"] for one in each["licenses"]]
+        assert declared, each["name"]
+        assert all(declared), each["name"]

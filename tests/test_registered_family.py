@@ -103,11 +103,18 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
 
         description: ClassVar[str] = "numbers"
 
-    refused: list[tuple[Any, str]] = [(Silent, "what data it is for"), (Bare, "declare shape"), (Vague, "example of")]
+    refused: list[tuple[Any, str]] = [
+        (Silent, "what data it is for"),
+        (Bare, "declare shape"),
+        (Vague, "example of"),
+        (int, "not a subclass of Family"),
+        (type("Normal", (models.Poisson,), {}), "Normal is taken by troth.models.normal.Normal"),
+    ]
+    before = dict(models.FAMILIES)
     for family, message in refused:
         with pytest.raises(troth.ParameterError, match=message):
             models.register(family)
-        assert family.__name__ not in models.FAMILIES
+    assert before == models.FAMILIES
 
 
 def test_every_family_makes_its_example() -> None:

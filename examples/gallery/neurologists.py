@@ -6,21 +6,22 @@ or doubtful.
 
 **Providers.** The two neurologists. Every patient is a task, and each label is paid at most 10 dollars.
 
-**Assumed.** Each patient has one of four classes. Given it the two answer independently, each by a law of its own,
-which is learnt from other patients: `fit_workers`, without any gold answer.
+**Assumed.** Each patient has one of four classes. Given it the two answer independently, each by its own confusion
+matrix, which is learnt from other patients: `fit_workers`, without any gold answer.
 
 **Measured.** Half of the patients, at random, are the past, and the other half are paid: the mean over 20 splits. Then
-a past that is not like the present: laws of the patients of New Orleans, and pay for those of Winnipeg. One neurologist
-lies at a time.
+a past that is not like the present: confusion matrices from the patients of New Orleans, and pay for those of Winnipeg.
+One neurologist lies at a time.
 
 **Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers the base share of a
 fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the right labels
 of the wrong patients 11.6%. One step milder each time loses 5.7%. With another hospital as the past, always
-“certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the laws of New Orleans do not know that, and an
-answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43% of these
-labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20 splits.
+“certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know that,
+and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43%
+of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20
+splits.
 
-**Take away.** Learn laws from tasks that were drawn like those you pay. Two annotators suffice.
+**Take away.** Learn confusion matrices from tasks that were drawn like those you pay. Two annotators suffice.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def patients(site: str) -> Labels:
 
 
 def pay(past: Labels, now: Labels) -> Any:
-    """Learn both laws from past patients, and pay for the labels of the others."""
+    """Learn both confusion matrices from past patients, and pay for the labels of the others."""
     places = np.arange(past.size)
     learned = fit_workers(places // 2, places % 2, np.eye(4)[past.ravel()], DOCTORS)
     frame = {
@@ -82,7 +83,7 @@ def replay(result: Any, seed: int) -> Any:
 
 
 def main(folder: Path) -> dict[str, float]:
-    """Pay for half of the patients under laws of the other half, and for one hospital under laws of the other."""
+    """Pay for half of the patients by the other half, and for one hospital by the other."""
     sites = {site: patients(site) for site in DOCTORS}
     everybody = np.concatenate(list(sites.values()))
     halves, fitting = [], 0

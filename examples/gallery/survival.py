@@ -62,7 +62,7 @@ class MonthsSurvived:
         return np.stack([patients, (months < MONTHS).sum(axis=-1), months.sum(axis=-1)], axis=-1)
 
     def log_evidence(self, statistics: Array, /) -> Array:
-        """Integrate θ^deaths (1 − θ)^months over its Beta law, up to a constant that cancels."""
+        """Integrate θ^deaths (1 − θ)^months over its Beta prior, up to a constant that cancels."""
         return np.asarray(betaln(self.alpha + statistics[..., 1], self.beta + statistics[..., 2]))
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:

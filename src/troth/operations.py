@@ -186,7 +186,7 @@ OPERATIONS: tuple[Operation, ...] = (
         output=Content("application/vnd.apache.parquet", "ledger.tasks.parquet"), refusals=(409,)),
     Operation("payments_file", "GET", f"{_CAMPAIGN}/payments.csv", _ANALYST_READS, "Return all payments as CSV.",
         output=Content("text/csv", "payments.csv"), refusals=(409,)),
-    Operation("report_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
+    Operation("page_file", "GET", f"{_CAMPAIGN}/report", _ANALYST_READS,
         "Return what was paid and why as one HTML page that needs no network.",
         output=Content("text/html", "report.html"), refusals=(409,), slow="work"),
     Operation("show_head", "GET", f"{_CAMPAIGN}/head", _READ,

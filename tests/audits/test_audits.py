@@ -199,7 +199,7 @@ def test_strategies_do_what_they_say() -> None:
 
 
 def test_posterior_draws_follow_the_posterior() -> None:
-    """Drawing θ given data and then data given θ twice over leaves the joint law as it is."""
+    """Drawing θ given data and then data given θ twice over leaves the joint distribution as it is."""
     for name in EXAMPLES:
         model: Any = EXAMPLES[name]
         rng = generator(3)

@@ -287,8 +287,8 @@ def test_days_are_the_same_in_every_format(tmp_path: Path) -> None:
         (("rows = 50", "rows = 50\nvalues = [0, " + "9" * 400 + "]"), "values"),
         (('range = "clipped"', "range = {low = -9, high = 9, source = 2020-01-01}"), "source must be a text"),
         (('range = "clipped"', "range = {low = -9, high = 9, lower = 3}"), "no 'lower'"),
-        (('columns = ["improved"]', 'columns = ["improved"]\ncolumn = 5'), "beside columns"),
-        (('"1000.00"', '"1_000"'), "no amount"),
+        (('columns = ["improved"]', 'columns = ["improved"]\ncolumn = 5'), "column or columns, not both"),
+        (('"1000.00"', '"1_000"'), "not an amount"),
         (('"1000.00"', '"999.99999999999999999999999999999999999"'), "more than 2 decimals"),
         (('currency = "EUR"', "decimals = 9"), "at most 8"),
     ],
@@ -440,7 +440,7 @@ def test_files_keep_their_permissions_and_marks(tmp_path: Path, monkeypatch: pyt
 
 def test_a_campaign_file_has_the_last_word(tmp_path: Path) -> None:
     path = write_campaign(tmp_path)
-    with pytest.raises(ValueError, match="budget= is the campaign file's to say"):
+    with pytest.raises(ValueError, match="budget= belongs in the campaign file"):
         troth.pay(path, budget="5.00")
 
 

@@ -118,9 +118,9 @@ def test_another_file_is_refused_with_both_digests(campaign: Path) -> None:
     [
         (lambda path: path.write_text(re.sub("digest = .*", "", path.read_text())), r'digest: is missing; write digest = "sha256:'),
         (lambda path: path.with_name("candidates.json").unlink(), r"\[model\] file: candidates.json: cannot be read: No such file"),
-        (lambda path: path.with_name("candidates.json").write_bytes(pickle.dumps(candidates())), "no JSON of plain numbers"),
-        (lambda path: path.with_name("candidates.json").write_text('{"family": "LogisticCandidates", "coefficients": [[NaN]]}'), "NaN is no number"),
-        (lambda path: path.with_name("candidates.json").write_text("[1]"), "no model as troth.save_model writes it"),
+        (lambda path: path.with_name("candidates.json").write_bytes(pickle.dumps(candidates())), "not JSON of plain numbers"),
+        (lambda path: path.with_name("candidates.json").write_text('{"family": "LogisticCandidates", "coefficients": [[NaN]]}'), "NaN is not a number"),
+        (lambda path: path.with_name("candidates.json").write_text("[1]"), "not a model that troth.save_model wrote"),
         (lambda path: path.with_name("candidates.json").write_text('{"family": "Nobody"}'), "there is no family 'Nobody'"),
         (lambda path: path.write_text(path.read_text().replace("[model]", '[model]\nfamily = "PoissonCandidates"')), "family: is given here and in candidates.json"),
         (lambda path: path.write_text(path.read_text().replace("intercept = true", "")), "there are 2 columns, a target, but the model's parameters are for 3"),

@@ -482,7 +482,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "who", "column": "improved", "budget": "much"}, "budget"),
         ({"provider": "who", "column": "empty"}, "has no values"),
         ({"provider": "who", "column": "comma"}, "numbers with commas, such as '1,5'"),
-        ({"provider": "alone", "column": "improved"}, "'alone' names one provider alone; at least two"),
+        ({"provider": "alone", "column": "improved"}, "'alone' names only one provider; at least two"),
         ({"provider": "who", "column": "improved", "day": "date"}, r"'date' has '31.12.2026' \(--day\).*YYYY-MM-DD"),
     ],
 )
@@ -532,5 +532,5 @@ def test_one_row_each_leaves_the_noise_as_large_as_the_spread(tmp_path: Path) ->
 
 
 def test_columns_without_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(troth.ParameterError, match="are of given data"):
+    with pytest.raises(troth.ParameterError, match="--day need --data"):
         init(tmp_path / "x", provider="who")

@@ -203,7 +203,7 @@ def test_every_removed_added_or_swapped_line_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "key", "value", "message"),
     [
-        ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', and recomputed it is"),
+        ("payment", "payment", "999.00", "payment of 'Ash': payment is '999.00', but recomputing gives"),
         ("payment", "share", 0.999, "share"),
         ("payment", "provider", "Zoe", "provider"),
         ("report", "summary", [0.0, 4.0], "digest"),
@@ -327,6 +327,22 @@ def test_unequal_sizes_name_the_provider(tmp_path: Path) -> None:
     )
     path = write_campaign(tmp_path / "all", DAILY, {"clinics.csv": daily_rows(2) + everybody})
     with pytest.raises(DataError, match="nobody has the same rows.*provider 'Ash'.*exchangeable"):
+        troth.pay(path, final=True)
+
+
+def test_a_day_of_one_report_is_paid_where_days_are_compared_and_everybody_invited_is_known(tmp_path: Path) -> None:
+    lines = daily_rows(3).splitlines()
+    rows = [line for line in lines if ",2026-05-02," not in line or line.startswith("Ash,")]
+    alone = DAILY.replace("[data]", '[data]\nproviders = ["Ash", "Birch", "Elm"]')
+    path = write_campaign(tmp_path, alone, {"clinics.csv": "\n".join(rows) + "\n"})
+    paid = troth.pay(path, final=True).verify()
+    assert [len(day.payments) for day in paid.rounds] == [3, 1, 3]
+    (lonely,) = paid.rounds[1].payments
+    assert lonely.share == lonely.empty_share == paid.rounds[0].payments[0].share
+    assert lonely.cap == paid.rounds[0].payments[0].cap
+    assert "Ash" in paid.to_html(simulations=200)
+    path = write_campaign(tmp_path / "whoever", DAILY, {"clinics.csv": "\n".join(rows) + "\n"})
+    with pytest.raises(DataError, match=r"day 2026-05-02: a round needs .* name everybody who is invited as \[data\]"):
         troth.pay(path, final=True)
 
 

@@ -1,4 +1,4 @@
-"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the report shows both."""
+"""Past days of a campaign: `troth fit` learns a model, `troth backtest` tries lies on it, the page shows both."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ DAYS = 120 if SOAK else 60
 
 @cache
 def table(days: range, seed: int = 1) -> pd.DataFrame:
-    """Days of three kinds; four providers with laws and day effects of their own."""
+    """Days of three kinds; four providers with likelihoods and day effects of their own."""
     rng = np.random.default_rng(seed)
     rates = np.array([[0.15, 0.1, 0.3, 0.2], [0.4, 0.3, 0.5, 0.45], [0.7, 0.65, 0.85, 0.6]])
     parts = []
@@ -174,7 +174,7 @@ def test_fits_and_backtests_are_the_same_every_time(folder: Path, monkeypatch: p
     assert shown[0] == shown[1]
 
 
-def test_a_provider_without_history_has_the_populations_law(folder: Path) -> None:
+def test_a_provider_without_history_has_the_populations_likelihood(folder: Path) -> None:
     terms = troth.Campaign.load(campaign(folder))
     past = read_history(terms, folder / "past.csv")
     learned = fit_campaign(terms, past, types=3, seed=0)
@@ -285,6 +285,19 @@ def test_every_family_can_be_fitted_and_backtested(
     assert "a lie costs" in capsys.readouterr().out
 
 
+def test_any_option_that_a_family_declares_can_be_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    models = []
+    for options in (["--types", "2"], ["--option", "types=2", "--option", "starts=4"]):
+        assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv", "--json", *options) == 0
+        models.append(json.loads(capsys.readouterr().out)["model"])
+    assert models[0] == models[1]
+    options = ["--family", "Bernoulli", "--option", "alpha=3.5", "--json"]
+    assert run(monkeypatch, "fit", campaign(folder), folder / "past.csv", *options) == 0
+    assert json.loads(capsys.readouterr().out)["model"]["alpha"] == 3.5
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -293,6 +306,11 @@ def test_every_family_can_be_fitted_and_backtested(
         (["--family", "Bernoulli", "--types", "3"], "types is not an option of a fit of Bernoulli"),
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
+        (["--option", "strats=2"], "no such option of a fit; it has outcome, types, max_types, starts, seed"),
+        (["--option", "types=two"], "'two' is no number"),
+        (["--option", "types=1.5"], "types must be a whole number of at least 1"),
+        (["--option", "outcome=words"], "there is no outcome 'words'"),
+        (["--gold", "past.csv"], "--gold is for tasks"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(
@@ -340,7 +358,7 @@ def test_brier_pays_day_types_of_labels(
     assert "day types could not be tried" not in told
     assert run(monkeypatch, "fit", path, folder / "past.csv", "--types", "3") == 0
     fitted = folder / "fitted.toml"
-    assert any(law.dispersion > 0 for law in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]
+    assert any(model.dispersion > 0 for model in troth.Campaign.load(fitted).provider_models.values())  # type: ignore[attr-defined]
     assert run(monkeypatch, "pay", fitted, *([] if SOAK else ["--no-report"])) == 0
     assert run(monkeypatch, "verify", folder / "ledger.jsonl") == 0
     assert run(monkeypatch, "certify", fitted) == 0

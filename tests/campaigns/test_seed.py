@@ -133,9 +133,10 @@ def test_a_link_is_followed_over_several_rounds() -> None:
     assert derive_seed(secret.link(1), ["aa" * 32]) != derive_seed(secret.link(1), ["aa" * 32], "a beacon")
 
 
-def test_a_ledger_of_the_format_before_still_verifies() -> None:
-    result = verify(Path(__file__).parent / "ledgers" / "2.jsonl")
-    assert result.campaign.text(result.paid) == "203.21"
+@pytest.mark.parametrize(("number", "paid_in_all"), [(2, "203.21"), (3, "761.53")])
+def test_a_ledger_of_the_formats_before_still_verifies(number: int, paid_in_all: str) -> None:
+    result = verify(Path(__file__).parent / "ledgers" / f"{number}.jsonl")
+    assert result.campaign.text(result.paid) == paid_in_all
 
 
 def test_a_secret_that_was_revealed_serves_no_other_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,5 +169,5 @@ def test_a_beacon_that_the_terms_name_is_part_of_the_seed(tmp_path: Path) -> Non
     one.verify()
     with pytest.raises(LedgerError):
         verify(resealed(one.ledger, lambda entry: {**entry, **({"beacon": "x"} if "beacon" in entry else {})}))
-    with pytest.raises(DataError, match="name none"):
+    with pytest.raises(DataError, match="name no beacon"):
         troth.pay(write_campaign(tmp_path, DRAWING), seed=1, beacon="c0ffee")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import troth
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.starter.task_campaign import init_tasks
+from troth.campaigns.task_fit import fit_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError
@@ -139,6 +140,40 @@ def test_gold_answers_for_no_past_task_are_said_to_be_unused(tmp_path: Path) -> 
     assert "1 of 2 gold answers are for tasks that nobody answered" in plain["notes"][0]
 
 
+def test_a_fit_keeps_the_family_of_the_campaign_unless_another_is_named(tmp_path: Path) -> None:
+    file = campaign(tmp_path, labels(), family="Categorical")
+    past, gold = write(tmp_path / "past.csv", labels(start="p")), write(tmp_path / "gold.csv", "item,label\np1,yes\n")
+    fitted = tmp_path / "fitted.toml"
+    assert "Categorical from" in run("fit", file, past, "--output", fitted).said
+    learned: Any = troth.Campaign.load(fitted).model
+    assert isinstance(learned, troth.models.Categorical)
+    assert learned.alpha != (1.0, 1.0)
+    useless = "Categorical has no use for gold answers; families that have: Finite"
+    assert useless in run("fit", file, past, "--gold", gold).said
+    assert run("fit", file, past, "--gold", gold, "--family", "finite", "--output", fitted).code == 0
+    assert isinstance(troth.Campaign.load(fitted).model, troth.models.Finite)
+    assert "--types is for past days" in run("fit", file, past, "--types", "2").said
+    assert "VaryingCategorical cannot be learnt" in run("fit", file, past, "--family", "VaryingCategorical").said
+
+
+def test_the_prior_and_the_noise_of_values_are_learnt_from_past_tasks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(3, 1, 300)
+    rows = [(f"p{t}", f"w{w}", truth[t] + rng.normal(0, 0.5)) for t in range(300) for w in range(t % 3, t % 3 + 3)]
+    past = write(tmp_path / "past.csv", "item,worker,x\n" + "".join(f"{t},{w},{x:.4f}\n" for t, w, x in rows))
+    plain = {
+        "campaign": {"name": "x", "price": "0.05"},
+        "model": {"family": "Normal", "columns": ["x"], "mean": 0, "scale": 5, "noise": 1},
+        "data": {"provider": "worker", "task": "item"},
+    }
+    learned = fit_tasks(troth.Campaign.from_dict(plain), str(past))
+    model: Any = learned.fitted.model_of("w0")
+    assert abs(model.mean - 3) < 0.25
+    assert abs(model.scale - 1) < 0.15
+    assert abs(model.noise - 0.5) < 0.05
+    assert str(learned.fitted).startswith("Normal from 300 tasks")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -157,14 +192,14 @@ def test_what_is_wrong_with_gold_answers_names_their_file(tmp_path: Path, text: 
 
 def test_public_guesses_that_match_nothing_or_have_no_law_are_noted() -> None:
     frame = {"item": ["a", "a", "b", "b"], "worker": ["x", "y", "x", "y"], "label": [0, 0, 1, 1]}
-    law = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
-    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=law)
+    likelihood = {"model": {"providers": {"public data": troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])}}}
+    none = paid(frame, public={"item": ["c", "d"], "label": [0, 1]}, terms=likelihood)
     assert none.notes == ("none of the 2 public guesses is for a task that is paid: compare the names",)
     some = paid(frame, public={"item": ["a", "d"], "label": [0, 1]})
     assert "1 of 2 public guesses" in some.notes[0]
     assert '[model.providers."public data"]' in some.notes[1]
     assert "note: 1 of 2 public guesses" in str(some)
-    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=law).notes == ()
+    assert paid(frame, public={"item": ["a", "b"], "label": [0, 1]}, terms=likelihood).notes == ()
 
 
 def test_a_fit_does_not_write_over_terms_that_were_paid(tmp_path: Path) -> None:
@@ -248,7 +283,7 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     file = campaign(tmp_path, skewed())
     done = run("pay", file)
     assert done.code == 3
-    assert "of the labels are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "of the labels are 'yes', and the prior and the confusion matrices expect 50%" in done.said
     assert "[model] prior" in done.said
     assert "from other tasks with troth fit" in done.said
     assert not (tmp_path / "c" / "ledger.jsonl").exists()
@@ -256,14 +291,17 @@ def test_labels_that_the_prior_does_not_expect_stop_payment(tmp_path: Path) -> N
     done = run("pay", file)
     assert done.code == 0
     assert "fits (p = " in done.said
-    assert "labels are as frequent as the prior and the laws expect, and on these answers no other" in done.said
+    assert (
+        "labels are as frequent as the prior and the confusion matrices expect, and on these answers no other"
+        in done.said
+    )
 
 
 def test_an_audit_says_its_prior_and_whether_the_labels_contradict_it(tmp_path: Path) -> None:
     done = run("audit", campaign(tmp_path, skewed()), "--simulations", 500)
     assert "drawn from [model]: no 50%, yes 50%" in done.said
     assert "labels contradict this model, and lies may earn otherwise" in done.said
-    assert "are 'yes', and the prior and the laws of workers expect 50%" in done.said
+    assert "are 'yes', and the prior and the confusion matrices expect 50%" in done.said
     (tmp_path / "even").mkdir()
     plain = json.loads(run("audit", campaign(tmp_path / "even", labels()), "--simulations", 500, "--json").stdout)
     assert (plain["prior"], plain["contradiction"]) == ({"no": 0.5, "yes": 0.5}, None)
@@ -291,7 +329,7 @@ def test_past_tasks_are_refused_however_their_numbers_are_written(tmp_path: Path
     assert run("fit", file, past).code == 0
     done = run("pay", tmp_path / "c" / "fitted.toml")
     assert done.code == 1
-    assert "task '10' is among the past tasks that the laws were learnt from" in done.said
+    assert "task '10' is among the past tasks that the confusion matrices were learnt from" in done.said
 
 
 def test_laws_are_not_learnt_from_the_file_that_is_paid(tmp_path: Path) -> None:
@@ -343,7 +381,7 @@ def test_a_budget_without_a_price_is_shared_evenly(tmp_path: Path) -> None:
         family = ("--family", "Finite") if column != "score" else ()
         assert run("init", tmp_path / folder, "--data", tmp_path / "t.csv", *names, *family).code == 0
         result: Any = troth.pay(tmp_path / folder / "campaign.toml")
-        assert result.ledger.of("round")[0]["budget"] == ("2.40" if options else "100.00")
+        assert result.ledger.of("tasks")[0]["budget"] == ("2.40" if options else "100.00")
 
 
 def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Path) -> None:
@@ -363,14 +401,15 @@ def test_several_rows_of_a_report_are_allowed_where_they_are_usual(tmp_path: Pat
     assert len(troth.pay(tmp_path / "c" / "campaign.toml").totals) == 5
 
 
-def test_next_steps_name_every_campaign_and_no_fit_that_fails(tmp_path: Path) -> None:
+def test_next_steps_name_every_campaign_and_gold_where_it_helps(tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "item,worker,label,score\n1,a,x,2.5\n1,b,y,3.25\n2,a,y,1.75\n2,b,y,2.25\n")
     names = ("--data", tmp_path / "t.csv", "--provider", "worker", "--task", "item", "--column", "score")
     one = run("init", tmp_path / "c", *names).said
-    assert "troth fit" not in one
+    assert f"troth fit {tmp_path / 'c' / 'campaign.toml'} PAST.csv" in one
+    assert "gold" not in one.lower()
     both = run("init", tmp_path / "d", *names, "--column", "label").said
-    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv" in both
-    assert f"troth fit {tmp_path / 'd' / 'score'}" not in both
+    assert f"troth fit {tmp_path / 'd' / 'label' / 'campaign.toml'} PAST.csv --gold GOLD.csv" in both
+    assert f"troth fit {tmp_path / 'd' / 'score' / 'campaign.toml'} PAST.csv --gold" not in both
     for column in ("label", "score"):
         assert f"troth pay {tmp_path / 'd' / column / 'campaign.toml'} --dry-run" in both
 
@@ -446,3 +485,11 @@ def test_verify_says_who_is_missing_and_which_sums_are_impossible(tmp_path: Path
     ledger.write_bytes(Ledger(entries).to_bytes())
     with pytest.raises(troth.LedgerError, match="has -1.0 in the report of 'x' on task 'a', which no rows add up to"):
         troth.verify(ledger)
+
+
+def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
+    model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    table = {"item": ["1", "1", "2", "2", "x"], "who": ["a", "b", "a", "b", "b"], "label": [0, 0, 1, 1, 1]}
+    shared = troth.pay(table, model, provider="who", task="item", budget="10.00")
+    assert [note for note in shared.notes if "1 answer without a peer" in note]
+    assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes

@@ -172,12 +172,12 @@ def test_a_prior_that_was_read_off_the_paid_ratings_is_said_to_be(table: Path, t
     assert "the prior was guessed from the data" in made
     file, ledger = folder / "campaign.toml", folder / "ledger.jsonl"
     assert "the prior was guessed from the data that are paid" in run("pay", file, "--dry-run")
-    assert "✓ laws from other tasks" not in run("certify", file)
+    assert "✓ likelihoods from other tasks" not in run("certify", file)
     run("pay", file)
     assert troth.verify(ledger).ledger.entries[0]["terms"]["model"]["guessed"] is True
     assert "the prior was guessed from the data that are paid" in (folder / "report.html").read_text()
     known = tmp_path / "known.toml"
     text = "\n".join(line for line in file.read_text().splitlines() if not line.startswith("guessed"))
     known.write_text(text.replace("../table.csv", "table.csv"))
-    assert "✓ laws from other tasks (proved)" in run("certify", known)
+    assert "✓ likelihoods from other tasks (proved)" in run("certify", known)
     assert not troth.Campaign.load(known).guessed

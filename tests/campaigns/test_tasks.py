@@ -1,4 +1,4 @@
-"""Campaigns of tasks: paid together, verified, explained, and never by laws that the paid labels made."""
+"""Campaigns of tasks: paid together, verified, explained, and never by likelihoods that the paid labels made."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 
 def test_a_budget_is_shared_evenly_among_reports() -> None:
     result = paid(crowd(), price=None, budget="18.00")
-    assert result.ledger.of("round")[0]["budget"] == "18.00"
+    assert result.ledger.of("tasks")[0]["budget"] == "18.00"
     assert result.paid == pytest.approx(paid(crowd()).paid, abs=8)
     with pytest.raises(DataError, match="more than the budget"):
         paid(crowd(), budget="17.99")
@@ -118,7 +118,7 @@ def test_verify_recomputes_every_share(tmp_path: Path) -> None:
     entries = [dict(entry) for entry in result.ledger.entries]
     entries[1]["digest"] = f"sha256:{sha256(forged.getvalue()).hexdigest()}"
     ledger.write_bytes(Ledger(entries).to_bytes())
-    with pytest.raises(troth.LedgerError, match=r"is 0\.\d+, and recomputed it is 0\.\d+$"):
+    with pytest.raises(troth.LedgerError, match=r"is 0\.\d+, but recomputing gives 0\.\d+$"):
         troth.verify(ledger)
 
 
@@ -145,7 +145,7 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
     with pytest.raises(troth.LedgerError, match="digest is"):
         troth.verify(ledger)
     written_again(table.drop_columns("share"))
-    with pytest.raises(troth.LedgerError, match="columns that it should have"):
+    with pytest.raises(troth.LedgerError, match="lacks required columns"):
         troth.verify(ledger)
 
 
@@ -158,7 +158,7 @@ def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
         troth.verify(ledger)
 
 
-def test_labels_that_are_paid_never_enter_the_laws(tmp_path: Path) -> None:
+def test_labels_that_are_paid_never_enter_the_likelihoods(tmp_path: Path) -> None:
     frame = crowd()
     lied = {**frame, "label": [1 if who == "w0" else x for who, x in zip(frame["worker"], frame["label"], strict=True)]}
     honest, other = paid(frame), paid(lied)
@@ -223,8 +223,8 @@ def test_from_a_file_to_an_explanation(tmp_path: Path) -> None:
 def test_public_guesses_are_everybodys_prior() -> None:
     frame = crowd()
     guess = {"item": [f"i{t}" for t in range(100)], "label": [t % 2 for t in range(100)]}
-    law = troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
-    with_guess = paid(frame, public=guess, terms={"model": {"providers": {"public data": law}}})
+    likelihood = troth.models.Finite([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]])
+    with_guess = paid(frame, public=guess, terms={"model": {"providers": {"public data": likelihood}}})
     reports, public, _ = read_file(with_guess.file, with_guess.campaign)
     assert public is not None
     assert (len(public), len(reports)) == (100, 360)
@@ -283,7 +283,7 @@ def test_ratings_are_paid_by_the_families_of_values() -> None:
             {"data": {"task": "item", "provider": "w"}, "public": {"rows": 1, "summary": [1, 0]}},
             "a line for each task",
         ),
-        ({"data": {"task": "item", "provider": "w", "day": "d"}}, "beside task"),
+        ({"data": {"task": "item", "provider": "w", "day": "d"}}, "day or task, not both"),
         ({"data": {"task": "item", "provider": "w"}, "weights": {"a": "1"}}, "weights share a budget"),
         ({"data": {"task": "item", "provider": "w"}, "mechanism": {"bonded": True}}, "cannot settle tasks"),
     ],

@@ -272,7 +272,7 @@ def test_days_of_every_kind() -> None:
         assert [r.day for r in reports] == ["2026-01-02"] * 2 + ["2026-01-10"] * 2
     reports, _ = read_reports(pd.DataFrame({"who": who, "x": x, "day": [2, 2, 10, 10]}), request)
     assert [r.day for r in reports] == [2, 2, 10, 10]
-    with pytest.raises(DataError, match="no date"):
+    with pytest.raises(DataError, match="not a date"):
         read_reports(pd.DataFrame({"who": who, "x": x, "day": ["Monday"] * 4}), request)
     with pytest.raises(DataError, match="use one kind"):
         read_reports(pd.DataFrame({"who": who, "x": x, "day": ["1", "1", "2026-01-10", "2026-01-10"]}), request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from registry import generator
 from troth import models
 from troth import strategies as lies
 from troth.audits import audit
-from troth.audits.strategies import Knowledge, lies_for_reduction
-from troth.audits.strategies.summaries import rates, whole_counts
+from troth.audits.strategies import Knowledge, lies_for_reduction, lies_left_out
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Counts, Moments, Reduction
+from troth.core.reductions.whole_rows import whole_counts
 from troth.core.support import Support
 from troth.history import backtest, from_summaries
 from troth.mechanisms import MultiDay
@@ -74,9 +74,10 @@ def test_the_truth_is_left_alone(kind: str) -> None:
 
 
 def test_each_lie_is_what_it_says() -> None:
-    for reduction in (KINDS["codes"], KINDS["numbers"]):
+    kinds: list[Any] = [KINDS["codes"], KINDS["numbers"]]
+    for reduction in kinds:
         here = knowledge(reduction)
-        n, own = here.rows, rates(here.own, reduction)
+        n, own = here.rows, reduction.means(here.own)
         assert np.array_equal(reduction.rows(lies.Replicate(3).change_summary(here)), 3 * n)
         least = 0 if isinstance(reduction, Counts) else np.minimum(n, 2)
         assert np.array_equal(
@@ -84,8 +85,8 @@ def test_each_lie_is_what_it_says() -> None:
         )
         assert not lies.Nothing().change_summary(here).any()
         assert np.array_equal(lies.SendStale().change_summary(here), here.stale(1))
-        usual = rates(lies.ShrinkToMean(1.0).change_summary(here), reduction)
-        half = rates(lies.ShrinkToMean(0.5).change_summary(here), reduction)
+        usual = reduction.means(lies.ShrinkToMean(1.0).change_summary(here))
+        half = reduction.means(lies.ShrinkToMean(0.5).change_summary(here))
         slack = 1 / n[:, None] if isinstance(reduction, Counts) else 1e-9
         assert (np.abs(usual - here.mean) <= slack).all()
         assert (np.abs(half - (own + here.mean) / 2) <= slack).all()
@@ -103,10 +104,10 @@ def test_withheld_rows_are_rows() -> None:
 
 
 def test_a_shift_moves_every_value_and_leaves_the_scatter() -> None:
-    reduction = KINDS["numbers"]
+    reduction: Any = KINDS["numbers"]
     here = knowledge(reduction)
     told = lies.Shift(1.0).change_summary(here)
-    assert np.allclose(rates(told, reduction) - rates(here.own, reduction), here.spread)
+    assert np.allclose(reduction.means(told) - reduction.means(here.own), here.spread)
 
     def scatter(summaries: Any) -> Any:
         return summaries[:, 2] - summaries[:, 1] ** 2 / summaries[:, 0]
@@ -151,3 +152,20 @@ def test_every_known_lie_is_told_in_rows_or_in_summaries() -> None:
                 [model.summary(lie.change_rows(rng, model, rng.permuted(data))) for _ in range(4000)], axis=0
             )
             assert np.allclose(by_rows, lie.change_summary(known).mean(axis=0), atol=0.15), lie.name
+
+
+def test_a_reduction_says_itself_which_lies_act_on_its_summaries() -> None:
+    class Bare:
+        pass
+
+    class Thinning:
+        def thinned(self, summaries: Any, rows: Any, rng: Any, /) -> Any:
+            return summaries
+
+    bare, thinning, model = cast(Any, Bare()), cast(Any, Thinning()), models.Normal(0, 1, 1)
+    assert "withhold 50%" in {lie.name for lie in lies_for_reduction(thinning)}
+    assert {lie.name for lie in lies_for_reduction(bare)}.isdisjoint({"withhold 50%", "shift by 1 sd"})
+    left_out = {lie.name for lie in lies_left_out(model, bare)}
+    assert {"withhold 50%", "shift by 1 sd", "shrink 50% to the mean", "perturb by 0.5"} <= left_out
+    assert "flip 10%" not in left_out  # numbers have no labels
+    assert "withhold 50%" not in {lie.name for lie in lies_left_out(model, thinning)}

@@ -23,7 +23,7 @@ from troth.models.numerics.row_orders import log_orders
 PROBABILITY, COLLISION = "probability", "collision_probability"
 
 
-def random_law(rng: Any, prior: Any, codes: int, dispersion: float) -> Any:
+def random_likelihood(rng: Any, prior: Any, codes: int, dispersion: float) -> Any:
     if codes == 2:
         return models.LatentClass(prior, "binary", rng.uniform(0.05, 0.95, len(prior)), dispersion)
     return models.LatentClass(prior, "categorical", rng.dirichlet(np.ones(codes), size=len(prior)), dispersion)
@@ -33,43 +33,43 @@ def random_world(seed: int, providers: int = 4) -> tuple[list[Any], list[int]]:
     """Laws of two to four labels, one of them twice, with and without dispersion, of no to four rows."""
     rng = generator(seed, 12)
     prior = rng.dirichlet(np.full(int(rng.integers(2, 5)), 2.0))
-    laws = [
-        random_law(rng, prior, int(rng.integers(2, 5)), float(rng.choice([0.0, 1e-7, 0.1, 0.6])))
+    likelihoods = [
+        random_likelihood(rng, prior, int(rng.integers(2, 5)), float(rng.choice([0.0, 1e-7, 0.1, 0.6])))
         for _ in range(providers)
     ]
-    laws[-1] = laws[0]
-    return laws, [int(n) for n in rng.integers(0, 5, providers)]
+    likelihoods[-1] = likelihoods[0]
+    return likelihoods, [int(n) for n in rng.integers(0, 5, providers)]
 
 
-def datasets(law: Any, rows: int, unordered: bool) -> Any:
+def datasets(likelihood: Any, rows: int, unordered: bool) -> Any:
     """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
-    codes = law.reduction.width
+    codes = likelihood.reduction.width
     if unordered:
         counts = datasets_by_type(rows, codes)
-        return law.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
-    return np.array([law.statistics(list(data)) for data in product(range(codes), repeat=rows)])
+        return likelihood.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
+    return np.array([likelihood.statistics(list(data)) for data in product(range(codes), repeat=rows)])
 
 
 @pytest.mark.parametrize("form", ["unordered", "paper"])
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c"]])
 @pytest.mark.parametrize("seed", range(40 if SOAK else 4))
 def test_the_forecast_is_that_of_every_dataset_of_the_peers(form: Any, groups: Any, seed: int) -> None:
-    laws, rows = random_world(seed)
+    likelihoods, rows = random_world(seed)
     rng = generator(seed, 13)
-    theta = laws[0].draw_parameters(rng)
-    data = [law.draw_data(rng, theta, n) for law, n in zip(laws, rows, strict=True)]
-    t = np.stack([law.statistics(x) for law, x in zip(laws, data, strict=True)])
-    told = troth.Brier(form).explain(laws, t, rows=rows, groups=groups)
+    theta = likelihoods[0].draw_parameters(rng)
+    data = [likelihood.draw_data(rng, theta, n) for likelihood, n in zip(likelihoods, rows, strict=True)]
+    t = np.stack([likelihood.statistics(x) for likelihood, x in zip(likelihoods, data, strict=True)])
+    told = troth.Brier(form).explain(likelihoods, t, rows=rows, groups=groups)
     unordered = form == "unordered"
     for i, own in enumerate(t):
-        posterior = np.array(laws[0].prior) * np.exp(own - laws[0].log_evidence(own))
+        posterior = np.array(likelihoods[0].prior) * np.exp(own - likelihoods[0].log_evidence(own))
         everything, said = np.zeros((1, len(posterior))), np.zeros(len(posterior))
-        for j in range(len(laws)):
+        for j in range(len(likelihoods)):
             if j == i or (groups is not None and groups[j] == groups[i]):
                 continue
-            every = datasets(laws[j], rows[j], unordered)
+            every = datasets(likelihoods[j], rows[j], unordered)
             everything = (everything[:, None] + every[None]).reshape(-1, len(posterior))
-            counts = laws[j].summary(data[j])
+            counts = likelihoods[j].summary(data[j])
             said = said + t[j] + (gammaln(rows[j] + 1) - gammaln(counts + 1).sum() if unordered else 0.0)
         chance = np.exp(everything) @ posterior
         assert chance.sum() == pytest.approx(1.0, rel=1e-11)
@@ -87,8 +87,8 @@ def worlds() -> list[World]:
         rng = generator(seed, 14)
         prior = rng.dirichlet(np.full(int(rng.integers(2, 4)), 2.0))
         codes, dispersions = rng.integers(2, 4, 3), rng.choice([0.0, 0.2, 0.7], 3)
-        laws = [random_law(rng, prior, int(k), float(d)) for k, d in zip(codes, dispersions, strict=True)]
-        found.append(World(laws, [int(n) for n in rng.integers(1, 3, 3)]))
+        likelihoods = [random_likelihood(rng, prior, int(k), float(d)) for k, d in zip(codes, dispersions, strict=True)]
+        found.append(World(likelihoods, [int(n) for n in rng.integers(1, 3, 3)]))
     return found
 
 
@@ -118,18 +118,18 @@ def brier_share(form: Any) -> Any:
 
 
 def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
-    """The bug: all rows of the peers of a law as one dataset, whose rows share one effect."""
-    law = world.models[0]
+    """The bug: all rows of the peers of a likelihood as one dataset, whose rows share one effect."""
+    likelihood = world.models[0]
     total = sum(n for j, n in enumerate(world.rows) if j != provider)
-    types = datasets(law, total, True)
+    types = datasets(likelihood, total, True)
     others = [world.models[j] for j in range(len(world.models)) if j != provider]
-    lists = [datasets_by_type(n, law.reduction.width) for j, n in enumerate(world.rows) if j != provider]
-    assert all(other == law for other in others)
+    lists = [datasets_by_type(n, likelihood.reduction.width) for j, n in enumerate(world.rows) if j != provider]
+    assert all(other == likelihood for other in others)
     counts = np.array([np.sum(c, axis=0) for c in product(*lists)])
     assert len(counts) == len(peers)
     orders = gammaln(total + 1) - gammaln(counts + 1).sum(axis=1)
-    posterior = np.array(law.prior) * np.exp(own - law.log_evidence(own)[:, None])
-    happened = posterior @ np.exp(law.from_summary(counts) + orders[:, None]).T
+    posterior = np.array(likelihood.prior) * np.exp(own - likelihood.log_evidence(own)[:, None])
+    happened = posterior @ np.exp(likelihood.from_summary(counts) + orders[:, None]).T
     return 1 - 0.5 * (((posterior @ np.exp(types).T) ** 2).sum(axis=1)[:, None] - 2 * happened + 1)
 
 
@@ -164,25 +164,28 @@ def test_best_response_and_bonds_agree() -> None:
     shuffle=st.randoms(use_true_random=False),
 )
 def test_payments_for_every_input(seed: int, providers: int, grouped: bool, form: Any, shuffle: Any) -> None:
-    laws, rows = random_world(seed, providers)
+    likelihoods, rows = random_world(seed, providers)
     rows[-1] = rows[0]
     rng = generator(seed, 15)
     t = np.stack(
-        [law.statistics(law.draw_data(rng, law.draw_parameters(rng), n)) for law, n in zip(laws, rows, strict=True)]
+        [
+            likelihood.statistics(likelihood.draw_data(rng, likelihood.draw_parameters(rng), n))
+            for likelihood, n in zip(likelihoods, rows, strict=True)
+        ]
     )
     t[-1] = t[0]
-    groups = [shuffle.randrange(3) for _ in laws] if grouped else list(range(providers))
+    groups = [shuffle.randrange(3) for _ in likelihoods] if grouped else list(range(providers))
     groups[-1] = groups[0] if grouped else groups[-1]
     order = list(range(providers))
     shuffle.shuffle(order)
     rule = troth.Brier(form)
-    pay = rule.pay(laws, t, budget=17.3, rows=rows, groups=groups)
+    pay = rule.pay(likelihoods, t, budget=17.3, rows=rows, groups=groups)
     assert (pay >= 0).all()
     assert (pay <= 17.3 / providers).all()
     assert pay.sum() <= 17.3
     assert pay[0] == pay[-1]
     again = rule.pay(
-        [laws[i] for i in order],
+        [likelihoods[i] for i in order],
         t[order],
         budget=17.3,
         rows=[rows[i] for i in order],
@@ -203,8 +206,11 @@ def exact_same(table: Any, dispersion: float, rows: int, unordered: bool) -> lis
         power = 2 if unordered else 1
         one, two = np.triu_indices(len(table))
         orders = [mpmath.binomial(rows, k) ** power for k in range(rows + 1)]
-        laws = [[sequence(p, k) for k in range(rows + 1)] for p in table]
-        return [sum(o * x * y for o, x, y in zip(orders, laws[i], laws[j], strict=True)) for i, j in zip(one, two)]  # noqa: B905
+        likelihoods = [[sequence(p, k) for k in range(rows + 1)] for p in table]
+        return [
+            sum(o * x * y for o, x, y in zip(orders, likelihoods[i], likelihoods[j], strict=True))
+            for i, j in zip(one, two, strict=True)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -230,28 +236,28 @@ def test_fifty_providers_of_a_thousand_rows() -> None:
     """Log chances of the peers' data, as mpmath has them: far below what a float could hold of their sequences."""
     rng = generator(21)
     prior = np.array([0.3, 0.3, 0.4])
-    laws = [random_law(rng, prior, 2, float(rng.uniform(0.001, 0.3))) for _ in range(50)]
-    counts = np.stack([rng.multinomial(1000, [0.4, 0.6]) for _ in laws]).astype(float)
-    t = np.stack([law.from_summary(c) for law, c in zip(laws, counts, strict=True)])
-    told = troth.Brier().explain(laws, t, rows=np.full(50, 1000))
+    likelihoods = [random_likelihood(rng, prior, 2, float(rng.uniform(0.001, 0.3))) for _ in range(50)]
+    counts = np.stack([rng.multinomial(1000, [0.4, 0.6]) for _ in likelihoods]).astype(float)
+    t = np.stack([likelihood.from_summary(c) for likelihood, c in zip(likelihoods, counts, strict=True)])
+    told = troth.Brier().explain(likelihoods, t, rows=np.full(50, 1000))
     assert ((told.share >= 0) & (told.share <= 1)).all()
     with mpmath.workdps(50):
         posterior = [mpmath.mpf(p) * mpmath.exp(mpmath.mpf(x)) for p, x in zip(prior, t[0], strict=True)]
         posterior = [x / sum(posterior) for x in posterior]
         chances = list(posterior)
         pairs = [posterior[i] * posterior[j] * (1 if i == j else 2) for i, j in zip(*np.triu_indices(3), strict=True)]
-        for law, c in zip(laws[1:], counts[1:], strict=True):
-            strength = (1 - mpmath.mpf(law.dispersion)) / mpmath.mpf(law.dispersion)
-            for k, mean in enumerate(law.means):
+        for likelihood, c in zip(likelihoods[1:], counts[1:], strict=True):
+            strength = (1 - mpmath.mpf(likelihood.dispersion)) / mpmath.mpf(likelihood.dispersion)
+            for k, mean in enumerate(likelihood.means):
                 a, b = mpmath.mpf(mean) * strength, (1 - mpmath.mpf(mean)) * strength
-                law_of_counts = mpmath.rf(a, int(c[1])) * mpmath.rf(b, int(c[0])) / mpmath.rf(a + b, 1000)
-                chances[k] *= mpmath.binomial(1000, int(c[1])) * law_of_counts
-        for law in laws[1:3]:
-            table = np.stack([1 - np.array(law.means), np.array(law.means)], axis=-1)
-            same = exact_same(table, law.dispersion, 1000, True)
+                chance_of_counts = mpmath.rf(a, int(c[1])) * mpmath.rf(b, int(c[0])) / mpmath.rf(a + b, 1000)
+                chances[k] *= mpmath.binomial(1000, int(c[1])) * chance_of_counts
+        for likelihood in likelihoods[1:3]:
+            table = np.stack([1 - np.array(likelihood.means), np.array(likelihood.means)], axis=-1)
+            same = exact_same(table, likelihood.dispersion, 1000, True)
             pairs = [x * y for x, y in zip(pairs, same, strict=True)]
         assert told.terms[PROBABILITY][0] == pytest.approx(float(sum(chances)), rel=1e-9)
-        three = troth.Brier().explain(laws[:3], t[:3], rows=np.full(3, 1000))
+        three = troth.Brier().explain(likelihoods[:3], t[:3], rows=np.full(3, 1000))
         assert three.terms[COLLISION][0] == pytest.approx(float(sum(pairs)), rel=1e-10)
     assert 0 < told.terms[COLLISION][0] < 1e-40
 
@@ -262,8 +268,8 @@ def test_orders_are_told_from_log_likelihoods(codes: int, rows: int, dispersion:
     rng = generator(22, codes)
     table = rng.dirichlet(np.ones(codes), size=3)
     counts = rng.multinomial(rows, rng.dirichlet(np.ones(codes), size=20)).astype(float)
-    law = models.LatentClass([0.2, 0.3, 0.5], "categorical", table, dispersion)
-    found = log_orders(table, dispersion, law.from_summary(counts), rows)
+    likelihood = models.LatentClass([0.2, 0.3, 0.5], "categorical", table, dispersion)
+    found = log_orders(table, dispersion, likelihood.from_summary(counts), rows)
     np.testing.assert_allclose(found, gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1), rtol=1e-12, atol=1e-10)
 
 

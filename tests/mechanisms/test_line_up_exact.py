@@ -53,13 +53,13 @@ def every_scene() -> list[Scene]:
     return [view for seed in range(MODELS) for view in scenes(seed)]
 
 
-def place_distribution(v: Any, law: Any, decoys: int, *, favoured: bool = False) -> Any:
-    """P(place ≤ m), m = 0 … K − 1, of the real peers by lot among decoys of a law: ``(report, peers, m)``.
+def place_distribution(v: Any, distribution: Any, decoys: int, *, favoured: bool = False) -> Any:
+    """P(place ≤ m), m = 0 … K − 1, of the real peers by lot among decoys of a distribution: ``(report, peers, m)``.
 
     A decreasing φ is a sum of such events, and averaging over ties is the lot's expectation.
     """
-    above = np.where(v[:, None, :] > v[:, :, None], law, 0.0).sum(axis=-1)
-    tied = np.where(v[:, None, :] == v[:, :, None], law, 0.0).sum(axis=-1)
+    above = np.where(v[:, None, :] > v[:, :, None], distribution, 0.0).sum(axis=-1)
+    tied = np.where(v[:, None, :] == v[:, :, None], distribution, 0.0).sum(axis=-1)
     below = np.clip(1 - above - tied, 0, None)
     result = np.zeros((*v.shape, decoys))
     for a in range(decoys + 1):
@@ -117,8 +117,8 @@ def test_the_checker_finds_planted_errors() -> None:
     better = max(gains(scene, places(scene, 2, favoured=True)).max() for scene in some)
     assert better > 0.05, "ties to the better place: an empty report is paid best of all"
     posterior = [scene._replace(marginal=scene.conditional.mean(axis=0)) for scene in some]
-    other_law = max(gains(scene, places(scene, 2)).max() for scene in posterior)
-    assert other_law > 1e-3, "decoys from another law than the denominator's"
+    other_distribution = max(gains(scene, places(scene, 2)).max() for scene in posterior)
+    assert other_distribution > 1e-3, "decoys from another distribution than the denominator's"
     with np.errstate(divide="ignore", invalid="ignore"):
         wrong = [scene._replace(log_pmi=scene.log_pmi + np.log(scene.marginal)) for scene in some]
     assert max(gains(scene, places(scene, 2)).max() for scene in wrong) > 0.01, "wrong denominator: the order of p(b|a)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from math import inf
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -198,23 +198,27 @@ def test_one_who_keeps_its_design_does_not_become_everybodys_only_peer(rule: Any
 
 
 @pytest.mark.parametrize("divergence", [troth.divergences.logistic, troth.divergences.le_cam])
-def test_leaving_somebody_out_is_truthful(divergence: Any) -> None:
-    """Enumerated: three providers, one of whom has one row today and two tomorrow; every truth and every report."""
+@pytest.mark.parametrize("rows", [2, 0])
+def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:
+    """Enumerated: three providers, one of whom has one row today and two tomorrow; every truth and every report.
+
+    Or it is absent tomorrow, like the one who is paid, so that its one peer reports alone.
+    """
     model = models.Bernoulli(1.0, 2.0)
     rule = troth.MultiDay(divergence)
     today = [np.array(x) for x in product((0, 1), (0, 1))]  # one row of each peer
-    tomorrow = [(a, b) for a in (0, 1) for b in (0, 1, 2)]  # one row, and two rows of which b are ones
+    tomorrow = [(a, b) for a in (0, 1) for b in range(rows + 1)]  # one row, and two rows or none, of which b are ones
     worlds = list(product(today, tomorrow))
 
     def chance(ones: float, rows: float) -> float:
         return float(np.exp(model.log_evidence(np.array([ones, rows - ones])) - model.log_evidence(np.zeros(2))))
 
-    later = np.array([chance(a + b, 3) * (2 if b == 1 else 1) for _, (a, b) in worlds])
+    later = np.array([chance(a + b, 1 + rows) * comb(rows, b) for _, (a, b) in worlds])
     t = np.zeros((len(worlds), 2, 3, 2))
     for k, (now, (a, b)) in enumerate(worlds):
         t[k, 0, 1:] = np.stack([now, 1 - now], axis=-1)
-        t[k, 1, 1:] = [[a, 1 - a], [b, 2 - b]]
-    t[:, 1, 0] = [1.0, 1.0]
+        t[k, 1, 1:] = [[a, 1 - a], [b, rows - b]]
+    t[:, 1, 0] = rows / 2
     reports = [(a, n - a) for n in range(5) for a in range(n + 1)]
     for truth in [(1, 0), (0, 1), (1, 1), (2, 0), (0, 2)]:
         given = np.array([chance(truth[0] + sum(now), sum(truth) + 2) for now, _ in worlds]) / chance(

@@ -307,7 +307,7 @@ def test_large_finite_rounds_have_a_range() -> None:
 @pytest.mark.parametrize("outcome", ["binary", "categorical", "count", "real"])
 @pytest.mark.parametrize("dispersion", [0.0, 0.3])
 def test_reports_of_day_types_stay_within_the_range(outcome: str, dispersion: float) -> None:
-    """Different laws, unequal numbers of rows from none to the limit, and the ends of the values among them."""
+    """Different likelihoods, unequal numbers of rows from none to the limit, and the ends of the values among them."""
     for seed in range(20 if SOAK else 2):
         rng = generator(seed, 17)
         prior, values = rng.dirichlet(np.ones(3)), (0, 9) if outcome == "count" else (-4, 4)

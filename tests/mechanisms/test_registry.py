@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -58,6 +58,38 @@ class Damped(Rule):
 def damped() -> Iterator[type[Rule]]:
     yield register(Damped)
     del RULES["Damped"]
+
+
+def test_what_is_no_rule_or_takes_a_name_is_refused() -> None:
+    class Silent(Rule):
+        breakdown = Damped.breakdown
+
+    class Shareless(Rule):
+        purpose = "a test"
+
+    @dataclass(frozen=True)
+    class Undeclared(Damped):
+        depth: int = 1
+
+    line_up = type(DEFAULT_RULE, (Damped,), {})
+    refused: list[tuple[Any, str]] = [
+        (int, "not a subclass of Rule"),
+        (Damped(), "not a subclass of Rule"),
+        (line_up, f"{DEFAULT_RULE} is taken by troth.mechanisms"),
+        (Silent, "what it is for"),
+        (Shareless, "breakdown"),
+        (Undeclared, r"declare depth with option\(...\)"),
+    ]
+    before = dict(RULES)
+    for rule, message in refused:
+        with pytest.raises(troth.ParameterError, match=message):
+            register(rule)
+    assert before == RULES
+
+
+def test_a_rule_that_is_defined_again_takes_its_place(damped: type[Rule]) -> None:
+    again = type("Damped", (Damped,), {"__module__": Damped.__module__, "__qualname__": Damped.__qualname__})
+    assert register(again) is RULES["Damped"]
 
 
 def test_settings_make_a_rule_and_a_rule_makes_its_settings(damped: type[Rule]) -> None:

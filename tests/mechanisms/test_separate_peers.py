@@ -1,4 +1,4 @@
-"""Peers whose rows share an effect are drawn one by one: the right law, in any order, the same for equals."""
+"""Peers whose rows share an effect are drawn one by one: the right distribution, in any order, the same for equals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from troth.mechanisms import Round
 from troth.mechanisms.separate_peers import SeparatePeers
 
 PRIOR = (0.3, 0.3, 0.4)
-LAWS: list[Any] = [
+LIKELIHOODS: list[Any] = [
     models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8], 0.3),
     models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8], 0.3),
     models.LatentClass(PRIOR, "real", [0.0, 1.0, 4.0], 0.5, 1.0),
@@ -25,57 +25,70 @@ LAWS: list[Any] = [
 ROWS = np.array([6.0, 6.0, 9.0, 3.0, 5.0])
 
 
-def drawn_peers(laws: list[Any], rows: Any, groups: Any, draws: int, seed: int) -> Any:
+def drawn_peers(likelihoods: list[Any], rows: Any, groups: Any, draws: int, seed: int) -> Any:
     """Fresh peers of everybody, as the rule draws them: ``(draw, provider, statistic)``."""
-    t = np.ones((len(laws), len(PRIOR)))
-    round_ = Round(laws, t, groups, rows)
+    t = np.ones((len(likelihoods), len(PRIOR)))
+    round_ = Round(likelihoods, t, groups, rows)
     classes: dict[Any, list[int]] = {}
-    for provider, law in enumerate(laws):
-        classes.setdefault(law, []).append(provider)
+    for provider, likelihood in enumerate(likelihoods):
+        classes.setdefault(likelihood, []).append(provider)
     found = SeparatePeers(
-        {law: (classes[law], law.plan(rows[classes[law]])) for law in sorted(classes, key=repr)}, round_
+        {
+            likelihood: (classes[likelihood], likelihood.plan(rows[classes[likelihood]]))
+            for likelihood in sorted(classes, key=repr)
+        },
+        round_,
     )
     rng = generator(seed)
-    theta = laws[0].draw_parameters(rng, (draws, 1))
+    theta = likelihoods[0].draw_parameters(rng, (draws, 1))
     return found.draw(rng, theta), theta[:, 0]
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"], ["a", "a", "b", "a", "c"]])
-def test_drawn_peers_have_the_law_of_peers(groups: Any) -> None:
+def test_drawn_peers_are_distributed_like_peers(groups: Any) -> None:
     """Kolmogorov and Smirnov on projections of every provider's peers: 1e-6 each, 45 in all."""
     draws = 20_000
-    found, _ = drawn_peers(LAWS, ROWS, groups, draws, 1)
+    found, _ = drawn_peers(LIKELIHOODS, ROWS, groups, draws, 1)
     rng = generator(2)
-    theta = LAWS[0].draw_parameters(rng, (draws,))
-    everyone = [law.statistics(law.draw_data(rng, theta, int(n))) for law, n in zip(LAWS, ROWS, strict=True)]
-    for i in range(len(LAWS)):
-        others = [j for j in range(len(LAWS)) if (groups[j] != groups[i] if groups else j != i)]
+    theta = LIKELIHOODS[0].draw_parameters(rng, (draws,))
+    everyone = [
+        likelihood.statistics(likelihood.draw_data(rng, theta, int(n)))
+        for likelihood, n in zip(LIKELIHOODS, ROWS, strict=True)
+    ]
+    for i in range(len(LIKELIHOODS)):
+        others = [j for j in range(len(LIKELIHOODS)) if (groups[j] != groups[i] if groups else j != i)]
         expected = sum(everyone[j] for j in others)
         for direction in np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [1.0, 1.0, 1.0]]):
             assert stats.ks_2samp(found[:, i] @ direction, expected @ direction).pvalue > 1e-6, (i, direction)
 
 
 def test_equal_providers_face_the_same_draws() -> None:
-    found, _ = drawn_peers(LAWS, ROWS, None, 50, 3)
+    found, _ = drawn_peers(LIKELIHOODS, ROWS, None, 50, 3)
     assert np.array_equal(found[:, 0], found[:, 1])
     assert not np.array_equal(found[:, 0], found[:, 3])
 
 
 @pytest.mark.parametrize("groups", [None, ["a", "b", "a", "c", "c"]])
-@pytest.mark.parametrize("name", ["different laws", "day types, binary", "day types, categorical", "provider normal"])
+@pytest.mark.parametrize(
+    "name", ["different likelihoods", "day types, binary", "day types, categorical", "provider normal"]
+)
 def test_payments_are_permuted_with_providers(name: str, groups: Any) -> None:
-    laws: list[Any] = LAWS if name == "different laws" else [EXAMPLES[name]] * 5
+    likelihoods: list[Any] = LIKELIHOODS if name == "different likelihoods" else [EXAMPLES[name]] * 5
     rng = generator(4)
-    theta = laws[0].draw_parameters(rng, (3,))
+    theta = likelihoods[0].draw_parameters(rng, (3,))
     t = np.stack(
-        [law.statistics(law.draw_data(rng, theta, int(n))) for law, n in zip(laws, ROWS, strict=True)], axis=-2
+        [
+            likelihood.statistics(likelihood.draw_data(rng, theta, int(n)))
+            for likelihood, n in zip(likelihoods, ROWS, strict=True)
+        ],
+        axis=-2,
     )
     t[:, 1] = t[:, 0]
     order = np.array([3, 1, 4, 0, 2])
     rule = troth.SyntheticPeers(draws=6)
 
     def pay(places: Any) -> Any:
-        given: Any = [laws[i] for i in places] if name == "different laws" else laws[0]
+        given: Any = [likelihoods[i] for i in places] if name == "different likelihoods" else likelihoods[0]
         labels = None if groups is None else [groups[i] for i in places]
         return rule.pay(given, t[:, places], budget=5.0, rng=generator(5), rows=ROWS[places], groups=labels)
 
@@ -103,12 +116,12 @@ def test_models_with_and_without_an_effect_are_drawn_together() -> None:
         independent_rows = True
 
     iid: Any = Independent(PRIOR, "binary", [0.15, 0.45, 0.8])
-    laws = [iid, iid, LAWS[0]]
+    likelihoods = [iid, iid, LIKELIHOODS[0]]
     rng = generator(9)
     theta = iid.draw_parameters(rng)
-    t = np.stack([law.statistics(law.draw_data(rng, theta, 6)) for law in laws])
-    mixed = troth.SyntheticPeers(draws=4000).pay(laws, t, budget=3.0, rng=generator(1), rows=[6, 6, 6])
-    apart = [models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8])] * 2 + [LAWS[0]]
+    t = np.stack([likelihood.statistics(likelihood.draw_data(rng, theta, 6)) for likelihood in likelihoods])
+    mixed = troth.SyntheticPeers(draws=4000).pay(likelihoods, t, budget=3.0, rng=generator(1), rows=[6, 6, 6])
+    apart = [models.LatentClass(PRIOR, "binary", [0.15, 0.45, 0.8])] * 2 + [LIKELIHOODS[0]]
     np.testing.assert_allclose(
         mixed, troth.SyntheticPeers(draws=4000).pay(apart, t, budget=3.0, rng=generator(2), rows=[6, 6, 6]), atol=0.02
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RULE = LineUp(decoys=inf, strict=0.1)
 
 
-def laws(rng: np.random.Generator, count: int, classes: int, labels: int, noise: float = 0.6) -> Array:
+def confusion_matrices(rng: np.random.Generator, count: int, classes: int, labels: int, noise: float = 0.6) -> Array:
     """Draw confusion matrices that differ from worker to worker."""
     table = (1 - noise) * np.eye(classes, labels) + noise * rng.dirichlet(np.ones(labels), (count, classes))
     return np.asarray(table / table.sum(axis=-1, keepdims=True))
@@ -43,7 +43,7 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
     classes: int, labels: int, workers: int, count: int, strict: float
 ) -> None:
     rng = np.random.default_rng(classes * 100 + labels * 10 + workers)
-    prior, tables = rng.dirichlet(np.full(classes, 3.0)), laws(rng, workers, classes, labels)
+    prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, workers, classes, labels)
     own = np.array(list(product(range(labels), repeat=count)))
     peers = np.array(list(product(range(labels), repeat=count * (workers - 1)))).reshape(-1, count, workers - 1)
     every = np.concatenate(
@@ -70,7 +70,7 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
 @pytest.mark.parametrize("strict", [0.0, 0.3])
 def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
-    tables = laws(rng, 6, 3, 4)
+    tables = confusion_matrices(rng, 6, 3, 4)
     labels = np.where(rng.random((15, 6)) < 0.5, rng.integers(4, size=(15, 6)), -1)
     known = np.log(tables[0].T)[rng.integers(4, size=15)]
     tasks = tasks_of([0.5, 0.3, 0.2], tables, labels, known=known, group=np.array([0, 0, 1, 2, 3, 4]))
@@ -86,7 +86,7 @@ def test_it_is_the_line_up_of_each_task(strict: float) -> None:
 def test_what_everybody_knows_pays_the_base_share() -> None:
     """A function of the public guess alone earns 1/(r + 1) by the order, and less by the strict score."""
     rng = np.random.default_rng(5)
-    prior, tables = np.array([0.6, 0.4]), laws(rng, 3, 2, 2)
+    prior, tables = np.array([0.6, 0.4]), confusion_matrices(rng, 3, 2, 2)
     peers = np.array(list(product(range(2), repeat=2)))
     for guess in range(2):
         log_likelihood = np.log([0.85, 0.15] if guess == 0 else [0.2, 0.8])
@@ -119,7 +119,7 @@ def test_peers_that_contradict_each_other_pay_the_base_share() -> None:
 
 def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
-    prior, tables = np.array([0.5, 0.5]), laws(rng, 5, 2, 2)
+    prior, tables = np.array([0.5, 0.5]), confusion_matrices(rng, 5, 2, 2)
     monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
     peers = np.array(list(product(range(2), repeat=4)))
     labels = np.array([[own, *rest] for own in range(2) for rest in peers])
@@ -134,7 +134,7 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pyte
 
 def test_several_labels_of_a_worker_count_together() -> None:
     rng = np.random.default_rng(2)
-    tasks = tasks_of([0.5, 0.5], laws(rng, 3, 2, 2), rng.integers(2, size=(20, 3)))
+    tasks = tasks_of([0.5, 0.5], confusion_matrices(rng, 3, 2, 2), rng.integers(2, size=(20, 3)))
     double = replace(tasks, summaries=tasks.summaries * np.where(tasks.provider == 1, 2, 1)[:, None])
     rule = LineUp(decoys=inf)
     assert rule.evaluate_tasks(double).share == pytest.approx(share_by_stacks(rule, double, None).share, abs=1e-9)
@@ -156,3 +156,13 @@ def test_other_families_and_rules_settle_tasks_too() -> None:
 def test_reports_must_be_in_the_order_of_tasks() -> None:
     with pytest.raises(TrothError, match="sorted by task"):
         Tasks(np.array([1, 0]), np.array([0, 1]), np.eye(2), (), np.zeros(2, dtype=int), np.arange(2))
+
+
+def test_a_report_that_cannot_be_paid_is_named_with_its_task() -> None:
+    task, provider = np.repeat(np.arange(4), 2), np.tile([0, 1], 4)
+    summaries = np.column_stack([np.ones(8), np.zeros(8)])
+    summaries[5, 1] = 1e101
+    tasks = Tasks(task, provider, summaries, (models.Normal(0, 1, 1),), np.zeros(2, dtype=np.intp), np.arange(2))
+    with pytest.raises(ReportError, match="statistic 1 is") as error:
+        LineUp(decoys=9).evaluate_tasks(tasks, np.random.default_rng(1))
+    assert error.value.provider == 5

@@ -100,7 +100,7 @@ def share(rule: troth.Rule, given: list[Any], t: Any, rows: Any) -> Any:
     ids=str,
 )
 def test_synthetic_peers_in_exact_expectation(part: int, divergence: Any) -> None:
-    """The drawn peers have the law of the peers, so the expectation over draws is a sum over all peers' data."""
+    """Drawn peers are distributed like the peers, so the expectation over draws is a sum over all peers' data."""
     for world in worlds(part):
         for provider in range(len(world.models)):
             peers, _ = world.peers(provider)
@@ -219,10 +219,12 @@ def test_e10_unequal_sizes_make_faking_pay_and_are_refused() -> None:
     score = score + f.matched(log_pmi(model, fakes[:, None], today)) @ p_today
     gain = (score - f.empty_score) / (f.high - f.low)
     assert gain.max() > 0.05
-    days = np.array([[[0, 0], [1, 0]], [[0, 0], [11, 9]]], dtype=float)
+    days = np.array([[[0, 0], [1, 0], [1, 0]], [[0, 0], [11, 9], [11, 9]]], dtype=float)
     with pytest.raises(troth.UnequalSizesError, match="nobody has the same .* provider 1: 1 rows, but 20 on day 1"):
         troth.MultiDay().pay(model, days, budget=1.0)
-    assert troth.MultiDay(exchangeable=True).pay(model, days, budget=1.0).shape == (2, 2)
+    assert troth.MultiDay(exchangeable=True).pay(model, days, budget=1.0).shape == (2, 3)
+    one_peer = troth.MultiDay().explain(model, days[:, :2]).share
+    assert np.all(one_peer[0] == f.empty_share)
 
 
 def test_synthetic_peers_draw_what_the_expectation_says() -> None:

@@ -2,7 +2,8 @@
 
 Peers have few rows on some days and many on others. `SyntheticPeers` draws peers of the day's own sizes, so it is
 truthful whatever a provider knows about sizes. `MultiDay(exchangeable=True)` compares with the next day's sizes, so it
-is truthful if, given all that the provider knows, sizes of the two days have the same law, and not if it foresees them.
+is truthful if, given all that the provider knows, both days' sizes have the same distribution, and not if
+it foresees them.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def test_multi_day_is_not_truthful_where_a_provider_foresees_the_sizes(model: An
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_synthetic_peers_are_truthful_whatever_is_known_about_sizes(model: Any) -> None:
-    """For each size by itself, and so for a provider who knows it as for one who knows only its law."""
+    """For each size by itself, and so for a provider who knows it as for one who knows only its distribution."""
     for size in SIZES:
         assert worst(with_synthetic_peers(model, size)) <= TOLERANCE
 

@@ -21,9 +21,9 @@ TOLERANCE = 2e-9
 PRIOR = [0.3, 0.3, 0.4]
 TABLE = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.1, 0.8, 0.1]]
 DAY_TYPES: list[Any] = [
-    models.LatentClass(PRIOR, law[0], law[1], dispersion, *law[2:])
+    models.LatentClass(PRIOR, parameters[0], parameters[1], dispersion, *parameters[2:])
     for dispersion in (0.0, 1e-9, 1e-3, 0.08, 0.5)
-    for law in (
+    for parameters in (
         ("binary", [0.15, 0.45, 0.8]),
         ("binary", [0.299, 0.3, 0.301]),
         ("categorical", TABLE),
@@ -90,13 +90,13 @@ def test_day_types(model: Any, rows: float) -> None:
 @pytest.mark.parametrize("dispersion", [0.0, 0.2])
 def test_ratios_and_what_they_leave_out_make_the_likelihood(outcome: str, dispersion: float) -> None:
     """Around the number of rows from which labels are taken relative to the likeliest type, log scores have no step."""
-    law: Any = {
+    parameters: Any = {
         "binary": ([0.3, 0.30001, 0.8],),
         "categorical": (TABLE,),
         "count": ([2.0, 2.00001, 9.0],),
         "real": ([2.0, 2.00001, 6.0], dispersion, 1.0),
     }[outcome]
-    model: Any = models.LatentClass(PRIOR, outcome, *(law if outcome == "real" else (*law, dispersion)))
+    model: Any = models.LatentClass(PRIOR, outcome, *(parameters if outcome == "real" else (*parameters, dispersion)))
     sums: Any = {"binary": [0.7, 0.3], "categorical": [0.2, 0.3, 0.5], "count": [1.0, 2.0], "real": [1.0, 2.0, 4.4]}[
         outcome
     ]

@@ -46,35 +46,35 @@ class Enumerated:
         self.peers = self.joint.sum(axis=0)
         self.score = on_grid(troth.log_pmi(model, a[:, None], b))
 
-    def line_up(self, decoys: int, rivals: int, law: Any) -> Any:
-        """Expected shares ``[truth, report]`` over every real peer and every line of decoys with this law."""
+    def line_up(self, decoys: int, rivals: int, distribution: Any) -> Any:
+        """Expected shares ``[truth, report]`` over every real peer and every line of decoys with this distribution."""
         pay = np.zeros((len(self.given), len(self.given)))
         for real, *line in product(range(len(self.peers)), repeat=1 + decoys):
             above = (self.score[:, line] > self.score[:, [real]]).sum(axis=1)
             tied = (self.score[:, line] == self.score[:, [real]]).sum(axis=1)
-            pay += self.given[:, real, None] * np.prod(law[line]) * rank_share(above, tied, decoys, rivals)
+            pay += self.given[:, real, None] * np.prod(distribution[line]) * rank_share(above, tied, decoys, rivals)
         return pay
 
-    def spherical(self, decoys: int, law: Any) -> Any:
+    def spherical(self, decoys: int, distribution: Any) -> Any:
         pay = np.zeros((len(self.given), len(self.given)))
         for real, *line in product(range(len(self.peers)), repeat=1 + decoys):
             share = 1 / np.sqrt(1 + np.exp(2 * (self.score[:, line] - self.score[:, [real]])).sum(axis=1))
-            pay += self.given[:, real, None] * np.prod(law[line]) * share
+            pay += self.given[:, real, None] * np.prod(distribution[line]) * share
         return pay
 
-    def synthetic(self, divergence: Any, law: Any) -> Any:
-        return divergence.mismatched(self.score) @ law + self.given @ divergence.matched(self.score).T
+    def synthetic(self, divergence: Any, distribution: Any) -> Any:
+        return divergence.mismatched(self.score) @ distribution + self.given @ divergence.matched(self.score).T
 
-    def pays(self, law: Any) -> dict[str, Any]:
+    def pays(self, distribution: Any) -> dict[str, Any]:
         """Expected pay of every rule that draws, and of those that pay by the size of log PMI."""
         logistic, le_cam = troth.divergences.Logistic(), troth.divergences.LeCam()
         return {
-            "LineUp, one decoy": self.line_up(1, 1, law),
-            "LineUp, two decoys": self.line_up(2, 1, law),
-            "LineUp, two rivals": self.line_up(2, 2, law),
-            "LineUp, strict part": self.spherical(2, law),
-            "SyntheticPeers and MultiDay, logistic": self.synthetic(logistic, law),
-            "SyntheticPeers and MultiDay, Le Cam": self.synthetic(le_cam, law),
+            "LineUp, one decoy": self.line_up(1, 1, distribution),
+            "LineUp, two decoys": self.line_up(2, 1, distribution),
+            "LineUp, two rivals": self.line_up(2, 2, distribution),
+            "LineUp, strict part": self.spherical(2, distribution),
+            "SyntheticPeers and MultiDay, logistic": self.synthetic(logistic, distribution),
+            "SyntheticPeers and MultiDay, Le Cam": self.synthetic(le_cam, distribution),
             "LogPmiRule and OneTime": self.given @ self.score.T,
         }
 
@@ -104,7 +104,7 @@ def test_it_is_exactly_truthful_by_enumeration(size: int) -> None:
 
 
 def test_decoys_that_do_not_have_the_features_of_the_peers_make_a_lie_pay() -> None:
-    """The planted mistake: decoys with other features, whose answers have another law. The enumeration sees it."""
+    """The planted mistake: decoys with other features, so other distributions of answers. The enumeration sees it."""
     worst = dict.fromkeys(("LineUp, one decoy", "LineUp, two rivals", "SyntheticPeers and MultiDay, logistic"), 0.0)
     for seed in range(4):
         every, others = enumerated(3, seed)

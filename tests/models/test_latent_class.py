@@ -1,4 +1,4 @@
-"""Laws with an effect of provider and day: against integrals, limits, draws and every report of small worlds."""
+"""Likelihoods with an effect of provider and day: against integrals, limits, draws and every report of small worlds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_rising_factorials_keep_their_digits(x: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "means", "sums"),
+    ("outcome", "means", "sums"),
     [
         ("binary", [0.2, 0.6], [[30.0, 12.0], [0.0, 5.0]]),
         ("categorical", [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]], [[5.0, 0.0, 40.0]]),
@@ -82,22 +82,22 @@ def test_rising_factorials_keep_their_digits(x: float) -> None:
         ("real", [-1.0, 2.5], [[40.0, 33.0], [0.0, 0.0]]),
     ],
 )
-def test_dispersion_vanishes_smoothly(law: str, means: Any, sums: Any) -> None:
+def test_dispersion_vanishes_smoothly(outcome: str, means: Any, sums: Any) -> None:
     """Without dispersion rows are i.i.d.; little of it changes little, in proportion, and no digit is lost."""
-    spread = 1.2 if law == "real" else None
+    spread = 1.2 if outcome == "real" else None
     t = np.array(sums)
-    still = models.LatentClass(PRIOR, law, means).from_summary(t) if spread is None else None
-    if law == "real":
-        still = models.LatentClass(PRIOR, law, means, 0.0, spread).from_summary(t)
+    still = models.LatentClass(PRIOR, outcome, means).from_summary(t) if spread is None else None
+    if outcome == "real":
+        still = models.LatentClass(PRIOR, outcome, means, 0.0, spread).from_summary(t)
     assert still is not None
     sizes = np.array([1e-4, 1e-6, 1e-8, 1e-10])
-    if law == "real":
+    if outcome == "real":
         sizes = np.sqrt(sizes)
-    moved = [np.abs(models.LatentClass(PRIOR, law, means, s, spread).from_summary(t) - still).max() for s in sizes]
+    moved = [np.abs(models.LatentClass(PRIOR, outcome, means, s, spread).from_summary(t) - still).max() for s in sizes]
     slope = moved[0] / 1e-4
     for size, change in zip((1e-6, 1e-8, 1e-10), moved[1:], strict=True):
         assert change <= 1.2 * slope * size + 1e-12
-    tiny = models.LatentClass(PRIOR, law, means, 1e-90, spread).from_summary(t)
+    tiny = models.LatentClass(PRIOR, outcome, means, 1e-90, spread).from_summary(t)
     np.testing.assert_allclose(tiny, still, rtol=0, atol=1e-12)
 
 
@@ -116,7 +116,7 @@ def test_labels_have_a_probability_in_all() -> None:
 
 @pytest.mark.parametrize("name", [*DAY_TYPES, "provider normal"])
 def test_drawn_rows_and_drawn_sums_have_the_same_moments(name: str) -> None:
-    """Mean and variance of the sum of six rows, of drawn data and of the law: 5.5 standard errors, 6e-8 each."""
+    """Mean and variance of the sum of six rows, of drawn data and of the likelihood: 5.5 standard errors, 6e-8 each."""
     model: Any = EXAMPLES[name]
     rng, draws, rows = generator(2), 60_000, 6
     theta = model.draw_parameters(rng, (draws,))
@@ -143,50 +143,50 @@ def test_drawn_rows_and_drawn_sums_have_the_same_moments(name: str) -> None:
             assert stats.ks_2samp(one, two).pvalue > 1e-7
 
 
-def brute_force(laws: list[Any], rows: list[int], values: Any) -> tuple[float, float]:
+def brute_force(likelihoods: list[Any], rows: list[int], values: Any) -> tuple[float, float]:
     everyone = []
-    for law, limit in zip(laws, rows, strict=True):
+    for likelihood, limit in zip(likelihoods, rows, strict=True):
         datasets = [list(d) for n in range(limit + 1) for d in combinations_with_replacement(values, n)]
-        everyone.append(np.unique([law.statistics(d) for d in datasets], axis=0))
+        everyone.append(np.unique([likelihood.statistics(d) for d in datasets], axis=0))
     found = []
     for i, own in enumerate(everyone):
         peers = np.array([np.sum(c, axis=0) for c in product(*(t for j, t in enumerate(everyone) if j != i))])
-        found.append(troth.log_pmi(laws, own[:, None], peers[None]).ravel())
+        found.append(troth.log_pmi(likelihoods, own[:, None], peers[None]).ravel())
     scores = np.concatenate(found)
     return float(scores.min()), float(scores.max())
 
 
-def random_law(law: str, prior: Any, rng: Any) -> models.LatentClass:
+def random_likelihood(outcome: str, prior: Any, rng: Any) -> models.LatentClass:
     types = len(prior)
     dispersion = float(rng.choice([0.0, rng.uniform(0, 0.9)]))
-    if law == "categorical":
-        return models.LatentClass(prior, law, rng.dirichlet(np.ones(3), size=types), dispersion)
-    if law == "binary":
-        return models.LatentClass(prior, law, rng.uniform(0.05, 0.95, types), dispersion)
-    if law == "count":
-        return models.LatentClass(prior, law, rng.uniform(0.2, 6, types), dispersion)
-    return models.LatentClass(prior, law, rng.normal(0, 2, types), dispersion, 1.0)
+    if outcome == "categorical":
+        return models.LatentClass(prior, outcome, rng.dirichlet(np.ones(3), size=types), dispersion)
+    if outcome == "binary":
+        return models.LatentClass(prior, outcome, rng.uniform(0.05, 0.95, types), dispersion)
+    if outcome == "count":
+        return models.LatentClass(prior, outcome, rng.uniform(0.2, 6, types), dispersion)
+    return models.LatentClass(prior, outcome, rng.normal(0, 2, types), dispersion, 1.0)
 
 
-@pytest.mark.parametrize("law", ["binary", "categorical", "count", "real"])
+@pytest.mark.parametrize("outcome", ["binary", "categorical", "count", "real"])
 @pytest.mark.parametrize("enumerate_all", [True, False])
-def test_ranges_hold_every_report(law: str, enumerate_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_hold_every_report(outcome: str, enumerate_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact where labels are enumerated, and otherwise a bound that holds."""
     if not enumerate_all:
         monkeypatch.setattr(latent_class, "_ALL_REPORTS", 0)
-    values = {"binary": range(2), "categorical": range(3), "count": range(4), "real": (-2.0, 0.5, 3.0)}[law]
+    values = {"binary": range(2), "categorical": range(3), "count": range(4), "real": (-2.0, 0.5, 3.0)}[outcome]
     for seed in range(60 if SOAK else 6):
         rng = generator(seed, 21)
         prior = rng.dirichlet(np.ones(int(rng.integers(2, 4))) * 2)
-        laws = [random_law(law, prior, rng) for _ in range(3)]
-        low, high = brute_force(laws, [3, 2, 2], values)
-        bounds = (min(values), max(values)) if law in ("count", "real") else None
-        found = troth.exact_range(laws, [3, 2, 2], values=bounds)
+        likelihoods = [random_likelihood(outcome, prior, rng) for _ in range(3)]
+        low, high = brute_force(likelihoods, [3, 2, 2], values)
+        bounds = (min(values), max(values)) if outcome in ("count", "real") else None
+        found = troth.exact_range(likelihoods, [3, 2, 2], values=bounds)
         if enumerate_all and bounds is None:
             assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
         assert found.low <= low + 1e-12
         assert found.high >= high - 1e-12
-        scale = troth.clipped_range(laws, [3, 2, 2], values=bounds, low=-1.0)
+        scale = troth.clipped_range(likelihoods, [3, 2, 2], values=bounds, low=-1.0)
         assert scale.high >= high - 1e-12
 
 
@@ -200,16 +200,16 @@ def test_peers_of_one_model_are_not_one_peer() -> None:
 
 @pytest.mark.parametrize("seed", range(20 if SOAK else 2))
 def test_no_report_gains_in_small_worlds(seed: int) -> None:
-    """Every true dataset, every report and everything that peers could say, with a law per provider."""
+    """Every true dataset, every report and everything that peers could say, with a likelihood per provider."""
     rng = generator(seed, 22)
     prior = rng.dirichlet([2, 2, 2])
-    laws: list[Any] = [random_law("binary" if seed % 2 else "categorical", prior, rng) for _ in range(3)]
+    likelihoods: list[Any] = [random_likelihood("binary" if seed % 2 else "categorical", prior, rng) for _ in range(3)]
     rows = [3, 2, 2]
-    for rule in (troth.OneTime(troth.exact_range(laws, rows)), troth.MultiDay(), troth.SyntheticPeers()):
+    for rule in (troth.OneTime(troth.exact_range(likelihoods, rows)), troth.MultiDay(), troth.SyntheticPeers()):
         for provider in range(3):
-            assert troth.best_response(laws, rule, rows, provider=provider).gain <= 1e-12
-    iid = [models.LatentClass(law.prior, law.outcome, law.means) for law in laws]
-    assert all(law.dispersion == 0 for law in iid)
+            assert troth.best_response(likelihoods, rule, rows, provider=provider).gain <= 1e-12
+    iid = [models.LatentClass(likelihood.prior, likelihood.outcome, likelihood.means) for likelihood in likelihoods]
+    assert all(likelihood.dispersion == 0 for likelihood in iid)
 
 
 def test_ignoring_dispersion_makes_a_lie_pay() -> None:
@@ -219,11 +219,11 @@ def test_ignoring_dispersion_makes_a_lie_pay() -> None:
     rng = generator(23)
     theta = true.draw_parameters(rng, (20_000, 2))
     data = [true.draw_data(rng, theta, 30) for _ in range(4)]
-    for law, gains in ((true, False), (naive, True)):
-        honest = np.stack([law.statistics(x) for x in data], axis=-2)
+    for likelihood, gains in ((true, False), (naive, True)):
+        honest = np.stack([likelihood.statistics(x) for x in data], axis=-2)
         lie = honest.copy()
-        lie[..., 0, :] = law.statistics(data[0][..., :4])
-        truth, told = (troth.MultiDay(exchangeable=True).explain(law, t).share[:, 0, 0] for t in (honest, lie))
+        lie[..., 0, :] = likelihood.statistics(data[0][..., :4])
+        truth, told = (troth.MultiDay(exchangeable=True).explain(likelihood, t).share[:, 0, 0] for t in (honest, lie))
         gain = told - truth
         margin = 5 * gain.std() / np.sqrt(len(gain))
         assert (gain.mean() > margin) if gains else (gain.mean() < -margin)

@@ -284,10 +284,10 @@ def _csv() -> Iterator[Case]:
     for day, says in (
         ("2026-05-05", "day 2026-05-05, but the report is of day 2026-05-04"),
         ("5", "day 5"),
-        ("yesterday", "no date"),
-        ("2026-02-30", "no date"),
-        ("05/04/2026", "no date"),
-        ("", "no date"),
+        ("yesterday", "not a date"),
+        ("2026-02-30", "not a date"),
+        ("05/04/2026", "not a date"),
+        ("", "not a date"),
         ("2026-05-04T23:30-04:00", "day 2026-05-05"),
     ):
         yield bad(f"day {day!r}", f"clinic,day,improved\nAsh,{day},1\n", says, "daily")
@@ -529,9 +529,9 @@ def _statistics() -> Iterator[Case]:
     ):
         yield bad(name, statistics(**changes), says)
     for name, text, says in (
-        ("a list", b"[1, 2]", "no file as"),
-        ("null", b"null", "no file as"),
-        ("a number", b"1", "no file as"),
+        ("a list", b"[1, 2]", "not a file that"),
+        ("null", b"null", "not a file that"),
+        ("a number", b"1", "not a file that"),
         ("half", statistics()[:40], "not valid JSON"),
         ("two", statistics() * 2, "not valid JSON"),
         ("UTF-16", statistics().decode().encode("utf-16"), "not valid JSON"),
@@ -553,12 +553,12 @@ def _statistics() -> Iterator[Case]:
     for name, data, says in (
         ("no days", statistics(), "no field"),
         ("empty days", daily(), "days must be a list"),
-        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send those of day 2026-05-04 alone"),
-        ("two days", daily(day, {**day, "day": "2026-05-05"}), "alone"),
-        ("day twice", daily(day, day), "alone"),
-        ("day true", daily({**day, "day": True}), "no date"),
-        ("day words", daily({**day, "day": "Monday"}), "no date"),
-        ("day missing", daily({"rows": 4, "summary": [1, 3]}), "no date"),
+        ("other day", daily({**day, "day": "2026-05-05"}), "day 2026-05-05; send only those of day 2026-05-04"),
+        ("two days", daily(day, {**day, "day": "2026-05-05"}), "send only"),
+        ("day twice", daily(day, day), "send only"),
+        ("day true", daily({**day, "day": True}), "not a date"),
+        ("day words", daily({**day, "day": "Monday"}), "not a date"),
+        ("day missing", daily({"rows": 4, "summary": [1, 3]}), "not a date"),
         ("entry a list", daily([4, 3, 1]), "must be an object"),  # type: ignore[arg-type]
         ("days an object", statistics(rows=..., summary=..., days=day), "days must be a list"),
     ):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import sqlite3
+import struct
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import text
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from service import misbehaving
 from service.databases import opened
@@ -19,6 +26,7 @@ from troth.campaigns.ledger import write_whole
 from troth.core.errors import DataError
 from troth.service import confinement, serve
 from troth.service.app import Settings, create_app
+from troth.service.errors import UnavailableError
 from troth.service.sandbox import Sandbox, Waiting
 from troth.service.worker_processes import Bounds
 
@@ -39,14 +47,79 @@ def test_a_payload_reaches_nothing(box: Sandbox, tmp_path: Path) -> None:
     given, database = tmp_path / "given", tmp_path / "troth.db"
     for path in (given, database):
         path.write_text("x")
+        path.chmod(0o600)
+    before = [database.stat(), given.stat()]
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         bounds = Bounds(EASY.memory, EASY.seconds, files=(str(given),))
         found = box.run(misbehaving.attack, str(given), str(database), os.getpid(), port, bounds=bounds)
     assert found.pop("read the file") == "done"
     assert found.pop("start a thread") == "done"
-    assert len(found) == 14
+    assert len(found) == 77
     assert not [what for what, outcome in found.items() if outcome == "done"], found
+    for path, stat in zip((database, given), before, strict=True):
+        now = path.stat()
+        assert (path.read_text(), now.st_mode, now.st_mtime_ns, now.st_ctime_ns) == (
+            "x",
+            stat.st_mode,
+            stat.st_mtime_ns,
+            stat.st_ctime_ns,
+        )
+    assert sorted(tmp_path.iterdir()) == [given, database]
+
+
+def test_every_call_that_is_not_needed_is_refused(box: Sandbox) -> None:
+    """Of calls that the list does not have, the one that makes threads or children is unknown, the others forbidden."""
+    if box.run(confinement.missing, bounds=EASY):
+        pytest.skip("the kernel has no user namespaces, no Landlock or no seccomp")
+    assert box.run(misbehaving.unlisted_calls, 600, bounds=EASY) == [[435, errno.ENOSYS]]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_landlock_governs_what_the_kernel_knows(version: int) -> None:
+    """Version 3 knows truncation, 5 devices, 6 signals; a kernel refuses what is newer than itself."""
+
+    class Kernel:
+        def __init__(self) -> None:
+            self.attributes = b""
+
+        def syscall(self, number: int, attributes: bytes | None, _size: int, flags: int = 0) -> int:
+            if number == 444 and flags == 1:
+                return version
+            self.attributes = attributes or b""
+            return -1
+
+    kernel = Kernel()
+    assert not confinement._only_read(kernel, [])  # type: ignore[arg-type]
+    words = struct.unpack(f"={len(kernel.attributes) // 8}Q", kernel.attributes)
+    assert words[0].bit_length() == {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
+    assert words[1:] == ((), (3,), (3, 3))[(version >= 4) + (version >= 6)]
+
+
+def test_a_database_among_the_modules_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the environment's root, nor in the working folder, nor in a folder of modules; the last is reported."""
+    environment = tmp_path / "environment"
+    modules, home = environment / "lib" / "python3" / "site-packages", tmp_path / "home"
+    secrets = [environment / "troth.db", home / "troth.db", modules / "troth.db"]
+    harmless = environment / "lib" / "python3" / "site-packages" / "module.py"
+    for path in (*secrets, harmless):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+    everything = [str(path) for path in (*secrets, harmless)]
+    monkeypatch.setattr(sys, "path", [*sys.path, str(home), str(modules)])
+    monkeypatch.chdir(home)
+    for private, expected in ((secrets[:2], everything[2:]), (secrets, [])):
+        waiting = Waiting(["service.misbehaving"])
+        waiting.private |= frozenset(map(str, private))
+        box = Sandbox(waiting, places=1)
+        if box.run(confinement.missing, bounds=EASY):
+            pytest.skip("the kernel has no user namespaces, no Landlock or no seccomp")
+        assert box.run(misbehaving.readable, everything, bounds=EASY) == expected
+        waiting.close()
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(modules))
+    monkeypatch.setattr(confinement, "_lacking", [])
+    assert modules not in confinement._modules([path.resolve() for path in secrets])
+    assert [str(secrets[2]) in line for line in confinement.missing()] == [True]
 
 
 def test_what_is_lacking_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +158,20 @@ def test_keys_that_are_stored_have_a_limit(database: str, monkeypatch: pytest.Mo
     assert statuses == [201, 201, 429, 201]
 
 
+def test_bytes_that_are_stored_for_keys_have_a_limit(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few large answers weigh as much as many small ones; without a key nothing is stored, and all is answered."""
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+
+        def create(key: str | None) -> Any:
+            headers = world.headers("Ana") if key is None else world.headers("Ana", key)
+            return world.client().post("/api/v1/campaigns", headers=headers, json={"terms": TERMS})
+
+        size = len(create("one").content)
+        monkeypatch.setattr("troth.service.idempotency.MOST_BYTES", 2 * size + 50)
+        assert [create(key).status_code for key in ("two", "three", "one", None)] == [201, 429, 201, 201]
+
+
 def test_health_fails_when_writes_fail(database: str) -> None:
     """A disk that is full, or a database that became read-only, is no healthy service."""
     with opened(database) as store:
@@ -104,6 +191,45 @@ def test_health_fails_when_writes_fail(database: str) -> None:
             tx.execute(text("DROP RULE frozen ON attempts" if store.file is None else "DROP TRIGGER frozen"))
         store.try_writing()
         assert world.client().get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_health_fails_soon_when_the_database_is_locked(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who have something to write wait for a minute; a health check does not, whoever has the lock."""
+    monkeypatch.setattr("troth.service.store.PROBE_SECONDS", 0.2)
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        store.try_writing()
+        other = sqlite3.connect(store.file or "", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        with pytest.raises(OperationalError, match="locked"):
+            store.try_writing()
+        assert time.monotonic() - began < 5
+        assert world.client().get("/health").status_code == 503
+        other.execute("ROLLBACK")
+        other.close()
+        store.try_writing()
+        assert world.client().get("/health").status_code == 200
+        with store.write():
+            began = time.monotonic()
+            with pytest.raises(UnavailableError, match="takes too long"):
+                store.try_writing()
+            assert time.monotonic() - began < 5
+        store.try_writing()
+
+
+def test_the_probe_waits_for_nobody_who_waits_for_the_database(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing rounds may wait for a minute; whether the database takes changes is looked at meanwhile."""
+    stuck, tried = threading.Event(), threading.Event()
+    monkeypatch.setattr("troth.service.settlement.close_due", lambda _: stuck.wait(10))
+    with opened(database) as store:
+        monkeypatch.setattr(store, "try_writing", tried.set)
+        with TestClient(create_app(Settings(database, tick=0.05), store)):
+            time.sleep(0.2)
+            tried.clear()
+            assert tried.wait(5)
+            stuck.set()
 
 
 def test_a_service_answers_to_its_own_names_alone(database: str, tmp_path: Path) -> None:

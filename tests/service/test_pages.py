@@ -358,7 +358,7 @@ def test_a_story_from_the_printed_link_to_the_second_campaign(tmp_path: Path) ->
     for _ in range(2):
         assert ana.get(f"/enter/{secret}").status_code == 200
     assert ana.post(f"/enter/{secret}", {"password": PASSWORD, "again": "another"}).status_code == 422
-    assert "not the same" in ana.seen.text
+    assert "do not match" in ana.seen.text
     assert ana.post(f"/enter/{secret}").status_code == 422
     assert ana.post(f"/enter/{secret}", {"password": PASSWORD, "again": PASSWORD}).url.path == "/"
     assert Browser(app).get(f"/enter/{secret}").status_code == 404
@@ -499,7 +499,7 @@ def test_the_preview_says_what_is_proved_and_what_lies_earn(world: SimpleNamespa
         assert seen.status_code == 200
         assert "truthful" in seen.text, seen.text[-3000:]
         assert "Gain over the truth" in seen.text
-        assert "Most that is spent" in seen.text
+        assert "Maximum spending" in seen.text
         assert ("<html" in seen.text) == (not headers)
         analyst.get("/campaigns/new")
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select, update
 
 from campaigns.shop import run
 from service.databases import Databases, chiefly, opened
 from service.test_ledger import disarm, read_lines, write_lines
 from service.world import TERMS, World, dump, make_world
+from troth.campaigns import merkle
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.ledger_entries import recorded_reports
 from troth.campaigns.paid_round import PaymentError, check_paid_round
@@ -25,6 +27,8 @@ from troth.campaigns.statements import (
     StatementError,
     check_head,
     check_signature,
+    receipt_leaf,
+    sign,
 )
 from troth.campaigns.terms import Campaign
 from troth.client.heads import check_lines, watch_head
@@ -87,7 +91,8 @@ def test_a_provider_checks_its_payment_offline(
     post(world, "Ana", "/rounds/1/publish")
     for name, receipt in receipts.items():
         paid = {**get(world, name, "/rounds/1/payments"), "terms": get(world, name, "")["terms"]}
-        assert len(check_paid_round(receipt, paid).done) == 4
+        checked = check_paid_round(receipt, paid)
+        assert (len(checked.done), checked.withheld) == (6, [])
         (tmp_path / "receipt.json").write_text(json.dumps(receipt))
         (tmp_path / "payments.json").write_text(json.dumps(paid))
         parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json")
@@ -95,18 +100,172 @@ def test_a_provider_checks_its_payment_offline(
         assert "to be believed" in capsys.readouterr().out
         with pytest.raises(StatementError, match="not among those"):
             check_paid_round({**receipt, "summary": [0.0, 7.0]}, paid)
-        with pytest.raises(StatementError, match="seed is not made"):
+        with pytest.raises(StatementError, match="seed is .*, and in the ledger"):
             check_paid_round(receipt, {**paid, "seed": paid["link"]})
-        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
-        with pytest.raises(PaymentError, match="not the share"):
-            check_paid_round(receipt, {**paid, "payments": more})
-        with pytest.raises(StatementError, match="committed to"):
+        with pytest.raises(StatementError, match="link is .*, and in the ledger"):
             check_paid_round(receipt, {**paid, "link": "sha256:" + "00" * 32})
+        more = [{**each, "payment": f"{float(each['payment']) + 1:.2f}"} for each in paid["payments"]]
+        with pytest.raises(StatementError, match="not the one in the ledger"):
+            check_paid_round(receipt, {**paid, "payments": more})
+        alone = {**paid, "line": None}
+        with pytest.raises(StatementError, match="seed is not made"):
+            check_paid_round(receipt, {**alone, "seed": paid["link"]})
+        with pytest.raises(PaymentError, match="not the share"):
+            check_paid_round(receipt, {**alone, "payments": more})
+        with pytest.raises(StatementError, match="committed to"):
+            check_paid_round(receipt, {**alone, "link": "sha256:" + "00" * 32})
         other_terms = {**paid["terms"], "mechanism": {**paid["terms"]["mechanism"], "draws": 5}}
         with pytest.raises(StatementError, match="terms are not those on the receipt"):
             check_paid_round(receipt, {**paid, "terms": other_terms})
     (tmp_path / "receipt.json").write_text(json.dumps({**receipts["Ash"], "rows": 8}))
     assert run(monkeypatch, "verify-receipt", tmp_path / "receipt.json") == 1
+
+
+@pytest.fixture
+def ash(world: World) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ash's receipt, and what the service shows of a round that was paid."""
+    receipts = {name: confirmed(world, name, *counts) for name, counts in COUNTS.items()}
+    world.close()
+    post(world, "Ana", "/rounds/1/publish")
+    return receipts["Ash"], {**get(world, "Ash", "/rounds/1/payments"), "terms": get(world, "Ash", "")["terms"]}
+
+
+def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) -> None:
+    """The operator makes a round for one provider alone: its own leaf, made-up ones, and the seed that suits."""
+    receipt, paid = ash
+    leaves = [receipt_leaf(receipt), "ab" * 32]
+    own: dict[str, Any] = {"root": merkle.root(leaves), "proof": {"place": 0, "size": 2, "hashes": leaves[1:]}}
+    own["seed"] = derive_seed(paid["link"], [own["root"]])
+    with pytest.raises(StatementError, match="root is .*, and in the ledger"):
+        check_paid_round(receipt, {**paid, **own})
+    body = {**json.loads(paid["line"]["text"]), **own, "reports": 2}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    with pytest.raises(StatementError, match="no line of the ledger whose head is signed"):
+        check_paid_round(receipt, {**paid, **own, "line": {**paid["line"], "text": text}})
+    key = Ed25519PrivateKey.generate()
+    stated = {name: value for name, value in paid["line"]["head"].items() if name not in ("key", "signature")}
+    line_root = merkle.leaf(f"{text}\n".encode())
+    forged = sign(key, {**stated, "lines": 1, "root": line_root})
+    line = {"text": text, "place": 0, "hashes": [], "head": forged}
+    with pytest.raises(StatementError, match="signed with the key"):
+        check_paid_round(receipt, {**paid, **own, "line": line})
+    other = world.store.keys.sign({**stated, "campaign": "0" * 16, "lines": 1, "root": line_root})
+    with pytest.raises(StatementError, match="no line of the ledger"):
+        check_paid_round(receipt, {**paid, **own, "line": {**line, "head": other}})
+    believed = check_paid_round(receipt, {**paid, **own, "line": None})
+    assert not any("one of the" in done for done in believed.done)
+    assert [what for what in believed.withheld if "line of the ledger" in what]
+
+
+def test_the_number_of_reports_and_the_payment_are_those_in_the_ledger(ash: Any) -> None:
+    receipt, paid = ash
+    assert json.loads(paid["line"]["text"])["reports"] == 3
+    assert merkle.includes(paid["root"], 3, paid["proof"]["place"], receipt_leaf(receipt), paid["proof"]["hashes"])
+    sizes = {}
+    for size in (2, 4, 5):
+        for place in range(size):
+            with pytest.raises(StatementError) as wrong:
+                check_paid_round(receipt, {**paid, "proof": {**paid["proof"], "size": size, "place": place}})
+            sizes[size, place] = str(wrong.value)
+    assert any("said to have" in message for message in sizes.values())
+    (mine,) = paid["payments"]
+    for change in ({"cap": "0.00", "exact_cap": "0", "payment": "0.00", "share": 0.0}, {"cap": "1.00"}):
+        with pytest.raises(StatementError, match="not the one in the ledger"):
+            check_paid_round(receipt, {**paid, "payments": [{**mine, **change}]})
+
+
+def test_the_head_is_compared_with_the_one_that_was_seen(
+    ash: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt, paid = ash
+    (tmp_path / "receipt.json").write_text(json.dumps(receipt))
+    (tmp_path / "payments.json").write_text(json.dumps(paid))
+    monkeypatch.setattr("troth.client.heads.heads_path", lambda: tmp_path / "heads.json")
+    parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json", "--key", receipt["key"])
+    head = paid["line"]["head"]
+    for change, status, said in (
+        (None, 0, "that others see this head"),
+        ({}, 0, "the head is the one that was seen"),
+        ({"lines": head["lines"] - 4, "root": "ab" * 32}, 0, "that others see this head"),
+        ({"root": "ab" * 32}, 1, "two histories"),
+        ({"epoch": 2}, 1, "another key or epoch"),
+        ({"key": "ab" * 32}, 1, "another key or epoch"),
+    ):
+        if change is not None:
+            (tmp_path / "heads.json").write_text(json.dumps({"a place": {**head, **change}}))
+        assert run(monkeypatch, "verify-receipt", *parts) == status
+        answer = capsys.readouterr()
+        assert said in answer.out + answer.err
+
+
+WITHHELD: dict[str, dict[str, Any]] = {
+    "payments": {"payments": []},
+    "link": {"line": None, "link": None},
+    "seed": {"line": None, "link": None, "seed": None},
+    "terms": {"terms": None},
+    "line": {"line": None},
+}
+WRONG: dict[str, dict[str, Any]] = {
+    "day": {"day": "2020-01-01"},
+    "twice": {"payments": "twice"},
+    "link": {"link": None, "seed": None},
+    "proof": {"proof": None},
+    "commitment": {"commitment": None},
+    "payment_hashes": {"payment_hashes": None},
+    "malformed": {"payments": [{"payment": True}]},
+    "list": {"payments": {"Ash": 1}},
+    "number": {"line": None, "payments": [{"payment": True}]},
+    "nothing": {"line": None, "payments": [{"share": None}]},
+    "infinite": {"line": None, "payments": [{"share": float("nan")}]},
+    "money": {"line": None, "payments": [{"payment": "nan"}]},
+    "deposit": {"line": None, "payments": [{"deposit": "1/0"}]},
+    "endless": {"line": None, "payments": [{"payment": "1e-999999999"}]},
+    "endless cap": {"line": None, "payments": [{"exact_cap": "1e-999999999"}]},
+    "line": {"line": []},
+    "hashes": {"line": {"hashes": [7]}},
+    "hexadecimal": {"line": {"hashes": ["x"] * 3}},
+    "text": {"line": {"text": "{"}},
+    "size": {"proof": {"size": "3"}},
+    "root": {"root": None},
+    "terms": {"terms": {"campaign": 7}},
+}
+
+
+def test_what_is_withheld_is_not_valid_and_what_is_malformed_is_named(
+    ash: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt, paid = ash
+    (tmp_path / "receipt.json").write_text(json.dumps(receipt))
+
+    def status(change: dict[str, Any]) -> int:
+        shown = dict(paid)
+        for name, value in change.items():
+            if name == "payments" and value == "twice":
+                shown[name] = paid["payments"] * 2
+            elif name == "payments" and value and isinstance(value, list):
+                shown[name] = [{**paid["payments"][0], **value[0]}]
+            elif name in ("line", "proof") and isinstance(value, dict):
+                shown[name] = {**paid[name], **value}
+            else:
+                shown[name] = value
+        (tmp_path / "payments.json").write_text(json.dumps(shown))
+        parts = (tmp_path / "receipt.json", "--payments", tmp_path / "payments.json", "--key", receipt["key"])
+        return run(monkeypatch, "verify-receipt", *parts)
+
+    assert status({}) == 0
+    assert "withheld" not in capsys.readouterr().out
+    for name, change in WITHHELD.items():
+        assert status(change) == 3, name
+        said = capsys.readouterr().out
+        assert said.startswith("incomplete: Ash"), said
+        assert "not checked, because it is withheld:" in said
+    for name, change in WRONG.items():
+        assert status(change) == 1, name
+        answer = capsys.readouterr()
+        assert (answer.out, "Traceback" in answer.err) == ("", False), name
+    for content in ("[]", "{", '{"kind": "troth receipt"}', json.dumps({"receipt": 7}), json.dumps({"receipt": {}})):
+        (tmp_path / "receipt.json").write_text(content)
+        assert run(monkeypatch, "verify-receipt", tmp_path / "receipt.json") == 1
 
 
 def test_an_edited_report_is_not_paid(world: World) -> None:
@@ -370,7 +529,7 @@ def test_a_round_that_waits_for_two_days_is_checked_with_their_roots(database: s
             for name in COUNTS:
                 paid = get(world, name, f"/rounds/{day}/payments")
                 assert len(paid["next_roots"]) == 3 - day
-                assert len(check_paid_round(receipts[name, day], paid).done) == 3
+                assert len(check_paid_round(receipts[name, day], paid).done) == 5
         with pytest.raises(StatementError, match="seed is not made"):
             paid = get(world, "Ash", "/rounds/1/payments")
             check_paid_round(receipts["Ash", 1], {**paid, "next_roots": paid["next_roots"][:1]})

@@ -68,7 +68,7 @@ def test_a_file_that_waits_is_acknowledged_and_read_later(database: str, monkeyp
         assert post(world, "Ash", CSV + b"1\n", key="k").status_code == 409
         place = f"{world.base}/rounds/1/submissions/{sent.json()['id']}"
         early = world.client().post(f"{place}/confirm", json={}, headers=world.headers("Ash"))
-        assert (early.status_code, "not read yet" in early.text) == (409, True)
+        assert (early.status_code, "has not been read yet" in early.text) == (409, True)
         assert world.client().get(place, headers=world.headers("Birch")).status_code == 404
         assert read(store) == [sent.json()["id"]]
         shown = world.client().get(place, headers=world.headers("Ash")).json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import stat
 import time
 from pathlib import Path
@@ -141,19 +142,25 @@ def test_days_are_paid_in_order_when_one_is_opened_again(world: World, monkeypat
     assert verified["rounds"] == 2
 
 
-def test_a_day_with_one_report_can_be_opened_again_before_it_is_used(world: World) -> None:
+def test_a_day_with_one_report_pays_the_day_before_or_can_be_opened_again(world: World) -> None:
     campaign = world.create(terms(**DAILY, **MULTI_DAY))
     world.open(campaign, day=1)
     world.report(campaign, 1, "ABC", 1)
     assert world.close(campaign, 1)["problem"] is None
     world.open(campaign, day=2)
     world.report(campaign, 2, "A", 2)
-    assert "day 2" in world.close(campaign, 2)["problem"]
-    assert world.round(campaign, 1)["state"] == "closed"
-    assert world.reopen(campaign, 2).status_code == 200
-    world.report(campaign, 2, "BC", 2)
-    world.close(campaign, 2)
+    assert world.close(campaign, 2)["problem"] is None
     assert world.round(campaign, 1)["state"] == "paid"
+    campaign = world.create(terms(**DAILY))
+    world.open(campaign, day=1)
+    world.report(campaign, 1, "A", 1)
+    assert "day 1" in world.close(campaign, 1)["problem"]
+    refused = world.open(campaign, day=2)
+    assert refused.status_code == 409
+    assert re.search("day 1 was closed .*: reopen it or set it aside first", refused.text)
+    assert world.reopen(campaign, 1).status_code == 200
+    world.report(campaign, 1, "BC", 1)
+    assert world.close(campaign, 1)["state"] == "paid"
 
 
 def test_reports_of_a_round_that_opens_again_meanwhile_are_not_paid(

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+import troth
 from registry import SOAK
 from service.databases import Databases, in_turn, opened
 from service.world import NAMES, TERMS, World, make_world, payments_of
@@ -74,7 +75,8 @@ class Reference:
     def settle(self) -> None:
         first_open = next((n for n, day in enumerate(self.days) if day.state == "open"), len(self.days))
         waiting = [day for day in self.days[:first_open] if day.state == "closed"]
-        bad = any(len(day.reports) == 1 or BAD in day.reports.values() for day in waiting)
+        lonely = not self.waits and any(len(day.reports) == 1 for day in waiting)
+        bad = lonely or any(BAD in day.reports.values() for day in waiting)
         for day in waiting:
             day.problem = bad and bool(day.reports)
             if not day.reports:
@@ -312,3 +314,29 @@ def test_whoever_is_absent_on_the_second_day_blocks_nobody_on_the_first(database
         world.close(2)
         assert (world.round().state, world.round().problem) == ("paid", None)
         assert {name for _, name in payments_of(here, world.campaign)} == set(NAMES)
+
+
+@pytest.mark.parametrize(("kind", "rows"), in_turn([10, 11]))
+def test_one_report_on_the_second_day_pays_the_first(database: str, rows: int) -> None:
+    """With as many rows it is the others' peer; it has none itself, nor has anybody if its number of rows differs."""
+    with opened(database) as here:
+        world = make_world(here, terms=DAILY)
+        world.report_all({"Ash": (7, 3), "Birch": (8, 2), "Elm": (6, 4)})
+        world.close()
+        world.open()
+        world.report("Ash", 6, rows - 6, 2)
+        world.close(2)
+        assert (world.round().state, world.round().problem, world.round(2).problem) == ("paid", None, None)
+        world.open()
+        world.report_all(dict.fromkeys(NAMES, (7, 3)), 3)
+        world.close(3)
+        paid = payments_of(here, world.campaign)
+        first, second = (
+            {name: cents for (day, name), cents in paid.items() if day == which}
+            for which in sorted({day for day, _ in paid})
+        )
+        empty = int(1000_00 / 3 * troth.divergences.logistic.empty_share)
+        assert first["Ash"] == empty
+        assert second == {"Ash": empty}
+        assert set(first) == set(NAMES)
+        assert (first["Birch"] != empty) == (rows == 10)

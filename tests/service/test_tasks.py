@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from math import fsum
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from campaigns.shop import run
 from service.databases import Databases, chiefly, in_turn, opened
 from service.test_secrecy import statements_of
 from service.world import World, make_world
-from troth.campaigns.paid_round import check_paid_round
+from troth.campaigns.paid_round import PaymentError, check_paid_round, check_payment
 from troth.campaigns.statements import RECEIPT, check_signature
 from troth.campaigns.task_data import task_request
 from troth.campaigns.task_file import read_file
 from troth.campaigns.task_reports import FILE_NAME
 from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import payments_of, settle_tasks
+from troth.campaigns.terms import Campaign
 from troth.campaigns.toml import to_toml
 from troth.data.own_tasks import OwnTasks, join_tasks
 from troth.data.tasks import read_tasks
@@ -157,8 +159,8 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
 ) -> None:
     said = crowd()
     guessed = {item: label for labels in said.values() for item, label in labels.items()}
-    law = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
-    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": law}}}
+    guess = {"prior": [0.5, 0.5], "likelihood": [[0.9, 0.1], [0.1, 0.9]]}
+    terms = {**TERMS, "model": {**TERMS["model"], "providers": {"public data": guess}}}
     (tmp_path / "guesses.csv").write_text(as_csv(guessed))
     known = read_public_upload(campaigns.checked_terms(terms), tmp_path / "guesses.csv", "guesses.csv")
     assert known["tasks"]["alone"] == [0, 1]
@@ -183,7 +185,7 @@ def test_public_guesses_are_part_of_the_terms_and_are_not_paid_for_again(
     lines = [json.loads(line) for line in (tmp_path / "with" / "ledger.jsonl").read_text().splitlines()]
     assert lines[0]["terms"]["public"] == known
     other = dataclasses.replace(result.campaign.guesses, summaries=result.campaign.guesses.summaries[:, ::-1])
-    with pytest.raises(troth.LedgerError, match="public data of the file of shares are not those of the terms"):
+    with pytest.raises(troth.LedgerError, match="the file of shares has other public data than the terms"):
         check_tasks(dataclasses.replace(result.campaign, guesses=other), result.ledger, result.file)
 
 
@@ -207,10 +209,37 @@ def test_receipts_and_proofs_bind_what_was_said_on_each_task(database: str, tmp_
             assert receipt["tasks"] == own_of(said[name]).digest
             assert receipt["rows"] == len(said[name])
             paid = client.get(f"{where}/payments", headers=world.headers(name)).json()
-            assert len(check_paid_round(receipt, paid).done) == 3
+            assert len(check_paid_round(receipt, paid).done) == 5
             other = next(each for each in WORKERS if each != name)
             with pytest.raises(troth.TrothError, match="not among those"):
                 check_paid_round({**receipt, "tasks": receipts[other]["tasks"]}, paid)
+            terms = client.get(world.base, headers=world.headers(name)).json()["terms"]
+            checked = check_paid_round(receipt, {**paid, "terms": terms})
+            assert checked.withheld == []
+            assert any("price times the sum of shares" in line for line in checked.done)
+            _check_other_cents(Campaign.from_dict(terms), paid["payments"][0])
+
+
+def _check_other_cents(terms: Campaign, payment: dict[str, Any]) -> None:
+    """Try a tenth of the price, another sum of shares, and two cents more or less than it makes."""
+    tasks, share = payment["rows"], payment["share"]
+    cap = tasks * Fraction("0.005")
+    tenth = {"cap": f"{float(cap):.3f}"[:-1], "payment": f"{float(cap) * share:.3f}"[:-1]}
+    wrong = {
+        "cap": [tenth, {"cap": f"{tasks * 0.05 + 0.01:.2f}"}],
+        "payment": [
+            {"terms": {**payment["terms"], "shares": payment["terms"]["shares"] - 2}},
+            *(
+                {"payment": f"{float(payment['payment']) + more:.2f}", "share": share + more / (tasks * 0.05)}
+                for more in (0.02, -0.02)
+            ),
+        ],
+    }
+    for field, changes in wrong.items():
+        for change in changes:
+            with pytest.raises(PaymentError) as found:
+                check_payment(terms, {**payment, **change})
+            assert found.value.field == field
 
 
 def test_a_label_that_was_changed_in_the_database_is_not_paid(database: str, tmp_path: Path) -> None:
@@ -361,7 +390,9 @@ def _look(world: World, path: str, session: str) -> tuple[str, str]:
     client = world.client()
     if path and not path.startswith("/"):
         answer = client.get(f"{world.base}/rounds/1/{path}", headers=world.headers("Ann"))
-        plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof")}
+        plain = {key: value for key, value in answer.json().items() if key not in ("sample", "proof", "payment_hashes")}
+        if plain.get("line"):  # tells how many others there are, as the proof does, and no more
+            plain["line"] = re.sub(r'"reports":\d+', "", plain["line"]["text"])
         shown = json.dumps(plain)
     else:
         client.cookies.set(COOKIE, session)
@@ -382,7 +413,7 @@ REFUSED = [
     ("item,item,label\na,b,cat\n", "there are 2 columns named 'item'; keep one"),
     ("item,answer\na,cat\n", "there is no column 'label'; there are 'item', 'answer'"),
     ("item,label,worker\na,cat,Ann\nb,cat,Bo\n", "has rows of 2 providers"),
-    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send your own rows alone"),
+    ("item,label,worker\na,cat,Bo\n", "row 1 is of provider 'Bo', not 'Ann'; send only your own rows"),
     (f"item,label\n{'x' * 201},cat\n", "is 201 signs long; use at most 200 signs"),
     ("item,label\n" + "".join(f"i{k},cat\n" for k in range(81)), "more than the 80 rows that [limits] tasks allows"),
     ("item,label\n", "has no rows"),
@@ -412,6 +443,7 @@ def test_files_that_are_no_reports_on_tasks_are_refused_with_row_and_remedy(
     ("part", "change", "message"),
     [
         ("campaign", {"name": "pets", "price": "0.05"}, "[campaign] budget: is missing"),
+        ("campaign", {"name": "pets", "budget": "20.00"}, "[campaign] price: is missing"),
         ("limits", {}, "[limits] tasks: is missing; say on how many tasks one worker may report"),
         ("limits", {"tasks": 10**8}, "[limits] tasks: is 100,000,000; say"),
         ("data", {**TERMS["data"], "public": "g.csv"}, "the service reads no files of yours"),
@@ -452,9 +484,9 @@ def test_a_round_that_could_cost_more_than_its_budget_is_not_opened(databases: D
 
 
 def test_several_rows_for_a_task_where_the_terms_allow_them(databases: Databases, tmp_path: Path) -> None:
-    """Days settled together: each is a task, the budget is shared evenly among reports."""
+    """Days settled together: each is a task."""
     terms = {
-        "campaign": {"name": "days", "budget": "100.00"},
+        "campaign": {"name": "days", "budget": "100.00", "price": "2.50"},
         "model": {"family": "Bernoulli", "columns": ["improved"], "prior": {"alpha": 1, "beta": 1}},
         "data": {"task": "date"},
         "limits": {"tasks": 10, "rows": 3},

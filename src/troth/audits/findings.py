@@ -57,15 +57,19 @@ class Audit:
     empty_share: float
     findings: tuple[Finding, ...]
 
+    @property
+    def title(self) -> str:
+        """What the honest and an empty report earn, in a line."""
+        honest = self.findings[0].truth if self.findings else float("nan")
+        return (
+            f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
+            f"{honest:.3f}, an empty report {self.empty_share:.3f}"
+        )
+
     def __str__(self) -> str:
         wide = max([33, *(len(f.lie) for f in self.findings)]) + 1
         head = f"{'lie':<{wide}} {'earns':>7} {'gain':>8} {'interval':>19} {'detectable':>11}  verdict"
-        lines = [
-            f"{type(self.rule).__name__}: {self.simulations:,} simulations, in units of the cap; the honest earn "
-            f"{self.findings[0].truth if self.findings else float('nan'):.3f}, an empty report {self.empty_share:.3f}",
-            head,
-            "-" * len(head),
-        ]
+        lines = [self.title, head, "-" * len(head)]
         for f in self.findings:
             refused = f", refused {f.refused:.0%}" if f.refused else ""
             interval = f"[{f.low:+.4f}, {f.high:+.4f}]"
@@ -85,7 +89,7 @@ class Audit:
             )
             for f in self.findings
         ]
-        return html_table(str(self).partition("\n")[0], head, rows)
+        return html_table(self.title, head, rows)
 
     def __getitem__(self, lie: str) -> Finding:
         return next(f for f in self.findings if f.lie == lie)

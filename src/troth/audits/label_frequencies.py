@@ -1,4 +1,4 @@
-"""Whether labels are as frequent as the prior and the laws of workers expect.
+"""Whether labels are as frequent as the prior and the confusion matrices of workers expect.
 
 The number of answers with a label is a sum over tasks, which are independent; the answers to one task are not, because
 they share its class. Its generating function under the model is
@@ -41,17 +41,17 @@ class Frequency(NamedTuple):
 
 
 def label_frequencies(
-    tasks: Tasks, laws: Labels, names: Sequence[str], *, past: int | None = None
+    tasks: Tasks, labels: Labels, names: Sequence[str], *, past: int | None = None
 ) -> tuple[Frequency, ...]:
-    """Compare how often each label was answered with what the prior and the laws expect.
+    """Compare how often each label was answered with what the prior and the confusion matrices expect.
 
     Chances are those of a difference beyond `TOLERATED`, in either direction.
 
     Parameters
     ----------
     past
-        How many past tasks the prior and the laws were learnt from, if they were: these are known as badly as a sample
-        of that size says.
+        How many past tasks the prior and the confusion matrices were learnt from, if they were: they are then as
+        uncertain as a sample of that size.
 
     Examples
     --------
@@ -65,14 +65,14 @@ def label_frequencies(
     >>> f"{all_yes.observed:.0%}, expected {all_yes.expected:.0%}", all_yes.p_value < 1e-10
     ('100%, expected 50%', True)
     """
-    prior, which = priors_of(tasks, laws)
+    prior, which = priors_of(tasks, labels)
     log_prior = np.full((int(tasks.task[-1]) + 1, prior.shape[1]), -np.inf)
     np.log(prior[which], out=log_prior, where=prior[which] > 0)
     counts = tasks.summaries.sum(axis=0)
     wider = 1.0 if past is None else sqrt(1 + len(log_prior) / past)
     result = []
     for code, name in enumerate(names):
-        count = _Count(tasks, laws.tables[:, :, code], log_prior)
+        count = _Count(tasks, labels.tables[:, :, code], log_prior)
         _, mean, _ = count.cumulants(0.0)
         beyond = max(0.0, abs(counts[code] - mean) - TOLERATED * len(tasks)) / wider
         p = min(1.0, 2 * count.tail(mean, beyond if counts[code] >= mean else -beyond)) if beyond else 1.0
@@ -84,9 +84,8 @@ class _Count:
     """The number of answers with one label, under the model."""
 
     def __init__(self, tasks: Tasks, chances: Array, log_prior: Array) -> None:
-        law = tasks.law[tasks.provider]
-        kinds, self.kind = np.unique(law, return_inverse=True)
-        self.chances, self.log_prior = chances[kinds], log_prior  # (law, θ), (task, θ)
+        kinds, self.kind = np.unique(tasks.likelihood_of[tasks.provider], return_inverse=True)
+        self.chances, self.log_prior = chances[kinds], log_prior  # (likelihood, θ), (task, θ)
         self.starts = np.flatnonzero(np.diff(tasks.task, prepend=-1))
 
     def cumulants(self, s: float) -> tuple[float, float, float]:

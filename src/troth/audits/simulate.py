@@ -19,6 +19,7 @@ from troth.core.contract import (
     HasFeatures,
     Model,
     Models,
+    PlansDesigns,
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
@@ -67,7 +68,7 @@ def audit(
     lie
         A single lie, in place of ``lies``.
     simulations
-        How many rounds to simulate.
+        How many simulations to run.
     liar
         Which provider lies.
     rng
@@ -167,7 +168,7 @@ class _Scene:
     def simulate(
         self, tried: list[tuple[Strategy, bool]], simulations: int, seed: Any
     ) -> list[tuple[Array, Array, Any]]:
-        """Return, for each strategy, what truth and lie earn in each round and whether the lie was refused."""
+        """Return, for each strategy, what truth and lie earn in each simulation and whether the lie was refused."""
         for_data, for_lies, secret = seed.spawn(3)
         data, honest, test = self.draw(np.random.default_rng(for_data), simulations)
         key = int(np.random.default_rng(secret).integers(2**63))  # truth and every lie face the same draws of the rule
@@ -191,7 +192,7 @@ class _Scene:
         return samples
 
     def _refuse_impossible(self, reported: Array, accounts: tuple[int, ...]) -> tuple[Array, Any]:
-        """Replace reports that no state could produce, which a buyer refuses, and say in which rounds."""
+        """Replace reports that no state could produce, which a buyer refuses, and say in which simulations."""
         own = reported[..., list(accounts), :]
         if not np.isneginf(own).any():
             return reported, np.zeros(len(reported), dtype=bool)
@@ -237,7 +238,7 @@ class _Scene:
         return share[..., 0, :] if self.rule.days > 1 else share
 
     def empty_share(self, rng: Generator) -> float:
-        """Return the liar's empty share, on average over a few rounds."""
+        """Return the liar's empty share, on average over a few simulations."""
         _, honest, test = self.draw(rng, 64)
         rows = np.array(self.rows, dtype=np.float64)
         this_round = Round(self.model, honest, None, rows, np.random.default_rng(2), test, lenient=True)
@@ -253,7 +254,7 @@ def _whole_rows(rows: Any) -> list[int]:
 
 def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) -> Array:
     """Draw statistics for these numbers of rows, ``(..., provider, statistic)``, without drawing rows if possible."""
-    if isinstance(model, SamplesStatistics) and hasattr(model, "plan"):
+    if isinstance(model, SamplesStatistics) and isinstance(model, PlansDesigns):
         try:
             return np.asarray(model.draw_statistics(rng, theta[..., None, :], model.plan(counts)))
         except DataError:

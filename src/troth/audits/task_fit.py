@@ -1,9 +1,9 @@
 """Whether the answers to many small tasks could come from the model, and pay best as they are.
 
-How often each label occurs is compared with what the prior and the laws expect: constant answers gain by a difference.
-And every label is replayed as every other one. Under the model no answer has a higher expected share than the true one.
-So where honest workers answered a, a label b must not earn more on average over tasks; a gain that chance does not
-explain refutes the laws, or the workers.
+How often each label occurs is compared with what the prior and the confusion matrices expect: constant answers gain by
+a difference. And every label is replayed as every other one. Under the model no answer has a higher expected share than
+the true one. So where honest workers answered a, a label b must not earn more on average over tasks; a gain that chance
+does not explain refutes the confusion matrices, or the workers.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class TaskFit(Fit):
         if self.contradicts_prior or not self.observed:
             odd = self.oddest
             return (
-                f"{odd.observed:.0%} of the labels are {odd.label!r}, and the prior and the laws of workers expect "
-                f"{odd.expected:.0%}"
+                f"{odd.observed:.0%} of the labels are {odd.label!r}, and the prior and the confusion matrices "
+                f"expect {odd.expected:.0%}"
             )
         return f"{max(self.observed, key=self.observed.__getitem__)} would have earned more"
 
@@ -115,14 +115,14 @@ def check_task_fit(
 ) -> TaskFit:
     """Compare frequencies of labels with those expected, and replay every label as every other one.
 
-    Either check may raise an alarm in half of ``level`` of all rounds under the model.
+    Either check may raise an alarm in half of ``level`` of all simulations of the model.
 
     Parameters
     ----------
     names
         What the labels are called.
     past
-        How many past tasks the prior and the laws were learnt from, if they were.
+        How many past tasks the prior and the confusion matrices were learnt from, if they were.
 
     Examples
     --------
@@ -137,11 +137,11 @@ def check_task_fit(
     does not fit
     """
     some = some_tasks(tasks, _TASKS)
-    laws = labels_of(some)
-    if laws is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
+    labels = labels_of(some)
+    if labels is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
         raise MissingCapabilityError("answers are checked for one label per task, with finitely many classes")
-    frequencies = label_frequencies(some, laws, names, past=past)
-    replays = _replays(some, rule, laws, names, seed)
+    frequencies = label_frequencies(some, labels, names, past=past)
+    replays = _replays(some, rule, labels, names, seed)
     alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])
     worst = min(1.0, 2 * alone, 2 * _corrected([each.p_value for each in frequencies]))
     count = int(some.task[-1]) + 1
@@ -150,20 +150,20 @@ def check_task_fit(
     if not replays.chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(
-            "labels are as frequent as the prior and the laws expect, but none is replayed as another one: "
-            + (many or f"none was given {FEWEST} times")
+            "labels are as frequent as the prior and the confusion matrices expect, but none is replayed as another "
+            "one: " + (many or f"none was given {FEWEST} times")
         )
     return fit
 
 
-def _replays(tasks: Tasks, rule: Rule, laws: Labels, names: Sequence[str], seed: int) -> _Replays:
+def _replays(tasks: Tasks, rule: Rule, labels: Labels, names: Sequence[str], seed: int) -> _Replays:
     """Replay every label that was given often enough as every other one, on these tasks and on simulated ones."""
-    size, counts = laws.tables.shape[2], tasks.summaries.sum(axis=0)
+    size, counts = labels.tables.shape[2], tasks.summaries.sum(axis=0)
     few = tuple(name for name, count in zip(names, counts, strict=True) if 0 < count < FEWEST)
     if size > MOST_LABELS or (counts < FEWEST).all():
         given = tuple(name for name, count in zip(names, counts, strict=True) if count)
         return _Replays({}, {}, {}, given)
-    drawn, _ = draw_world(np.random.default_rng(seed), tasks, laws)
+    drawn, _ = draw_world(np.random.default_rng(seed), tasks, labels)
     gains: list[dict[str, tuple[float, float, int]]] = []
     for world in (tasks, drawn):
         rng = np.random.default_rng(seed)

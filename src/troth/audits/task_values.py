@@ -60,15 +60,15 @@ class OtherValue(RowLie):
 def audit_task_values(tasks: Tasks, rule: Rule, *, simulations: int, false_alarm: float, seed: int) -> Audit:
     """Simulate what lies of one worker earn on a task with as many reports as most tasks have, its peers being honest.
 
-    For models of values, whose reports are drawn like those of any round. Laws and rows are those of the first such
-    task, what everybody knows is not drawn, and decoys are few, which changes no expected payment.
+    For models of values, whose reports are drawn like those of any round. Likelihoods and rows are those of the first
+    such task, what everybody knows is not drawn, and decoys are few, which changes no expected payment.
     """
     sizes = np.bincount(tasks.task)
     if sizes.max(initial=0) < 2:
         raise DataError("no task has two reports: nobody has a peer, and there is nothing to audit")
     usual = 2 + int(np.bincount(sizes[sizes >= 2] - 2).argmax())
     some = np.flatnonzero(tasks.task == np.flatnonzero(sizes == usual)[0])
-    models = [tasks.laws[law] for law in tasks.law[tasks.provider[some]]]
+    models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[some]]]
     rows = np.asarray(models[0].reduction.rows(tasks.summaries[some])).astype(int).tolist()
     one: Any = models[0] if len(set(map(id, models))) == 1 else models
     few = rule.prepared(one, rows, None).drawing(_DRAWS)

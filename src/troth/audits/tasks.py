@@ -35,7 +35,7 @@ def audit_tasks(
     false_alarm: float = 0.01,
     seed: int = 0,
 ) -> Audit:
-    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were given out.
+    """Simulate what lies of one worker at a time earn, its peers being honest, on the tasks as they were assigned.
 
     Classes and labels are drawn from the model, so reports that are there are used for their sizes alone. Everybody
     lies in turn: what is reported is the mean over all reports. Errors are those of means over tasks. Models of values
@@ -44,7 +44,7 @@ def audit_tasks(
     Parameters
     ----------
     public
-        The law of a public guess, ``(class, label)``; without it nothing is public.
+        The confusion matrix of a public guess, ``(class, label)``; without it nothing is public.
     simulations
         How many tasks to simulate.
 
@@ -58,13 +58,13 @@ def audit_tasks(
     >>> audit_tasks(tasks, troth.LineUp(decoys=float("inf")), simulations=2000).gaining()
     []
     """
-    laws = labels_of(tasks)
-    if laws is None:
+    labels = labels_of(tasks)
+    if labels is None:
         return audit_task_values(tasks, rule, simulations=simulations, false_alarm=false_alarm, seed=seed)
     rng = np.random.default_rng(seed)
-    world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), laws)
-    size = laws.tables.shape[2]
-    tables, label = laws.tables[world.law[world.provider]], world.summaries.argmax(axis=1)
+    world, classes = draw_world(rng, some_tasks(tasks, max(1, simulations), repeat=True), labels)
+    size = labels.tables.shape[2]
+    tables, label = labels.tables[world.likelihood_of[world.provider]], world.summaries.argmax(axis=1)
     guess = None if public is None else _draw(rng, np.asarray(public)[classes])
     known = None
     if guess is not None:
@@ -74,7 +74,7 @@ def audit_tasks(
     honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
     findings = []
     level = float(ndtri(1 - false_alarm / 2))
-    for name, answers in _lies(rng, laws, tables, label, guess, world.task):
+    for name, answers in _lies(rng, labels, tables, label, guess, world.task):
         asked = np.where(answers >= 0, answers, 0)
         share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
@@ -86,35 +86,35 @@ def audit_tasks(
 
 
 def _lies(
-    rng: Generator, laws: Labels, tables: Array, label: Places, guess: Places | None, task: Places
+    rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, task: Places
 ) -> Iterator[tuple[str, Places]]:
     """Yield lies and what they answer; −1 is no answer."""
-    size = laws.tables.shape[2]
+    size = labels.tables.shape[2]
     made_up = rng.integers(size, size=(2, len(label)))
-    likely = np.einsum("k,rkl->rl", laws.prior, tables).argmax(axis=1)
+    likely = np.einsum("k,rkl->rl", labels.prior, tables).argmax(axis=1)
     yield "always the most frequent label", likely
     yield "answer at random", made_up[0]
     if guess is not None:
         yield "copy the public guess", guess[task]
         unsure = rng.random(len(label)) < 0.5
         yield "copy the public guess half the time", np.where(unsure, guess[task], label)
-    posterior = laws.prior * tables[np.arange(len(label)), :, label]
+    posterior = labels.prior * tables[np.arange(len(label)), :, label]
     sure = (posterior / posterior.sum(axis=1, keepdims=True)).max(axis=1)
     easy = sure + 1e-9 * rng.random(len(label)) >= np.median(sure)
     yield "answer only easy tasks", np.where(easy, label, -1)
     yield "easy tasks, the rest at random", np.where(easy, label, made_up[1])
     yield "easy tasks, the rest by the most frequent", np.where(easy, label, likely)
-    if laws.tables.shape[1] == size:
+    if labels.tables.shape[1] == size:
         yield "the most likely class instead of the label", posterior.argmax(axis=1)
     yield "the next label", (label + 1) % size
 
 
-def draw_world(rng: Generator, tasks: Tasks, laws: Labels) -> tuple[Tasks, Places]:
+def draw_world(rng: Generator, tasks: Tasks, labels: Labels) -> tuple[Tasks, Places]:
     """Draw a class for each task and labels of the same workers; return the tasks with these answers, and classes."""
-    classes = rng.choice(len(laws.prior), p=laws.prior, size=int(tasks.task[-1]) + 1)
-    tables = laws.tables[tasks.law[tasks.provider]]
+    classes = rng.choice(len(labels.prior), p=labels.prior, size=int(tasks.task[-1]) + 1)
+    tables = labels.tables[tasks.likelihood_of[tasks.provider]]
     label = _draw(rng, tables[np.arange(len(tasks)), classes[tasks.task]])
-    return replace(tasks, summaries=np.eye(laws.tables.shape[2])[label], known=None), classes
+    return replace(tasks, summaries=np.eye(labels.tables.shape[2])[label], known=None), classes
 
 
 def some_tasks(tasks: Tasks, wanted: int, *, repeat: bool = False) -> Tasks:

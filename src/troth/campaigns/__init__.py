@@ -1,1 +1,1 @@
-"""Campaigns: a campaign file and tables of data in; payments, a ledger and a report out."""
+"""Campaigns: a campaign file and tables of data in; payments, a ledger and a page out."""

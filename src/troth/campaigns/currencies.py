@@ -28,7 +28,7 @@ def minor_unit(currency: str) -> int:
     """
     if currency not in _DECIMALS:
         raise ParameterError(
-            f"{currency!r} is no currency of ISO 4217, such as EUR, USD or JPY; for others (points, tokens) write "
+            f"{currency!r} is not an ISO 4217 currency, such as EUR, USD or JPY; for others (points, tokens) write "
             "currency and decimals into the campaign file"
         )
     return _DECIMALS[currency]

@@ -96,7 +96,7 @@ def _columns(
         needed = model.reduction.columns - bool(table.get("intercept")) - (target is not None) - more
         if len(left) != needed:
             raise DataError(
-                f"the model reads {needed} column(s), and beside provider and day there are {len(left)} "
+                f"the model reads {needed} column(s), and besides provider and day there are {len(left)} "
                 f"({', '.join(map(repr, left[:8]))}): say which with columns="
             )
     return left
@@ -112,7 +112,9 @@ def _describe_model(model: Model, columns: list[str], table: dict[str, Any]) -> 
         return {"columns": columns}
     described = model.to_dict()
     if described.pop("reference", None) is not None:
-        raise ParameterError("give models as they are, not as troth.combine made them; pay combines them itself")
+        raise ParameterError(
+            "give the original models, not those that troth.combine returned; pay combines them itself"
+        )
     for name, other in table.get("providers", {}).items():
         if isinstance(other, Family):
             settings = other.to_dict().items()

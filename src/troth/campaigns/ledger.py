@@ -196,7 +196,7 @@ def _parsed(line: bytes, place: str) -> dict[str, Any]:
     try:
         entry = json.loads(line.decode())
     except (ValueError, RecursionError):  # also what is no UTF-8
-        raise LedgerError(f"{place}: this is no JSON; the line was changed") from None
+        raise LedgerError(f"{place}: this is not JSON; the line was changed") from None
     if not isinstance(entry, dict) or not {"entry", "previous", "hash"} <= set(entry):
-        raise LedgerError(f"{place}: this is no entry of a ledger")
+        raise LedgerError(f"{place}: this is not a ledger entry")
     return {key: value for key, value in entry.items() if key not in ("previous", "hash")}

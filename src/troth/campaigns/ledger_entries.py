@@ -6,6 +6,7 @@ A ledger names its format in its first line, and a reader is chosen by it.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from decimal import Context, Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
     from troth.core.contract import Array
 
-FORMAT = 3
+FORMAT = 4
 """The format that new ledgers have; one that was begun in another is continued in it."""
 
+_SEVEN_DIGITS = Context(prec=7)
 _MONEY = ("cap", "payment", "deposit")
 
 
@@ -36,20 +38,22 @@ class Reader(NamedTuple):
     """How the entries of one format are read, and how a round's seed is written.
 
     ``seal`` makes the round's fields of its link (None if nothing is drawn), the roots over the reports it is paid by
-    and the beacon's value; ``link`` reads the link back.
+    and the beacon's value; ``link`` reads the link back. ``paid`` makes those fields that tie the round's payments to
+    its reports.
     """
 
     report: Callable[[dict[str, Any]], Report]
     payment: Callable[[Campaign, dict[str, Any]], Payment]
     seal: Callable[[str | None, list[str], str | None], dict[str, Any]]
     link: Callable[[dict[str, Any]], str | None]
+    paid: Callable[[Campaign, Sequence[Report], Sequence[Payment]], dict[str, Any]]
 
 
 def reader_of(ledger: Ledger, place: str = "ledger") -> Reader:
     """Return the reader of a ledger's format."""
     first = ledger.entries[0] if ledger.entries else {}
     if first.get("entry") != "campaign":
-        raise LedgerError(f"{place}, line 1: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: this is not a campaign's ledger")
     number = first.get("format")
     if isinstance(number, bool) or number not in READERS:
         known = " or ".join(map(str, READERS))
@@ -110,7 +114,7 @@ def leaf_of(day: Day, rows: int, summary: Sequence[float], nonce: str | None, **
     True
     """
     largest = max((abs(value) for value in summary if isfinite(value)), default=0.0)
-    scale = float(f"1{f'{largest:.6e}'.partition('.')[2][6:]}") or 1.0
+    scale = float(Decimal(1).scaleb(_SEVEN_DIGITS.create_decimal_from_float(largest).adjusted())) or 1.0
     sums = [round(value / scale, 8) + 0.0 if isfinite(value) else value for value in summary]
     given = {name: value for name, value in more.items() if value is not None}
     return leaf(canonical({"day": day, "rows": rows, "scale": scale, "sums": sums, "nonce": nonce, **given}))
@@ -124,6 +128,21 @@ def report_leaves(reports: Sequence[Report]) -> list[str]:
 def report_root(reports: Sequence[Report]) -> str:
     """Return the root over the reports of a round."""
     return root(report_leaves(reports))
+
+
+def payment_leaf(rows: int, cap: str, payment: str, nonce: str | None) -> str:
+    """Return the leaf of a payment, which stands where its report does; the nonce keeps others from guessing it."""
+    return leaf(canonical({"rows": rows, "cap": cap, "payment": payment, "nonce": nonce}))
+
+
+def payment_leaves(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> list[str]:
+    """Return the leaves of a round's payments, in the order of its reports' leaves."""
+    by_provider = {payment.provider: payment for payment in payments}
+    pairs = [(by_provider[report.provider], report.nonce) for report in sorted(reports, key=report_leaf)]
+    return [
+        payment_leaf(payment.rows, campaign.text(payment.cap), campaign.text(payment.payment), nonce)
+        for payment, nonce in pairs
+    ]
 
 
 def payment_entry(campaign: Campaign, day: Day, payment: Payment) -> dict[str, Any]:
@@ -182,8 +201,18 @@ def _seal(link: str | None, roots: list[str], beacon: str | None) -> dict[str, A
     return {"root": roots[0], **drawn, "seed": None if link is None else derive_seed(link, roots, beacon)}
 
 
+def _paid(campaign: Campaign, reports: Sequence[Report], payments: Sequence[Payment]) -> dict[str, Any]:
+    """Return how many reports a round was paid by, and the root over their payments."""
+    return {"reports": len(reports), "payments": root(payment_leaves(campaign, reports, payments))}
+
+
+def _nothing(*_: object) -> dict[str, Any]:
+    return {}
+
+
 READERS = {
-    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed")),
-    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link")),
+    2: Reader(_read_report, _read_payment, lambda link, *_: {"seed": link}, lambda head: head.get("seed"), _nothing),
+    3: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _nothing),
+    4: Reader(_read_report, _read_payment, _seal, lambda head: head.get("link"), _paid),
 }
 """Readers by format."""

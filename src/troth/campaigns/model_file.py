@@ -53,7 +53,9 @@ def check_digest(model: Family, expected: str, place: str) -> None:
     """Refuse a model that is not the one that was announced."""
     actual = digest(model.to_dict())
     if actual != expected:
-        raise DataError(f"{place} has the digest {actual}, but {expected} was announced: it was changed, or is another")
+        raise DataError(
+            f"{place} has the digest {actual}, but {expected} was announced: it was changed, or it is another file"
+        )
 
 
 def with_model_file(plain: Any, path: Path | None) -> Any:
@@ -99,11 +101,11 @@ def _read(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise DataError(f"{path.name}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path.name}: no JSON of plain numbers: {error}") from None
+        raise DataError(f"{path.name}: not JSON of plain numbers: {error}") from None
     if not isinstance(plain, dict) or not isinstance(plain.get("family"), str):
-        raise DataError(f'{path.name}: no model as troth.save_model writes it ("family" is missing)')
+        raise DataError(f'{path.name}: not a model that troth.save_model wrote ("family" is missing)')
     return plain
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

@@ -27,7 +27,7 @@ def to_minor(amount: Any, decimals: int, what: str = "budget") -> int:
     if re.fullmatch(r"-[0-9]+(\.[0-9]*)?", text):
         raise ParameterError(f"{what}: an amount must be at least 0, not {text}")
     if not re.fullmatch(r"[0-9]{1,40}(\.[0-9]{1,80})?", text):
-        raise ParameterError(f'{what}: {text[:60]!r} is no amount of money; write "1000.00"')
+        raise ParameterError(f'{what}: {text[:60]!r} is not an amount of money; write "1000.00"')
     whole, _, rest = text.partition(".")
     if len(whole.lstrip("0")) + decimals > _MOST_DIGITS:
         raise ParameterError(f"{what}: {text} is too large")
@@ -52,16 +52,17 @@ def to_price(amount: Any, decimals: int, what: str = "price") -> Fraction | None
     return price
 
 
-def to_text(minor: int, decimals: int) -> str:
-    """Return minor units as a decimal string.
+def to_text(minor: int, decimals: int, thousands: str = "") -> str:
+    """Return minor units as a decimal string, perhaps with a comma between thousands.
 
     Examples
     --------
-    >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0)
-    ('1000.50', '-0.07', '3')
+    >>> to_text(100050, 2), to_text(-7, 2), to_text(3, 0), to_text(-100050, 2, ",")
+    ('1000.50', '-0.07', '3', '-1,000.50')
     """
-    sign, digits = "-" if minor < 0 else "", str(abs(minor)).rjust(decimals + 1, "0")
-    return sign + (digits if decimals == 0 else f"{digits[:-decimals]}.{digits[-decimals:]}")
+    whole, rest = divmod(abs(minor), 10**decimals)
+    text = f"{whole:{thousands}}" + (f".{rest:0{decimals}}" if decimals else "")
+    return f"-{text}" if minor < 0 else text
 
 
 def portion(share: float, cap: Fraction) -> int:

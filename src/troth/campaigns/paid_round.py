@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
+from math import floor, isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from troth.campaigns.canonical_json import as_number, digest
-from troth.campaigns.merkle import includes
+from troth.campaigns.ledger_entries import payment_leaf
+from troth.campaigns.merkle import includes, leaf
 from troth.campaigns.money import portion
 from troth.campaigns.seed import derive_seed, follows
-from troth.campaigns.statements import StatementError, receipt_leaf
+from troth.campaigns.statements import HEAD, StatementError, check_signature, joint_nonce, receipt_leaf
 from troth.campaigns.terms import Campaign
 from troth.mechanisms import Figures
+from troth.mechanisms.disclosure import around
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +44,15 @@ class PaymentError(StatementError):
 
 
 class Checked(NamedTuple):
-    """What was checked, and what remains to be believed, in words."""
+    """What was checked, what remains to be believed, and what could have been checked and was not shown, in words."""
 
     done: list[str]
     believed: list[str]
+    withheld: list[str]
+
+    def __add__(self, other: Checked) -> Checked:  # type: ignore[override]
+        """Return what two checks say together."""
+        return Checked(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
@@ -64,43 +74,100 @@ def check_paid_round(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Che
     """
     if (paid["campaign"], paid["round"]) != (receipt["campaign"], receipt["round"]):
         raise StatementError("the payment is of another campaign or round than the receipt")
+    if paid["day"] != receipt["day"]:
+        raise StatementError(f"the payment is of day {paid['day']}, and the receipt of day {receipt['day']}")
     proof = paid["proof"]
     if proof is None or not includes(
         paid["root"], proof["size"], proof["place"], receipt_leaf(receipt), proof["hashes"]
     ):
         raise StatementError("the report on the receipt is not among those that the round was paid by")
-    done = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
-    terms, believed = paid.get("terms"), [_OTHERS]
+    checked = Checked([], [_OTHERS], []) + _check_line(receipt, paid)
+    terms = paid.get("terms")
     if terms is not None and "terms" in receipt:
         if digest(terms) != receipt["terms"]:
             raise StatementError("the terms are not those on the receipt")
-        done.append("the terms are those on the receipt")
+        checked.done.append("the terms are those on the receipt")
     elif terms is not None:
-        believed.append("that the terms are those under which you reported: the receipt does not say")
+        checked.believed.append("that the terms are those under which you reported: the receipt does not say")
+    else:
+        checked.withheld.append("the terms, by which the share would be computed")
     campaign = None if terms is None else Campaign.from_dict(dict(terms))
-    for payment in paid["payments"]:
-        if payment["provider"] == receipt["provider"]:
-            if payment["rows"] != receipt["rows"]:
-                raise PaymentError("rows", f"paid for {payment['rows']}, and the receipt is for {receipt['rows']}")
-            of_payment = check_payment(campaign, payment)
-            done, believed = done + of_payment.done, believed + of_payment.believed
-    return Checked(done + _check_seed(receipt, paid), believed)
+    payment = _own_payment(receipt, paid)
+    if payment is None:
+        checked.withheld.append(f"the payment to {receipt['provider']}")
+    else:
+        if payment["rows"] != receipt["rows"]:
+            raise PaymentError("rows", f"paid for {payment['rows']}, and the receipt is for {receipt['rows']}")
+        checked += check_payment(campaign, payment)
+    return checked + _check_seed(receipt, paid, campaign)
+
+
+def _own_payment(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    own = [payment for payment in paid["payments"] if payment["provider"] == receipt["provider"]]
+    if len(own) > 1:
+        raise StatementError(f"there are {len(own)} payments to {receipt['provider']} in one round")
+    return own[0] if own else None
+
+
+def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
+    """Check that the round is a line of the ledger whose head is signed, and that it is the round that is shown."""
+    proof, line = paid["proof"], paid.get("line")
+    done = [f"the report on the receipt is one of the {proof['size']} that the round was paid by"]
+    if line is None:
+        return Checked(
+            [],
+            ["that the round was paid by the report on the receipt: no signed head says so"],
+            ["the line of the ledger that has the round; it is shown once all rounds before are published"],
+        )
+    head = line["head"]
+    check_signature(head, HEAD, receipt["key"])
+    under = includes(head["root"], head["lines"], line["place"], leaf(f"{line['text']}\n".encode()), line["hashes"])
+    if head["campaign"] != receipt["campaign"] or not under:
+        raise StatementError("the round is no line of the ledger whose head is signed")
+    entry = json.loads(line["text"])
+    shown = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
+    shown |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
+    for name, value in shown.items():
+        if entry.get(name) != value:
+            raise StatementError(f"{name} is {value!r}, and in the ledger {entry.get(name)!r}")
+    done.append(
+        f"the round is line {line['place'] + 1} of the {head['lines']} under the head {head['root']}, signed at "
+        f"{head['time']}: compare both with other providers"
+    )
+    if "reports" not in entry:  # as ledgers were begun at first
+        return Checked(done, ["how many reports and what payment: this ledger's rounds do not say"], [])
+    if entry["reports"] != proof["size"]:
+        raise StatementError(f"the round is said to have {proof['size']} reports, and in the ledger {entry['reports']}")
+    payment = _own_payment(receipt, paid)
+    if payment is not None:
+        nonce = joint_nonce(receipt["nonce"], receipt["own_nonce"])
+        content = payment_leaf(payment["rows"], payment["cap"], payment["payment"], nonce)
+        if not includes(entry["payments"], proof["size"], proof["place"], content, paid["payment_hashes"] or []):
+            raise StatementError(f"the payment of {payment['payment']} is not the one in the ledger")
+        done.append("the payment is the one in the ledger")
+    return Checked(done, [], [])
 
 
 def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Checked:
     """Compute a share again from the numbers that its provider is shown, and the cents from the share and the cap.
 
-    ``campaign`` has the terms as the provider sees them; without them, or where tasks are settled together, the
-    payment is compared with the share that is shown, and no more.
+    ``campaign`` has the terms as the provider sees them; without them, the payment is compared with the share that is
+    shown, and no more. Where tasks are settled together, the price and the sum of shares make it.
     """
     amount = payment["payment"]
-    units = 10 ** len(amount.partition(".")[2])
-    paid, cap, deposit = (int(Decimal(payment[name]) * units) for name in ("payment", "cap", "deposit"))
+    if not isfinite(payment["share"]):
+        raise PaymentError("share", f"{payment['share']} is no share")
+    amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
+    paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
         raise PaymentError("payment", f"{amount} is not the share shown, {payment['share']:.4f} of {payment['cap']}")
-    if campaign is None or campaign.task is not None:
+    if campaign is None or (campaign.task is not None and campaign.price is None):
         done = [f"the payment of {amount} is the share shown, of the cap shown"]
-        return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"])
+        return Checked(done, [f"that the share and the cap are what the rule makes of all reports: {_LEDGER}"], [])
+    if campaign.task is not None:
+        return _check_tasks(campaign, payment, paid, cap)
+    if not re.fullmatch(r"\d{1,30}(/\d{1,30})?", payment["exact_cap"], re.ASCII):
+        raise PaymentError("cap", f"{payment['exact_cap']!r} is no fraction")
     exact_cap = Fraction(payment["exact_cap"])
     if int(exact_cap) != cap or exact_cap > campaign.round_budget:
         raise PaymentError("cap", f"{payment['cap']} is not {exact_cap} minor units, or more than the budget")
@@ -108,7 +175,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     if span is None:
         done = [f"the payment of {amount} is the share shown, of the cap shown"]
         why = f" ({payment['note']})" if payment["note"] else ""
-        return Checked(done, [f"that the share is what the rule makes of all reports{why}: {_LEDGER}", _CAP])
+        return Checked(done, [f"that the share is what the rule makes of all reports{why}: {_LEDGER}", _CAP], [])
     slack = _ROUNDING + 2 / max(cap, 1)
     if not span.least - slack <= payment["share"] <= span.most + slack:
         follows = f"{span.least:.4f}" if span.exact else f"{span.least:.4f} to {span.most:.4f}"
@@ -122,11 +189,36 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     believed = [f"that the numbers behind the share are what the rule makes of all reports: {_LEDGER}", _CAP]
     if span.exact:
         done = [f"the share of {span.least:.4%} follows from the numbers shown and the terms"]
-        return Checked([*done, f"the payment of {amount} is this share of the cap, to the smallest coin"], believed)
+        return Checked([*done, f"the payment of {amount} is this share of the cap, to the smallest coin"], believed, [])
     done = [f"the payment of {amount} is one that the numbers shown allow under the terms"]
     rounded = "the numbers behind the share are not shown with all digits, because these would reveal others' data"
     span_text = f"{campaign.text(least)} and {campaign.text(most)}"
-    return Checked(done, [*believed, f"where the payment lies between {span_text}: {rounded}"])
+    return Checked(done, [*believed, f"where the payment lies between {span_text}: {rounded}"], [])
+
+
+def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap: int) -> Checked:
+    """Check a payment for tasks: the cap is the price of all, the payment that of the sum of shares, rounded down."""
+    price, tasks, shares = campaign.price or Fraction(), payment["rows"], payment["terms"]["shares"]
+    if cap != floor(price * tasks):
+        made = campaign.text(floor(price * tasks))
+        raise PaymentError("cap", f"{payment['cap']} is shown, and {tasks} tasks at this price make {made}")
+    least, most = (portion(end, price) for end in around(float(shares)).within(0.0, float(tasks)))
+    if not least <= paid <= most:
+        made = f"{campaign.text(least)} to {campaign.text(most)}"
+        raise PaymentError("payment", f"{payment['payment']} is shown, but a sum of shares of {shares} makes {made}")
+    done = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
+    return Checked(
+        [*done, f"the cap is the price of {tasks} tasks"],
+        [f"that the sum of shares is what the rule makes of all reports: {_LEDGER}"],
+        [],
+    )
+
+
+def _amount(text: Any) -> Decimal:
+    """Return an amount of money; `ValueError` if it is none."""
+    if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,20}(\.\d{1,9})?", text, re.ASCII):
+        raise ValueError(f"{text!r} is no amount of money")
+    return Decimal(text)
 
 
 def _figures(payment: Mapping[str, Any]) -> Figures:
@@ -135,17 +227,21 @@ def _figures(payment: Mapping[str, Any]) -> Figures:
     return Figures(**plain | {"terms": {key: float(value) for key, value in plain["terms"].items()}})
 
 
-def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> list[str]:
-    link = paid["link"]
-    if link is None:
-        return []
-    if receipt["commitment"] != paid["commitment"]:
+def _check_seed(receipt: Mapping[str, Any], paid: Mapping[str, Any], campaign: Campaign | None) -> Checked:
+    link, commitment = paid["link"], receipt["commitment"]
+    if link is None or paid["seed"] is None:
+        drawn = commitment is not None if campaign is None else campaign.draws
+        withheld = ["the secret and the seed, which would be compared with the commitment"]
+        return Checked([], [], withheld if drawn else [])
+    if commitment != paid["commitment"]:
         raise StatementError("the commitment is not the one on the receipt")
-    if paid["commitment"] is not None and not follows(link, paid["commitment"], paid["paid_as"]):
+    if commitment is not None and not follows(link, commitment, paid["paid_as"]):
         raise StatementError("the revealed secret is not the one that was committed to")
     if derive_seed(link, [paid["root"], *paid["next_roots"]], paid["beacon"]) != paid["seed"]:
         raise StatementError("the seed is not made of the revealed secret and the reports")
+    if commitment is None:
+        return Checked([], ["that nobody chose the secret of the seed: the terms commit to none"], [])
     done = ["the seed is made of the secret that was committed to and of all reports together"]
     if paid["beacon"] is not None:
         done.append(f"the seed depends on the beacon's value {paid['beacon']}: compare it with the beacon")
-    return done
+    return Checked(done, [], [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +11,16 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
-from troth.core.reductions import Moments
-from troth.core.settings import closest, plain_copy
+from troth.core.reductions.reduction import HasHistorySums
+from troth.core.settings import plain_copy
 from troth.data import Request, read_reports
 from troth.history import History, ModelComparison, compare_models
 from troth.history.learn import candidates_for, default_family, fit
-from troth.models import FAMILIES, Family
+from troth.models import Family, named_family
+from troth.models.parameters import Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from troth.core.reductions import Reduction
     from troth.mechanisms import Rule
@@ -33,16 +33,12 @@ _KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scal
 
 
 def history_sums(campaign: Campaign) -> Reduction:
-    """Return the sums that a history is read as: the model's own, with squares for single real values."""
+    """Return the sums that a history is read as: the model's own, and more if its reduction says so."""
     model = campaign.model
     if not isinstance(model, HasReduction):
         raise DataError(f"{type(model).__name__} does not declare its sums over rows, so no history can be read for it")
     reduction = model.reduction
-    if isinstance(reduction, Moments) and reduction.columns == 1 and not reduction.support.integer:
-        return dataclasses.replace(reduction, linear=True, squares=True)
-    if isinstance(reduction, Moments) and not reduction.linear:
-        return dataclasses.replace(reduction, linear=True, prediction=())
-    return reduction
+    return reduction.of_history() if isinstance(reduction, HasHistorySums) else reduction
 
 
 def read_history(
@@ -109,9 +105,32 @@ def fit_campaign(campaign: Campaign, history: History, family: str | None = None
             f"{campaign.rule.name} cannot pay {chosen.__name__} of counts or values, which could be infinitely many: "
             "choose another rule, or a column of labels"
         )
+    return fit(history, chosen, **{**given_parameters(campaign, chosen), **options})
+
+
+def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]:
+    """Return the parameters that no history determines, as the campaign's model has them."""
     model = campaign.model
-    given = {name: getattr(model, name) for name in chosen.given_parameters if type(model) is chosen}
-    return fit(history, chosen, **given, **options)
+    return {name: getattr(model, name) for name in family.given_parameters if type(model) is family}
+
+
+def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[str]) -> dict[str, Any]:
+    """Read options of a fit, as its family declares them, that are typed as ``name=value``."""
+    chosen = _family(campaign, family)
+    kinds = {name: kind for name, kind in chosen.fit_options(history_sums(campaign)).items() if kind is not None}
+    options: dict[str, Any] = {}
+    for each in written:
+        name, _, text = each.partition("=")
+        if name not in kinds:
+            listed = ", ".join(kinds)
+            raise ParameterError(f"--option {each}: {chosen.__name__} has no such option of a fit; it has {listed}")
+        try:
+            kind = kinds[name]
+            value = kind.parse(text)  # of several numbers, the constructor checks how many there must be
+            options[name] = value if isinstance(kind, Numbers) else kind.checked(name, value, None)
+        except ValueError as error:
+            raise ParameterError(f"--option {each}: {error}") from None
+    return options
 
 
 def fitted_text(
@@ -209,16 +228,13 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
     columns = {"provider": named.get("provider"), "day": named.get("day")}
     history = read_history(campaign, beside(campaign, source), **columns, watch=watch)
     if named.get("digest") not in (None, history_digest(history)):
-        raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit anew")
+        raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit again")
     return history
 
 
 def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if family is not None:
-        name = closest(family, tuple(FAMILIES))
-        if name is None:
-            raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
-        return FAMILIES[name]
+        return named_family(family)
     default = default_family(history_sums(campaign))
     if default is not None:
         return default

@@ -12,7 +12,7 @@ from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.settings import numbers
 from troth.data.public import PUBLIC
-from troth.data.read import canonical_name
+from troth.data.read import task_name
 from troth.data.request import Report
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def take_guesses(section: Section) -> Guesses | None:
     try:
         names = sorted(table)
         summaries = np.array([numbers(table[name]) for name in names], dtype=np.float64)
-        right = all(name == canonical_name(name) and name.isprintable() for name in names)
+        right = all(name == task_name(name) and name.isprintable() for name in names)
         if not right or summaries.ndim != 2 or not (np.abs(summaries) <= LARGEST_SUM).all():
             raise ValueError(names)
     except (TypeError, ValueError, OverflowError, AttributeError, KeyError):
-        message = "must have a list of numbers under the name of each task, the sums of its public rows"
+        message = "must have a list of numbers under the name of each task (7, not 7.0): the sums of its public rows"
         raise section.fail("tasks", message) from None
     guesses = Guesses(tuple(names), summaries, section.text("source", ""), section.digest("digest", "create"))
     section.done(_KEYS)
@@ -65,11 +65,14 @@ def describe_guesses(guesses: Guesses) -> dict[str, Any]:
 def check_task_sums(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
-    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a law."""
+    """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""
     reduction, constants = model.reduction, [place for place, column in enumerate(columns) if column is None]
     distinct, first = np.unique(summaries, axis=0, return_index=True)
     if distinct.shape[1] != reduction.width:
         raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
+    if (beyond := ~(np.abs(distinct) <= LARGEST_SUM)).any():
+        task = tasks[first[int(np.argmax(beyond.any(axis=1)))]]
+        raise DataError(f"task {task!r}: its sums are no numbers up to {LARGEST_SUM:g}; rescale the values")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
         where = f"task {tasks[place]!r}"

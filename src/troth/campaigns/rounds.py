@@ -93,7 +93,7 @@ def pay_rounds(
     if payable:
         check_beacon(campaign, beacon)
     used = {*payable, *(later for day in payable for later in later_days(campaign, days, day))}
-    refuse_lonely([report for report in every if report.day in used and report.day not in paid])
+    refuse_lonely(campaign, [report for report in every if report.day in used and report.day not in paid])
     for done, day in enumerate(payable, 1):
         following = [report for later in later_days(campaign, days, day) for report in by_day[later]] or None
         link = link_of(campaign, secret, len(ledger.of("round")) + 1)
@@ -150,8 +150,10 @@ def write_round(
             known[report.key] = report
             ledger.append(report_entry(report))
     by_day = reports_by_day([*reports, *(following or ())])
-    seal = reader_of(ledger).seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [report_root(day_reports) for day_reports in by_day.values()], beacon)
     payments = settle(campaign, reports, following, seal["seed"])
+    seal |= reader.paid(campaign, reports, payments)
     place = {"day": reports[0].day, "number": len(ledger.of("round")) + 1}
     budget = campaign.round_budget
     next_day = written_days(campaign, list(dict.fromkeys(report.day for report in following or ())))
@@ -168,7 +170,7 @@ def check_beacon(campaign: Campaign, beacon: str | None) -> None:
     if named is not None and beacon is None:
         raise DataError(f"[mechanism] beacon: pass the value that {named!r} had after the reports were in")
     if named is None and beacon is not None:
-        raise DataError("beacon: the terms name none that payments would depend on; leave it out")
+        raise DataError("beacon: the terms name no beacon; leave it out")
 
 
 def used_seeds(ledger: Ledger) -> dict[int, str]:
@@ -252,10 +254,10 @@ def _check_days(campaign: Campaign, days: Sequence[Day], paid: Sequence[Day], en
         raise DataError(f"day {early[0]} came after day {latest} was paid; days are paid in order: remove it")
 
 
-def refuse_lonely(reports: Sequence[Report]) -> None:
+def refuse_lonely(campaign: Campaign, reports: Sequence[Report]) -> None:
     """Refuse days that can never be paid, before another day's payment records their reports."""
     for day, count in Counter(report.day for report in reports).items():
-        refuse_one_provider(count, "" if day is None else f"day {day}: ")
+        refuse_one_provider(campaign, count, "" if day is None else f"day {day}: ")
 
 
 def later_days(campaign: Campaign, days: Sequence[Day], day: Day) -> list[Day]:

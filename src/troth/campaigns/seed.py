@@ -145,8 +145,6 @@ def _load(path: Path) -> tuple[Secret, dict[str, str]]:
         plain = json.loads(path.read_text())
         return Secret(plain["secret"], plain["rounds"]), dict(plain.get("used", {}))
     except FileNotFoundError:
-        raise DataError(
-            f"{path.name}: the secret that the campaign is committed to is missing; put it back beside it"
-        ) from None
+        raise DataError(f"{path.name}: the secret that the campaign is committed to is missing; put it back") from None
     except (ValueError, KeyError, TypeError, ParameterError) as error:
-        raise DataError(f"{path.name}: this is no secret as `troth commit` writes it: {error}") from None
+        raise DataError(f"{path.name}: this is not a secret that `troth commit` wrote: {error}") from None

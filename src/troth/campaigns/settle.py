@@ -84,7 +84,7 @@ def scene(campaign: Campaign, reports: Sequence[Report], following: Sequence[Rep
     for report in following or ():
         later.setdefault(report.day, {})[report.provider] = report
     names = _names(reports, following)
-    refuse_one_provider(len(today))
+    refuse_one_provider(campaign, len(today))
     campaign = campaign.on(reports[0].day)
     model = campaign.models_for(names)
     days = [today, *later.values()]
@@ -155,13 +155,18 @@ def settle(
     return payments
 
 
-def refuse_one_provider(count: int, when: str = "") -> None:
-    """Refuse a round of fewer than two providers."""
-    if count < 2:
-        raise DataError(
-            f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its data "
-            "and the others' say about each other"
-        )
+def refuse_one_provider(campaign: Campaign, count: int, when: str = "") -> None:
+    """Refuse a round of fewer than two providers, unless it is a day that others need for their comparison.
+
+    Such a day pays its provider as for an empty report, a part of the budget that depends on who is invited.
+    """
+    if count > 1 or (campaign.rule.pays_alone and len(campaign.providers) > 1):
+        return
+    invited = "; name everybody who is invited as [data] providers, then such a day pays it as an empty report"
+    raise DataError(
+        f"{when}a round needs the reports of at least two providers, not {count}: each is paid by what its data and "
+        f"the others' say about each other{invited if campaign.rule.pays_alone else ''}"
+    )
 
 
 def _names(reports: Sequence[Report], following: Sequence[Report] | None) -> list[str]:

@@ -47,13 +47,13 @@ def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = N
     >>> check_signature(head, HEAD)
     >>> check_signature({**head, "lines": 8}, HEAD)
     Traceback (most recent call last):
-    troth.campaigns.statements.StatementError: the signature is not of these words: something was changed
+    troth.campaigns.statements.StatementError: the signature does not match the text: something was changed
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     if statement.get("kind") != kind:
-        raise StatementError(f"this is no {kind}")
+        raise StatementError(f"this is not a {kind}")
     if key is not None and statement.get("key") != key:
         raise StatementError(f"it was signed with the key {statement.get('key')}, not with {key}")
     signed = {name: value for name, value in statement.items() if name != "signature"}
@@ -61,7 +61,7 @@ def check_signature(statement: Mapping[str, Any], kind: str, key: str | None = N
         public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(statement["key"]))
         public.verify(bytes.fromhex(statement["signature"]), canonical(signed))
     except (InvalidSignature, ValueError, KeyError, TypeError):
-        raise StatementError("the signature is not of these words: something was changed") from None
+        raise StatementError("the signature does not match the text: something was changed") from None
 
 
 def joint_nonce(service_nonce: str, own_nonce: str) -> str:

@@ -90,7 +90,7 @@ def join_reports(rows: Sequence[Report], statistics: Sequence[Report]) -> list[R
 def parse_statistics(campaign: Campaign, plain: Any, source: str = "") -> list[Report]:
     """Check the plain data of a file of statistics."""
     if not isinstance(plain, dict) or plain.get("kind") != KIND:
-        raise DataError('this is no file as `troth statistics` writes it ("kind" is missing)')
+        raise DataError('this is not a file that `troth statistics` wrote ("kind" is missing)')
     if plain.get("format") != FORMAT:
         raise DataError(f"this file has format {plain.get('format')!r}, not {FORMAT}: make it again")
     body = {"days"} if campaign.daily else {"rows", "summary"}
@@ -123,7 +123,7 @@ def _report(campaign: Campaign, model: Any, name: str, entry: Any, source: str, 
         try:
             day = parse_day(entry.get("day"))
         except ValueError:
-            raise DataError(f"day {entry.get('day')!r} is no date (YYYY-MM-DD) or whole number") from None
+            raise DataError(f"day {entry.get('day')!r} is not a date (YYYY-MM-DD) or whole number") from None
     at = "" if day is None else f"day {day}: "
     rows, values = entry.get("rows"), entry.get("summary")
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:

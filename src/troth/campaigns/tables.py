@@ -98,7 +98,7 @@ def take_limits(section: Section) -> dict[str, Any]:
 def take_model(section: Section, own: Model | None) -> dict[str, Any]:
     """Read [model]: the family with its parameters, and the columns that it is about."""
     if "column" in section.left and "columns" in section.left:
-        raise section.fail("column", "is given beside columns; keep one of them")
+        raise section.fail("column", "give column or columns, not both")
     columns = section.texts("columns") or section.texts("column")
     target = section.text("target")
     intercept = section.flag("intercept")
@@ -270,7 +270,7 @@ def take_data(section: Section) -> dict[str, Any]:
         "keep_features": section.flag("keep_features", default=True),
     }
     if len(set(settings["providers"])) < len(settings["providers"]):
-        raise section.fail("providers", "names one provider twice, but for spaces around it")
+        raise section.fail("providers", "names one provider twice, with different spaces around it")
     section.done(tuple(settings))
     settings["public_source"] = settings.pop("public")
     return settings

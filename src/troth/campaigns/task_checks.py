@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskAudit:
-    """What lies would earn under a campaign's prior and laws, and whether its own labels contradict these.
+    """What lies would earn under a campaign's prior and likelihoods, and whether its own labels contradict these.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class TaskAudit:
 
     @property
     def contradiction(self) -> str | None:
-        """What makes the prior or the laws doubtful, or refutes them, if the campaign's labels do."""
+        """What makes the prior or the confusion matrices doubtful, or refutes them, if the campaign's labels do."""
         return self.fit.contradiction if self.fit is not None and self.fit.verdict != "fits" else None
 
 
-def law_of_guess(campaign: Campaign) -> Array | None:
+def likelihood_of_guess(campaign: Campaign) -> Array | None:
     """Return how the public guess depends on the class, if there is a guess."""
     if campaign.public_source is None and campaign.guesses is None:
         return None
@@ -69,13 +69,13 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
     reports = read_task_reports(campaign, data)
     tasks = arrange(campaign, reports, None)
-    lies = audit_tasks(tasks, campaign.rule, public=law_of_guess(campaign), **options)
-    laws, fit = labels_of(tasks), None
+    lies = audit_tasks(tasks, campaign.rule, public=likelihood_of_guess(campaign), **options)
+    labels, fit = labels_of(tasks), None
     prior: dict[str, float] = {}
-    if laws is not None:
-        names = label_names(campaign, laws.tables.shape[2])
-        square = len(laws.prior) == len(names)
-        prior = dict(zip(names if square else map(str, range(len(laws.prior))), laws.prior.tolist(), strict=True))
+    if labels is not None:
+        names = label_names(campaign, labels.tables.shape[2])
+        square = len(labels.prior) == len(names)
+        prior = dict(zip(names if square else map(str, range(len(labels.prior))), labels.prior.tolist(), strict=True))
         try:
             fit = check_reports(campaign, reports, known_tasks(campaign))
         except MissingCapabilityError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +12,14 @@ from troth.campaigns.terms import beside
 from troth.core.contract import HasReduction
 from troth.core.errors import DataError
 from troth.data.public import PUBLIC
-from troth.data.request import Request
+from troth.data.read import task_name
 from troth.data.tasks import TaskReports, read_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from troth.campaigns.terms import Campaign
+    from troth.data.request import Request
 
 
 def task_request(campaign: Campaign, provider: str | None = None) -> Request:
@@ -27,15 +27,7 @@ def task_request(campaign: Campaign, provider: str | None = None) -> Request:
     if not isinstance(campaign.model, HasReduction):
         raise DataError(f"{type(campaign.model).__name__} does not say how to reduce rows, so it cannot settle tasks")
     owner = campaign.provider if provider is None else provider or None
-    return Request(
-        campaign.model.reduction,
-        campaign.columns,
-        owner,
-        campaign.task,
-        campaign.categories,
-        campaign.values,
-        campaign.missing,
-    )
+    return replace(campaign.request, provider=owner, day=campaign.task, features=False)
 
 
 def read_task_reports(campaign: Campaign, data: Any) -> TaskReports:
@@ -72,7 +64,7 @@ def describe_public_tasks(campaign: Campaign) -> dict[str, Any]:
 
 
 def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
-    """Refuse items that the laws were learnt from: a worker's own label would influence the law that pays it."""
+    """Refuse past items that confusion matrices were learnt from: a label must not change the matrix that pays it."""
     if campaign.history_source is None:
         return
     named = campaign.history or {}
@@ -81,20 +73,12 @@ def refuse_past_tasks(campaign: Campaign, reports: TaskReports) -> None:
     )
     if both := same_tasks(reports.tasks, read_tasks(beside(campaign, campaign.history_source), request, None).tasks):
         raise DataError(
-            f"task {both[0]!r} is among the past tasks that the laws were learnt from, so that answers being paid "
-            f"would influence the laws that pay them ({len(both):,} such tasks): remove them"
+            f"task {both[0]!r} is among the past tasks that the confusion matrices were learnt from, so that answers "
+            f"being paid would influence the matrices that pay them ({len(both):,} such tasks): remove them"
         )
 
 
 def same_tasks(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Return the tasks that are among others, numbers however they are spelled: tables may write 7 as 7.0."""
-    there = set(map(_as_number, others))
-    return [name for name in names if _as_number(name) in there]
-
-
-def _as_number(name: str) -> str | Decimal:
-    try:
-        number = Decimal(name)
-    except InvalidOperation:
-        return name
-    return number if number.is_finite() else name
+    """Return the tasks that are among others, however these were spelled."""
+    there = set(map(task_name, others))
+    return [name for name in names if task_name(name) in there]

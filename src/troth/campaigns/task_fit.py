@@ -1,63 +1,80 @@
-"""The laws of workers from past tasks, as a campaign file: `troth fit` for campaigns of tasks."""
+"""Confusion matrices of workers from past tasks, as a campaign file: `troth fit` for campaigns of tasks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.past import with_model
-from troth.campaigns.task_data import read_public_tasks, read_task_reports, task_request
+from troth.campaigns.past import given_parameters, history_sums, with_model
+from troth.campaigns.task_data import read_public_tasks, task_request
 from troth.campaigns.task_file import reports_digest
 from troth.campaigns.terms import beside
 from troth.core.errors import DataError, ParameterError
+from troth.core.past import PastTasks
 from troth.data.files import find_files
-from troth.models.fitting.workers import FittedWorkers, fit_workers
+from troth.data.tasks import read_tasks
+from troth.models import FAMILIES, Family, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from troth.campaigns.terms import Campaign
     from troth.data.tasks import TaskReports
+    from troth.models.fitting.fitted import Fitted
 
 
 class Learned(NamedTuple):
-    """Everybody's law, the past reports that it was learnt from, and what a reader should know, in sentences."""
+    """What was learnt, the past reports that it was learnt from, how many of their tasks have a gold answer, and notes.
 
-    workers: FittedWorkers
+    Notes are what a reader should know, in sentences.
+    """
+
+    fitted: Fitted
     reports: TaskReports
+    gold: int
     notes: tuple[str, ...]
 
 
-def fit_tasks(campaign: Campaign, past: Any, gold: Any = None) -> Learned:
-    """Learn everybody's law from past tasks, with workers missing from most of them.
+def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | None = None) -> Learned:
+    """Learn the model from past tasks, with workers missing from most of them.
 
     Parameters
     ----------
     past
         Tasks that were paid for, or are public: any table with the campaign's columns. None of them can be paid later
-        under the laws that were learnt.
+        under what was learnt.
     gold
-        A table of tasks and their true labels; where it has a task, the class is known.
+        A table of tasks and their true labels, for families that have a class for each task.
+    family
+        By default the campaign's own.
     """
-    reduction: Any = task_request(campaign).reduction
-    if reduction.labels is None:
-        raise ParameterError("the laws of workers are learnt from labels; for values, write the model into the file")
+    chosen: type[Any] = type(campaign.model) if family is None else named_family(family)
+    if not issubclass(chosen, Family):
+        raise ParameterError(f"{chosen.__name__} does not say how it is learnt from past tasks (fit_tasks)")
+    if gold is not None and not chosen.uses_gold:
+        users = ", ".join(name for name, each in FAMILIES.items() if each.uses_gold)
+        raise ParameterError(f"{chosen.__name__} has no use for gold answers; families that have: {users} (--family)")
     _refuse_own_data(campaign, past)
-    reports = read_task_reports(campaign, past)
+    request = replace(task_request(campaign), reduction=history_sums(campaign))
+    reports = read_tasks(past, request, campaign.rows or 1)
     classes, answered = None, 0
     if gold is not None:
         answers = read_public_tasks(campaign, gold, "gold answers", rows=1)
         answered = len(answers)
         of_task = dict(zip((answers.tasks[t] for t in answers.task), answers.summaries.argmax(axis=1), strict=True))
         classes = np.array([of_task.get(name, -1) for name in reports.tasks], dtype=np.intp)
-    learned = fit_workers(reports.task, reports.provider, reports.summaries, reports.providers, classes)
-    return Learned(learned, reports, tuple(_notes(campaign, learned, answered)))
+    tasks = PastTasks(reports.task, reports.provider, reports.summaries, reports.providers, request.reduction, classes)
+    fitted = chosen.fit_tasks(tasks, **given_parameters(campaign, chosen))
+    known = 0 if classes is None else int((classes >= 0).sum())
+    labels = campaign.categories or [str(code) for code in range(request.reduction.labels or 0)]
+    return Learned(fitted, reports, known, (*_notes(answered, known), *fitted.caveats(labels)))
 
 
 def _refuse_own_data(campaign: Campaign, past: Any) -> None:
-    """Refuse to learn laws from the very file that the campaign pays for."""
+    """Refuse to learn from the very file that the campaign pays for."""
     if campaign.source is None or not isinstance(past, str | Path):
         return
     try:
@@ -68,27 +85,21 @@ def _refuse_own_data(campaign: Campaign, past: Any) -> None:
     if both:
         raise DataError(
             f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
-            "not influence the laws that pay them: learn from other tasks"
+            "not influence the confusion matrices that pay them: learn from other tasks"
         )
 
 
-def _notes(campaign: Campaign, learned: FittedWorkers, gold: int) -> Iterator[str]:
-    lost = gold - learned.known
-    if lost and not learned.known:
+def _notes(gold: int, known: int) -> Iterator[str]:
+    if gold and not known:
         yield f"none of the {gold:,} gold answers is for a past task, so no class is known: compare the names"
-    elif lost:
-        yield f"{lost:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
-    names = campaign.categories or [str(code) for code in range(len(learned.seen))]
-    if unseen := [repr(name) for name, seen in zip(names, learned.seen, strict=True) if not seen]:
-        yield f"nobody answered {', '.join(unseen)} in the past: how it is answered is a guess, by the other classes"
-    if learned.uninformative:
-        yield "labels hardly depend on the class: everybody will be paid the base share"
+    elif gold > known:
+        yield f"{gold - known:,} of {gold:,} gold answers are for tasks that nobody answered in the past: not used"
 
 
-def fitted_task_text(campaign: Campaign, learned: FittedWorkers, reports: TaskReports, source: str | None) -> str:
-    """Return the campaign file with the laws in it, and the digest of the past that they were learnt from."""
+def fitted_task_text(campaign: Campaign, learned: Fitted, reports: TaskReports, source: str | None) -> str:
+    """Return the campaign file with what was learnt, and the digest of the past that it was learnt from."""
     past: dict[str, Any] = {} if source is None else {"source": source}
     past |= {"digest": f"sha256:{reports_digest(reports, None)}", "tasks": len(reports.tasks)}
     past |= {"providers": len(reports.providers)}
-    head = "# Everybody's law was learnt from past tasks by `troth fit`; the rest is the campaign it is for.\n\n"
+    head = "# The model was learnt from past tasks by `troth fit`; the rest is the campaign it was learnt for.\n\n"
     return head + with_model(campaign, learned, past)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FILE_NAME = "ledger.tasks.parquet"
 """The file of shares, beside the ledger."""
 
+MOST_REHEARSED = 2_000
+"""The most tasks of a report that are tried out."""
+
 
 @dataclass(frozen=True, eq=False)
 class TaskReport(Report):
@@ -43,16 +46,22 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
 
 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
-    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's law."""
+    """Refuse reports on tasks that no data can have, or that cannot occur under the provider's likelihood."""
     campaign.check_task_counts([provider], [len(own.names)])
     check_task_sums(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
-    """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails."""
+    """Settle one task that nobody says anything about, or the same reports of everybody: what cannot be paid fails.
+
+    Tasks are settled one by one, so of many reports those with the largest sums are tried.
+    """
     model: Any = campaign.model
     empty = OwnTasks(("",), np.zeros((1, model.reduction.width)))
     own = empty if content is None else OwnTasks.from_bytes(content)
+    if len(own.names) > MOST_REHEARSED:
+        some = np.sort(np.argsort(-np.abs(own.summaries).max(axis=1), kind="stable")[:MOST_REHEARSED])
+        own = OwnTasks(tuple(own.names[place] for place in some), own.summaries[some])
     seed = "sha256:" + "0" * 64 if campaign.draws else None
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), public_tasks(campaign), seed)
 

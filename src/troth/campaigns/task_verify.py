@@ -17,6 +17,7 @@ from troth.campaigns.task_data import public_tasks
 from troth.campaigns.task_file import read_file, same_content
 from troth.campaigns.tasks import Settled, write_tasks
 from troth.core.errors import DataError
+from troth.core.reductions.reduction import counted_labels
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -31,9 +32,9 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     try:
         reports, public, written = read_file(file, campaign)
     except (LookupError, TypeError, ValueError) as error:
-        raise LedgerError(f"{place}: the file of shares has not the columns that it should have: {error}") from None
+        raise LedgerError(f"{place}: the file of shares lacks required columns: {error}") from None
     if (declared := public_tasks(campaign)) is not None and not _same_tasks(declared, public):
-        raise LedgerError(f"{place}: the public data of the file of shares are not those of the terms")
+        raise LedgerError(f"{place}: the file of shares has other public data than the terms")
     _check_sums(campaign, reports, place)
     _check_payees(ledger, reports, place)
     campaign.check_tasks_providers(reports.providers)
@@ -58,7 +59,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         first = int(np.argmax(differ))
         who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
         raise LedgerError(
-            f"{place}: the share of {who!r} on task {what!r} is {float(written[first])!r}, and recomputed it is "
+            f"{place}: the share of {who!r} on task {what!r} is {float(written[first])!r}, but recomputing gives "
             f"{float(settled.shares.share[first])!r}"
         )
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
@@ -80,7 +81,7 @@ def _check_sums(campaign: Campaign, reports: TaskReports, place: str) -> None:
     """Raise unless sums are finite, and those of labels how often each was given."""
     sums, reduction = reports.summaries, campaign.request.reduction
     wrong = ~np.isfinite(sums)
-    if reduction.labels is not None:
+    if counted_labels(reduction) is not None:
         wrong |= (sums < 0) | (sums != np.floor(sums))
     if wrong.any():
         first = int(np.argmax(wrong.any(axis=1)))

@@ -4,9 +4,9 @@ Every report on a task has the same cap, the price. A provider's payment is the 
 rounded down once. The ledger has a line for each provider. Reports and shares are in a Parquet file (`task_file`),
 whose digest is in the ledger; `task_verify` recomputes all of them.
 
-The laws that pay are part of the terms, which the first line of the ledger fixes before any report is read: no report
-that is paid enters them. Laws that were learnt from past items name their history; an item that is among these is
-refused.
+The likelihoods that pay are part of the terms, which the first line of the ledger fixes before any report is read: no
+report that is paid enters them. Those that were learnt from past items name their history; an item that is among these
+is refused.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Settled(NamedTuple):
 
 
 def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None) -> Tasks:
-    """Give every provider its law and its group, and every task what everybody knows about it.
+    """Give every provider its likelihood and its group, and every task what everybody knows about it.
 
-    The law of the public guess is that of a provider called "public data" if the model has one, and otherwise the
-    population's.
+    The likelihood of the public guess is that of a provider called "public data" if the model has one, and
+    otherwise the population's.
     """
     own = {name: campaign.model_of(name) for name in (*reports.providers, PUBLIC)}
     distinct = list(dict.fromkeys([campaign.model, *own.values()]))
-    laws = dict(zip(distinct, combine(distinct), strict=True))
-    numbers = {law: number for number, law in enumerate(distinct)}
+    combined = dict(zip(distinct, combine(distinct), strict=True))
+    numbers = {model: number for number, model in enumerate(distinct)}
     labels = [campaign.group_of(name) for name in reports.providers]
     places: dict[Any, int] = {}
     known: Array | None = None
     if public is not None:
-        model: Any = laws[own[PUBLIC]]
+        model: Any = combined[own[PUBLIC]]
         statistics = np.asarray(model.from_summary(public.summaries), dtype=np.float64)
         place_of = {name: place for place, name in enumerate(reports.tasks)}
         at = np.array([place_of.get(public.tasks[task], -1) for task in public.task], dtype=np.intp)
@@ -75,7 +75,7 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
         reports.task,
         reports.provider,
         reports.summaries,
-        tuple(laws.values()),
+        tuple(combined.values()),
         np.array([numbers[own[name]] for name in reports.providers], dtype=np.intp),
         np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp),
         known,
@@ -92,7 +92,7 @@ def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports |
     except ReportError as error:
         provider, task = reports.provider[error.provider], reports.task[error.provider]
         where = f"provider {reports.providers[provider]!r}, task {reports.tasks[task]!r}"
-        raise DataError(f"{where}: the label cannot occur under any class of the model: refuse it") from None
+        raise DataError(f"{where}: {error.problem}") from None
     if not ((shares.share >= 0) & (shares.share <= 1)).all():
         raise DataError("a share is not between 0 and 1")
     return shares
@@ -186,18 +186,21 @@ def write_tasks(
         root = report_root(receipts)
     for receipt in receipts:
         ledger.append(report_entry(receipt))
-    seal = reader_of(ledger).seal(link, [root], beacon)
+    reader = reader_of(ledger)
+    seal = reader.seal(link, [root], beacon)
     shares = settle_tasks(campaign, reports, public, seal["seed"])
     payments = payments_of(campaign, reports, shares)
+    seal |= reader.paid(campaign, receipts, payments) if receipts else {}
     file = write_file(reports, public, shares)
     most = floor(price_of(campaign, len(reports)) * len(reports))
     counts = {"tasks": len(reports.tasks), "reports": len(reports), "providers": len(reports.providers)}
     if reports.dropped:
         counts["dropped"] = reports.dropped
     digest = f"sha256:{sha256(file).hexdigest()}"
-    place = {"day": None, "number": 1}
-    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts})
-    ledger.append({"entry": "round", **place, "budget": campaign.text(most), **seal, "next": None, **stamp})
+    place, budget = {"day": None, "number": 1}, {"budget": campaign.text(most)}
+    of_tasks, of_round = ({}, budget) if ledger.entries[0]["format"] < 4 else (budget, {})  # providers see the round
+    ledger.append({"entry": "tasks", "file": file_name, "digest": digest, **counts, **of_tasks})
+    ledger.append({"entry": "round", **place, **of_round, **seal, "next": None, **stamp})
     for payment in payments:
         ledger.append(payment_entry(campaign, None, payment))
     total = sum(payment.payment for payment in payments)

@@ -34,7 +34,7 @@ from troth.campaigns.tables import (
     take_money,
     take_weights,
 )
-from troth.core.contract import DrawsAnswers, HasReduction, Model, combine
+from troth.core.contract import DrawsAnswers, HasReduction, HasSummary, Model, combine
 from troth.core.errors import DataError, IncompatibleModelsError, MissingCapabilityError
 from troth.core.posterior import posterior
 from troth.core.reductions import Moments
@@ -282,7 +282,8 @@ class Campaign:
         if isinstance(model, HasReduction) and isinstance(self.model, HasReduction):
             declared = self.model.reduction
             summary = summary if model.reduction == declared else declared.convert(summary, model.reduction)
-        return np.asarray(model.from_summary(summary) if hasattr(model, "from_summary") else summary, dtype=np.float64)
+        statistics = model.from_summary(summary) if isinstance(model, HasSummary) else summary
+        return np.asarray(statistics, dtype=np.float64)
 
     def rule_for(self, model: Model | list[Model], providers: int) -> Rule:
         """Return the rule, prepared for a number of providers with the most rows that reports may have."""
@@ -311,9 +312,7 @@ class Campaign:
 
     def show(self, minor: int) -> str:
         """Return minor units as people write them, with the currency."""
-        sign, digits = ("-", self.text(minor)[1:]) if minor < 0 else ("", self.text(minor))
-        whole, dot, rest = digits.partition(".")
-        return f"{sign}{int(whole):,}{dot}{rest}" + (f" {self.currency}" if self.currency else "")
+        return to_text(minor, self.decimals, ",") + (f" {self.currency}" if self.currency else "")
 
     @cached_property
     def terms(self) -> dict[str, Any]:
@@ -344,13 +343,13 @@ class Campaign:
         for table, named in (("model.providers", models), ("groups", self.groups), ("weights", self.weights)):
             for name in named:
                 if name not in invited:
-                    raise CampaignError(f"{place}[{table}] names {name!r}, who is no provider; check the spelling")
+                    raise CampaignError(f"{place}[{table}] names {name!r}, who is not a provider; check the spelling")
         for name in sorted(invited) if self.weights else ():
             if name not in self.weights:
                 raise CampaignError(f"{place}[weights] has no weight for provider {name!r}")
 
     def check_tasks_providers(self, names: Sequence[str]) -> None:
-        """Refuse reports of people who are not invited; laws may be those of more people than work now."""
+        """Refuse reports of people who are not invited; the model may have likelihoods of more people than work now."""
         if PUBLIC in names:
             raise DataError(f"no provider may be called {PUBLIC!r}: that is the public guess; rename it in the data")
         invited = set(self.providers) or set(names)
@@ -383,7 +382,7 @@ class Campaign:
             except DataError as error:
                 raise sections["public"].fail("tasks", str(error)) from None
         if self.day is not None:
-            raise data.fail("day", "is given beside task; keep one of them: a column of days may be that of tasks")
+            raise data.fail("day", "give day or task, not both; a day column can serve as task")
         if self.provider is None:
             raise data.fail("provider", "is missing; name the column of those who worked on the tasks")
         if self.weights:

@@ -119,7 +119,7 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
     if campaign.days is not None and number > campaign.days:
         raise LedgerError(f"{where}: the campaign has {campaign.days} days")
     if number > len(days) or day != days[number - 1] or isinstance(day, bool):
-        raise LedgerError(f"{where}: day {day} is paid out of turn, or twice, or without reports")
+        raise LedgerError(f"{where}: day {day} is paid out of order, twice, or without reports")
     if not isinstance(last, bool) or (last and number < max(len(rounds), len(days))):
         raise LedgerError(f"{where}: it says that it is the last")
     later = later_days(campaign, days, day)
@@ -171,5 +171,5 @@ def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
     who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
     for key in {**mine, **theirs}:
         if mine.get(key) != theirs.get(key):
-            return f"{who}: {key} is {theirs.get(key)!r}, and recomputed it is {mine.get(key)!r}"
+            return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
     return who

@@ -49,12 +49,17 @@ class Fit:
         """One of "fits", "doubtful" (below five times the level) and "does not fit" (below the level)."""
         return "does not fit" if not self.plausible else "doubtful" if self.p_value < 5 * self.level else "fits"
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
+        """The verdict and its p-value, in a line."""
         doubt = ", and its fit is doubtful" if self.verdict == "doubtful" else ""
         verdict = "THE MODEL DOES NOT FIT these reports"
         if self.plausible:
             verdict = f"the model is plausible for these reports{doubt}"
-        lines = [f"{verdict}: p = {self.p_value:.4f} ({self.simulations:,} simulations)"]
+        return f"{verdict}: p = {self.p_value:.4f} ({self.simulations:,} simulations)"
+
+    def __str__(self) -> str:
+        lines = [self.title]
         for name, p in self.p_values.items():
             numbers = f"{self.observed[name]:>10.4g}, expected {self.expected[name]:>9.4g}"
             lines.append(f"  {name:<38} {numbers}   p = {p:.4f}")
@@ -65,7 +70,7 @@ class Fit:
             (name, f"{self.observed[name]:.4g}", f"{self.expected[name]:.4g}", f"{p:.4f}")
             for name, p in self.p_values.items()
         ]
-        return html_table(str(self).partition("\n")[0], ("check", "observed", "expected", "p"), rows, BOUND)
+        return html_table(self.title, ("check", "observed", "expected", "p"), rows, BOUND)
 
 
 def check_fit(
@@ -80,7 +85,7 @@ def check_fit(
     """Compare the scores of actual reports with scores of reports that the model draws with the same design.
 
     Under the model E[1/PMI] over matched pairs is 1. Beside that mean, the mean, the spread and the least of the scores
-    are compared with their simulated distribution. Simulated rounds are compared with each other in the same way, so
+    are compared with their simulated distribution. Simulations are compared with each other in the same way, so
     the p-value of all checks together is exact: if the model is right, it is below the level with at most that
     probability.
 

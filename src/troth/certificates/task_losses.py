@@ -43,21 +43,21 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     places = np.arange(count + 1)
     tasks = Tasks(task, worker, np.eye(size)[every.ravel()], (own, *peers), places, places)
     share = rule.evaluate_tasks(tasks).share.reshape(size, len(answers), count + 1)[:, :, 0]
-    laws = labels_of(tasks)
-    if laws is None:
+    labels = labels_of(tasks)
+    if labels is None:
         raise MissingCapabilityError(_LABELS)
-    given = laws.tables[0].T * laws.prior
+    given = labels.tables[0].T * labels.prior
     given = given / given.sum(axis=1, keepdims=True)
-    chance = given @ np.prod([law[:, answers[:, place]] for place, law in enumerate(laws.tables[1:])], axis=0)
+    chance = given @ np.prod([table[:, answers[:, place]] for place, table in enumerate(labels.tables[1:])], axis=0)
     return np.asarray(chance @ share.T)
 
 
 def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
     """Return the least that a wrong label costs on some kinds of tasks, exactly, and how many kinds were tried."""
-    laws = labels_of(tasks)
-    if laws is None:
+    labels = labels_of(tasks)
+    if labels is None:
         raise MissingCapabilityError(_LABELS)
-    size = laws.tables.shape[2]
+    size = labels.tables.shape[2]
     rng = np.random.default_rng(0)
     worst, tried = np.inf, 0
     for report in rng.permutation(len(tasks)):
@@ -66,8 +66,9 @@ def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
         peers = [other for other in on_task if group[other] != group[report]]
         if not peers or size ** (len(peers) + 1) > MOST_OUTCOMES:
             continue
-        law = tasks.law[tasks.provider]
-        expected = expected_shares(rule, tasks.laws[law[report]], [tasks.laws[number] for number in law[peers]])
+        which = tasks.likelihood_of[tasks.provider]
+        own, *others = (tasks.likelihoods[number] for number in which[[report, *peers]])
+        expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected
         worst, tried = min(worst, float(loss[~np.eye(size, dtype=bool)].min())), tried + 1
         if tried == kinds:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
-    """Say what is proved about tasks with these workers and laws; ``guessed`` ones were read off the paid reports."""
+    """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
     base = (
         "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
         "average, and one without a peer exactly that"
@@ -43,12 +43,12 @@ def _from_elsewhere(guessed: bool) -> Claim:
             "the terms say that prior and noise were guessed from the reports that are paid ([model] guessed): these "
             "decide on what pays them; write what was known before, and remove that line"
         )
-        return Claim("laws from other tasks", "undecided", text, "by the terms")
+        return Claim("likelihoods from other tasks", "undecided", text, "by the terms")
     text = (
-        "the laws are in the terms, which the ledger fixes before any report: no report that is paid enters them, "
-        "unless whoever wrote the terms had seen it"
+        "the likelihoods are in the terms, which the ledger fixes before any report: no report that is paid enters "
+        "them, unless whoever wrote the terms had seen it"
     )
-    return Claim("laws from other tasks", "proved", text, "by construction")
+    return Claim("likelihoods from other tasks", "proved", text, "by construction")
 
 
 def _strict(tasks: Tasks, rule: Rule) -> Claim:

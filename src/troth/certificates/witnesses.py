@@ -22,9 +22,9 @@ _ROUNDS, _MOST_ROWS, _DRAWS = 256, 32, 4
 def extreme_round(
     rule: Rule, model: Models, rows: Sequence[int], groups: Sequence[Any] | None = None, *, lowest: bool
 ) -> tuple[float, Any] | None:
-    """Return the lowest share in rounds of two who disagree, or the highest of two who agree, and their reports.
+    """Return the lowest share in simulations of two who disagree, or the highest of two who agree, and their reports.
 
-    Only the two largest providers report, in rounds drawn from the model: the one as if in another world than the
+    Only the two largest providers report, in simulations of the model: the one as if in another world than the
     other, or both in the same. None where nothing can be drawn, or nobody has a peer.
     """
     models: list[Any] = [model] * len(rows) if isinstance(model, Model) else list(model)

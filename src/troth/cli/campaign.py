@@ -71,8 +71,8 @@ def init(
     family: Annotated[
         str | None,
         typer.Option(
-            help="The model's family, such as Bernoulli or LinearRegression.",
-            show_default="Bernoulli, or by the data",
+            help="The model's family, by its name.",
+            show_default="the first one, or by the data",
         ),
     ] = None,
     rule: Annotated[
@@ -115,7 +115,7 @@ def init(
         others = {"--rule": rule, "--target": target, "--day": day, "--daily": daily or None}
         unused = [option for option, value in others.items() if value is not None]
         if unused:
-            raise ParameterError(f"{unused[0]} does not go with --task: edit the campaign file that is written")
+            raise ParameterError(f"{unused[0]} cannot be combined with --task: edit the campaign file afterwards")
         amounts = {"price": price, "currency": currency, "budget": budget}
         _init_tasks(directory, data, as_json, provider, task, column, family, amounts)
         return
@@ -124,6 +124,7 @@ def init(
     from troth.campaigns.starter.examples import Terms, init_for
     from troth.campaigns.starter.examples import init as write_example
     from troth.campaigns.starter.guess import guess
+    from troth.campaigns.terms import Campaign
 
     budget = budget or "1000.00"
     money: dict[str, Any] = {"budget": budget, "currency": currency, "budget_per": budget_per.value}
@@ -134,11 +135,12 @@ def init(
     else:
         path = init_for(directory, data, guessed, rule, Terms(**money, decimals=minor_unit(currency)))
     if guessed is None:
+        reveals = " and reveals the seed" if Campaign.load(path).draws else ""
         text = (
             f"wrote {path} and {path.parent / 'data'}, an example\n"
             f"next: replace the files in {path.parent / 'data'} by yours, say in {path.name} what they hold, and run\n"
             f"      troth pay {path}\n"
-            "To try the example first, pay a copy: whoever is paid is in the ledger, and its seed is revealed."
+            f"To try the example first, pay a copy: paying writes the ledger{reveals}."
         )
     else:
         text = (
@@ -192,12 +194,11 @@ def _init_tasks(
                 warn(note)
     if len(started) > 1:
         lines.append("each of these columns is a campaign of its own, with its own price or budget, paid one by one")
-    learnable = [each.path for each in started if each.learnable]
+    gold = ", with gold answers if you have any" if any(each.gold for each in started) else ""
     lines.append("next: read it, above all [model], a guess: correct it by what you knew before anybody answered")
-    if learnable:
-        lines.append("or learn it from past tasks, with gold answers if you have any:")
-        lines += [f"      troth fit {path} PAST.csv --gold GOLD.csv" for path in learnable]
-    contradict = ", and whether labels contradict it" if learnable else ""
+    lines.append(f"or learn it from past tasks{gold}:")
+    lines += [f"      troth fit {each.path} PAST.csv{' --gold GOLD.csv' if each.gold else ''}" for each in started]
+    contradict = ", and whether labels contradict it" if any(each.labels for each in started) else ""
     lines.append(f"Then see what would be paid{contradict}; afterwards pay without --dry-run:")
     lines += [f"      troth pay {each.path} --dry-run" for each in started]
     written = [{"campaign": str(each.path), "family": each.family, "notes": list(each.notes)} for each in started]
@@ -219,15 +220,17 @@ def pay(
     campaign: CampaignFile,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl beside"),
+        typer.Option(
+            "--ledger", help="The ledger to begin or continue.", show_default="ledger.jsonl in the same folder"
+        ),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Where the report goes.", show_default="report.html beside the ledger"),
+        typer.Option("--report", help="Where the page goes.", show_default="report.html next to the ledger"),
     ] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write payments as CSV too.")] = None,
     final: Annotated[bool, typer.Option("--final", help="No day follows the last one: pay it too.")] = False,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
     beacon: Annotated[
         str | None, typer.Option("--beacon", help="The value of the public beacon that the terms name.")
     ] = None,
@@ -237,7 +240,7 @@ def pay(
     anyway: Annotated[bool, typer.Option("--anyway", help="Pay even if the model does not fit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Pay what has become payable, unless the model does not fit; exit code 3 says so, of a dry run too."""
+    """Pay what has become payable. If the model does not fit, exit with code 3 instead, also in a dry run."""
     from troth.campaigns.private_files import readable_by_others
     from troth.campaigns.seed import secret_path
     from troth.campaigns.terms import Campaign
@@ -265,8 +268,8 @@ def pay(
                     result.write_csv(csv)
             except OSError as error:
                 raise DataError(
-                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; later "
-                    f"write the report with troth report {book}"
+                    f"{error.filename}: {error.strerror}. The payments are made and recorded in {book}; write the "
+                    f"page later with troth report {book}"
                 ) from None
     if as_json:
         verdict = {"verdict": result.verdict.to_dict()} if result.rounds else {}
@@ -303,7 +306,7 @@ def _say_unpaid(result: Result, campaign: Path, *, stopped: bool) -> None:
         if not stopped:
             problem = f"warning: the model does not fit these reports, and payment would stop with exit code {STOPPED}"
         typer.echo(
-            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays all the same",
+            f"{problem}: {result.verdict.remedy}; troth pay {campaign} --anyway pays regardless",
             err=True,
         )
 
@@ -313,7 +316,7 @@ def statistics(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The provider's own rows.", show_default=False)],
     provider: Annotated[str | None, typer.Option(help="The provider's name.", show_default="the file's")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="beside FILE")
+        Path | None, typer.Option("--output", "-o", help="Where they go.", show_default="next to FILE")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

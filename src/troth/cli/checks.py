@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def audit(
     campaign: CampaignFile,
-    simulations: Annotated[int, typer.Option(help="How many rounds to simulate.", min=2)] = 20_000,
+    simulations: Annotated[int, typer.Option(help="How many simulations to run.", min=2)] = 20_000,
     providers: Annotated[
         int | None, typer.Option(help="How many providers.", min=2, show_default="as in the data, up to 12")
     ] = None,
@@ -34,16 +34,17 @@ def audit(
     terms = Campaign.load(campaign)
     if terms.task is not None:
         from troth.campaigns.task_checks import audit_task_campaign
+        from troth.core.reductions.reduction import counted_labels
 
-        found = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
-        labels = terms.request.reduction.labels is not None
+        audited = audit_task_campaign(terms, beside(terms, terms.source or ()), simulations=simulations)
+        labels = counted_labels(terms.request.reduction) is not None
         where = "its tasks" if labels else "a task with as many workers as most have"
-        prior = ", ".join(f"{name} {share:.0%}" for name, share in found.prior.items())
+        prior = ", ".join(f"{name} {share:.0%}" for name, share in audited.prior.items())
         under = f"; classes and labels are drawn from [model]: {prior}" if prior else ""
-        plain = {**found.lies.to_dict(), "prior": found.prior, "contradiction": found.contradiction}
-        show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{found.lies}")
-        if found.contradiction and not as_json:
-            warn(f"the campaign's labels contradict this model, and lies may earn otherwise: {found.contradiction}")
+        plain = {**audited.lies.to_dict(), "prior": audited.prior, "contradiction": audited.contradiction}
+        show(plain, as_json, f"one worker lies on {where}, its peers are honest{under}\n{audited.lies}")
+        if audited.contradiction and not as_json:
+            warn(f"the campaign's labels contradict this model, and lies may earn otherwise: {audited.contradiction}")
         return
     with progress() as watch:
         reports = _reports(terms, providers, rows, watch)

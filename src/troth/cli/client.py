@@ -31,7 +31,9 @@ Insecure = Annotated[
 
 def login(
     url: Annotated[str, typer.Argument(metavar="URL", help="The service's address.", show_default=False)],
-    name: Annotated[str | None, typer.Option("--name", help="Your name there.", show_default="asked for")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Your account name on that service.", show_default="asked for")
+    ] = None,
     token: Annotated[
         str | None, typer.Option("--token", help="A token instead of a password, from the settings page.")
     ] = None,
@@ -231,7 +233,7 @@ def submit(
     for line in as_read(submission):
         typer.echo(printable(line), err=True)
     if not yes and not typer.confirm("Is this correct, and your report to this round?", err=True):
-        raise DataError("nothing was confirmed, and what was sent does not count")
+        raise DataError("nothing was confirmed: what you sent does not count")
     nonce = secrets.token_hex(32)
     receipt = client.confirm_submission(chosen["id"], number, submission["id"], replaces=earlier, nonce=nonce)
     signed = check_signed(submission, receipt, nonce)

@@ -1,4 +1,4 @@
-"""The command line, a twin of the library: every command calls one function that Python has too.
+"""The command line: every command calls one function that Python has too.
 
 Results go to standard output, as text or with ``--json``; progress and complaints go to standard error. Exit codes: 0
 for done, 1 for a failure that was handled, 2 for a command that was not understood.

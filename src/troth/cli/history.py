@@ -11,6 +11,7 @@ import typer
 
 from troth.cli.options import AsJson, CampaignFile, DayColumn, HistoryFile, PlotFile, ProviderColumn
 from troth.cli.output import progress, show, warn, watch_as
+from troth.core.errors import ParameterError
 
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
@@ -20,15 +21,11 @@ Spread = Annotated[
     float | None, typer.Option(help="Standard deviation of values within a day.", show_default="from the history")
 ]
 
-Recent = Annotated[
-    int | None, typer.Option(help="Fit to the last days alone: how many.", min=1, show_default="all days")
-]
+Recent = Annotated[int | None, typer.Option(help="Fit only the last N days.", min=1, show_default="all days")]
 
 Ahead = Annotated[
     int | None,
-    typer.Option(
-        help="Let offsets drift, and learn the model of the next days: how many.", min=1, show_default="no drift"
-    ),
+    typer.Option(help="Let offsets drift; fit for the next N days.", min=1, show_default="no drift"),
 ]
 
 
@@ -45,18 +42,27 @@ def fit(
     family: Annotated[
         str | None,
         typer.Option(
-            help="LatentClass, ProviderNormal, or a family whose prior is fitted.", show_default="LatentClass"
+            help="Any family that can be fitted.",
+            show_default="the first that learns each provider from such data; of tasks the campaign's",
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of the family's fit, such as starts=8, or a parameter to keep, such as noise=2.",
         ),
     ] = None,
     types: Types = None,
-    seed: Annotated[int, typer.Option(help="Of the starts: the same seed gives the same fit.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the random starting points.", min=0)] = 0,
     spread: Spread = None,
     recent: Recent = None,
     ahead: Ahead = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml beside")
+        Path | None,
+        typer.Option("--output", "-o", help="The new campaign file.", show_default="fitted.toml in the same folder"),
     ] = None,
     gold: Annotated[
         Path | None, typer.Option("--gold", help="True labels of some past tasks.", show_default="none")
@@ -67,21 +73,28 @@ def fit(
     """Learn the prior and each provider's model from past days, or tasks, as a campaign file."""
     from troth.campaigns.commit import commit
     from troth.campaigns.ledger import write_whole
-    from troth.campaigns.past import fit_campaign, fitted_text, read_history, refuse_paid
+    from troth.campaigns.past import fit_campaign, fitted_text, read_fit_options, read_history, refuse_paid
     from troth.campaigns.terms import Campaign
 
     terms = Campaign.load(campaign)
     target = output or campaign.with_name("fitted.toml")
     refuse_paid(target)
     if terms.task is not None:
-        _fit_tasks(terms, history, gold, target, as_json)
+        of_days = {"--types": types, "--spread": spread, "--ahead": ahead, "--recent": recent, "--plot": plot}
+        for name, value in {**of_days, "--provider": provider, "--day": day, "--option": option or None}.items():
+            if value is not None:
+                raise ParameterError(f"{name} is for past days, and {campaign} pays for tasks")
+        _fit_tasks(terms, history, gold, family, target, as_json)
         return
+    if gold is not None:
+        raise ParameterError(f"--gold is for tasks, and {campaign} pays for days")
     with progress() as watch:
         past = read_history(terms, str(history), provider=provider, day=day, watch=watch)
         used = past if recent is None else past.select(days=past.days[-recent:])
         options: dict[str, Any] = {"seed": seed, "types": types, "spread": spread, "ahead": ahead}
         if watch is not None:
             options["watch"] = lambda share, words: watch("fitting", round(100 * share), 100)  # noqa: ARG005
+        options |= read_fit_options(terms, family, option or ())
         learned = fit_campaign(terms, used, family, **options)
     source = os.path.relpath(history, target.parent)
     write_whole(target, fitted_text(terms, learned, past, source, provider=provider, day=day, recent=recent).encode())
@@ -91,29 +104,30 @@ def fit(
         from troth.history.plots import plot_fit
 
         plot_fit(learned, used, plot)
-    if getattr(learned, "types", None) == 1 and not as_json:
-        warn(
-            "one day type explains these days best: they say nothing about each other, and everybody will be paid alike"
-        )
+    if not as_json:
+        for caveat in learned.caveats(terms.categories or ()):
+            warn(caveat)
     plain = {"campaign": str(target), "model": learned.model_table(), "days": len(used.days)}
     advice = f"wrote {target}: see what lies would have earned with troth backtest {campaign} {history}"
     show(plain, as_json, f"{learned}\n", advice)
 
 
-def _fit_tasks(terms: Campaign, history: Path, gold: Path | None, target: Path, as_json: bool) -> None:
-    """Learn everybody's law from past tasks."""
+def _fit_tasks(
+    terms: Campaign, history: Path, gold: Path | None, family: str | None, target: Path, as_json: bool
+) -> None:
+    """Learn the model from past tasks."""
     from troth.campaigns.ledger import write_whole
     from troth.campaigns.task_fit import fit_tasks, fitted_task_text
 
-    learned, reports, notes = fit_tasks(terms, str(history), None if gold is None else str(gold))
+    learned = fit_tasks(terms, str(history), None if gold is None else str(gold), family)
     source = os.path.relpath(history, target.parent)
-    write_whole(target, fitted_task_text(terms, learned, reports, source).encode())
+    write_whole(target, fitted_task_text(terms, learned.fitted, learned.reports, source).encode())
     if not as_json:
-        for note in notes:
+        for note in learned.notes:
             warn(note)
-    plain: dict[str, Any] = {"campaign": str(target), "tasks": learned.tasks, "workers": len(learned.models)}
-    plain |= {"gold": learned.known, "notes": list(notes)}
-    show(plain, as_json, f"{learned}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
+    plain: dict[str, Any] = {"campaign": str(target), "tasks": len(learned.reports.tasks)}
+    plain |= {"workers": len(learned.reports.providers), "gold": learned.gold, "notes": list(learned.notes)}
+    show(plain, as_json, f"{learned.fitted}\n", f"wrote {target}: pay other tasks under it with troth pay {target}")
 
 
 def backtest(
@@ -144,6 +158,7 @@ def backtest(
     as_json: AsJson = False,
 ) -> None:
     """Replay the known lies on past days, under models that never saw them."""
+    from troth.audits.strategies import lies_left_out
     from troth.campaigns.past import AS_DECLARED, backtest_campaign, read_history
     from troth.campaigns.terms import Campaign
 
@@ -163,6 +178,7 @@ def backtest(
             seed=seed,
             watch=watch_as(watch, "replaying"),
         )
+    left_out = [lie.name for lie in lies_left_out(terms.model, past.reduction)]
     recommended = comparison[comparison.recommended]
     if plot is not None:
         recommended.plot(plot)
@@ -170,5 +186,10 @@ def backtest(
     how = "".join(f" --{option} {value}" for option, value in chosen.items() if value is not None)
     advice = f"\nlearn that model with: troth fit {campaign} {history}{how}"
     text = f"{comparison}\n\nproviders under {recommended.name}:\n{recommended}"
-    told = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
-    show(comparison.to_dict(), as_json, text, *told)
+    if left_out:
+        text += (
+            "\n\nnot replayed, because the sums of past days do not tell what they would have been: "
+            f"{', '.join(left_out)}; troth audit simulates lies about rows"
+        )
+    next_step = [advice] if comparison.advisable and recommended.name != AS_DECLARED else []
+    show({**comparison.to_dict(), "left_out": left_out}, as_json, text, *next_step)

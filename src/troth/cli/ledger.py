@@ -1,4 +1,4 @@
-"""Commands on a ledger: check it, write its report, explain a payment."""
+"""Commands on a ledger: check it, write its page, explain a payment."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ def verify(
 def report(
     ledger: LedgerFile,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where it goes.", show_default="report.html beside")
+        Path | None,
+        typer.Option("--output", "-o", help="Where the page goes.", show_default="report.html in the same folder"),
     ] = None,
-    history: Annotated[Path | None, typer.Option("--history", help="Past days, to show a backtest beside.")] = None,
+    history: Annotated[Path | None, typer.Option("--history", help="Past days; adds a backtest to the page.")] = None,
     provider: ProviderColumn = None,
     day: DayColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a ledger anew."""
+    """Rewrite a ledger's page."""
     from troth.results.pay import open_ledger
 
     page = output or page_beside(ledger)

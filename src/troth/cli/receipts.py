@@ -12,6 +12,8 @@ from troth.cli.options import AsJson
 from troth.cli.output import show
 from troth.core.errors import DataError, TrothError
 
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+
 
 def verify_receipt(
     receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The signed receipt.", show_default=False)],
@@ -24,42 +26,66 @@ def verify_receipt(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a receipt offline: who signed it, that the round was paid by its report, and that the payment follows."""
-    from troth.campaigns.paid_round import check_paid_round
+    """Check a receipt offline: who signed it, that the round was paid by its report, and that the payment follows.
+
+    It ends with 1 if something is wrong, and with 3 if nothing is, but something is withheld that could be checked.
+    """
+    from troth.campaigns.paid_round import Checked, check_paid_round
     from troth.campaigns.statements import RECEIPT, check_signature
+    from troth.client.heads import compare_with_seen
     from troth.results.explanation import printable
 
     signed = _read(receipt)
     signed = signed.get("receipt") or signed
-    check_signature(signed, RECEIPT, key)
     believed = [] if key is not None else ["that this is the service's key: note it when you first submit"]
-    checked = [f"signed by {signed['key']}" + ("" if key is not None else ", the key that it names itself")]
+    try:
+        check_signature(signed, RECEIPT, key)
+        by = f"signed by {signed['key']}" + ("" if key else ", the key that it names itself")
+        checked, about = Checked([by], believed, []), _about(signed)
+    except TrothError:
+        raise
+    except _MALFORMED as error:
+        raise DataError(f"{receipt}: this is no receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
-            of_round = check_paid_round(signed, _read(payments))
+            shown = _read(payments)
+            checked += check_paid_round(signed, shown)
+            if shown.get("line") is not None:
+                if compare_with_seen(shown["line"]["head"]):
+                    checked.done.append("the head is the one that was seen on this machine")
+                else:
+                    checked.believed.append("that others see this head: none of this length was seen on this machine")
         except TrothError:
             raise
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{payments}: this is not what troth payments --json prints: {error}") from None
-        checked, believed = checked + of_round.done, believed + of_round.believed
+        except _MALFORMED as error:
+            raise DataError(f"{payments}: this is not what troth payments --json prints: {error!r}") from None
+    valid = not checked.withheld
+    lines = [f"{'valid' if valid else 'incomplete'}: {about}", *(f"  {line}" for line in checked.done)]
+    lines += ["not checked, because it is withheld:", *(f"  {line}" for line in checked.withheld)] if not valid else []
+    lines += ["to be believed:", *(f"  {line}" for line in checked.believed)] if checked.believed else []
+    plain = {"valid": valid, "checked": checked.done, "withheld": checked.withheld, "believed": checked.believed}
+    show({**plain, "receipt": signed}, as_json, *map(printable, lines))
+    if not valid:
+        raise typer.Exit(3)
+
+
+def _about(signed: dict[str, Any]) -> str:
     day = "" if signed["day"] is None else f", day {signed['day']}"
-    about = (
-        f"{signed['provider']}, campaign {signed['campaign']}, round {signed['round']}{day}: {signed['rows']:,} rows"
+    return (
+        f"{signed['provider']}, campaign {signed['campaign']}, round {signed['round']}{day}: {signed['rows']:,} rows, "
+        f"received {signed['received']}, confirmed {signed['confirmed']}"
     )
-    lines = [
-        f"valid: {about}, received {signed['received']}, confirmed {signed['confirmed']}",
-        *(f"  {line}" for line in checked),
-    ]
-    lines += ["to be believed:", *(f"  {line}" for line in believed)] if believed else []
-    plain = {"valid": True, "checked": checked, "believed": believed, "receipt": signed}
-    show(plain, as_json, *map(printable, lines))
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
+        plain = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict):
-        raise DataError(f"{path}: this is no JSON object")
+        raise DataError(f"{path}: this is not a JSON object")
     return plain
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number in JSON")

@@ -33,7 +33,7 @@ KeyFolderOption = Annotated[
     ),
 ]
 
-service = typer.Typer(help="Look after a service's database.", no_args_is_help=True, rich_markup_mode=None)
+service = typer.Typer(help="Maintain a service's database.", no_args_is_help=True, rich_markup_mode=None)
 
 
 def serve(
@@ -81,7 +81,7 @@ def link(
     url: Annotated[str, typer.Option("--url", envvar="TROTH_URL", help="Where people reach it.")] = (
         "http://127.0.0.1:8000"
     ),
-    new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst of that name.")] = False,
+    new_analyst: Annotated[bool, typer.Option("--new-analyst", help="Create an analyst with that name.")] = False,
 ) -> None:
     """Print a one-time link that signs an account in, for somebody who lost their password."""
     _needs_service()
@@ -133,7 +133,7 @@ def new_epoch(
     database: Database = "troth.db",
     keys: KeyFolderOption = None,
 ) -> None:
-    """Go on from a database that was set back: everybody who has seen a later head of the ledger is warned."""
+    """Continue from a restored, older database: everybody who has seen a later head of the ledger is warned."""
     _needs_service()
     from troth.service.serve import begin_epoch
 

@@ -39,7 +39,7 @@ def verdict_lines(verdict: dict[str, Any] | None) -> list[str]:
     """Return a verdict, and who would have been better off otherwise."""
     if verdict is None:
         return []
-    lines = [f"model {verdict['model']}: {verdict['meaning']}"]
+    lines = [f"model {verdict['model']}: {verdict['meaning']}", *map(printable, verdict.get("notes", []))]
     less = {"less": verdict["better_with_less"]} if verdict["gain_of_less"] else {}
     if verdict["below_empty_report"] is None:
         return [*lines, "who would have been better off with nothing or with less is not known either"]
@@ -87,8 +87,10 @@ def as_read(submission: dict[str, Any]) -> list[str]:
     for column in submission["columns"]:
         if column["labels"]:
             summary = ", ".join(f"{label} {count:,}×" for label, count in column["labels"])
-        else:
+        elif column["mean"] is not None:
             summary = f"from {column['least']:g} to {column['greatest']:g}, mean {column['mean']:.6g}"
+        else:
+            continue
         lines.append(f"  {column['name']}: {summary}")
     return lines
 

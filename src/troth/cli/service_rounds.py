@@ -180,7 +180,7 @@ def export(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Save campaign file, ledger, payments and page: all that troth verify and troth statistics need.
+    """Save campaign file, ledger, payments and page: everything that troth verify and troth statistics need.
 
     The ledger is compared with the head that the service has signed.
     """
@@ -194,7 +194,7 @@ def export(
     if chosen["task"] is not None:
         downloads["ledger.tasks.parquet"] = client.shares_file
     if "provider" not in chosen:
-        downloads |= {"payments.csv": client.payments_file, "report.html": client.report_file}
+        downloads |= {"payments.csv": client.payments_file, "report.html": client.page_file}
     directory.mkdir(parents=True, exist_ok=True)
     written = {}
     for name, download in downloads.items():
@@ -222,7 +222,7 @@ def payouts(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export what is to be paid out, in numbered batches: pay out each file once, and everybody is paid once."""
+    """Export payouts in numbered batches: pay out each file once, and everybody is paid once."""
     from troth.campaigns.canonical_json import as_json as write_json
     from troth.campaigns.private_files import replace_private
     from troth.client import RefusedError

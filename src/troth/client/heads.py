@@ -48,6 +48,26 @@ def check_lines(head: Mapping[str, Any] | None, ledger: Ledger) -> None:
         )
 
 
+def compare_with_seen(head: Mapping[str, Any]) -> bool:
+    """Return whether a signed head is the one that was seen on this machine; raise if both cannot be of one ledger."""
+    seen = [each for each in _seen_heads().values() if each["campaign"] == head["campaign"]]
+    for each in seen:
+        if (each["key"], each["epoch"]) != (head["key"], head["epoch"]):
+            raise StatementError("the head is of another key or epoch than the one that was seen on this machine")
+        if each["lines"] == head["lines"] and each["root"] != head["root"]:
+            raise StatementError("the head is not the one that was seen on this machine: there are two histories")
+    return any(each["lines"] == head["lines"] for each in seen)
+
+
+def _seen_heads() -> dict[str, Any]:
+    path = heads_path()
+    try:
+        heads: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:
+        raise DataError(f"{path}: cannot be read; keep a copy of it, and remove it") from None
+    return heads
+
+
 def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     """Compare a campaign's head with the one that was seen before, and return what is wrong, or None.
 
@@ -59,11 +79,7 @@ def watch_head(client: Client, campaign: Mapping[str, Any]) -> str | None:
     campaign
         As `Client.find_campaign` returns it.
     """
-    path = heads_path()
-    try:
-        seen_heads: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:
-        raise DataError(f"{path}: cannot be read; keep a copy of it, and remove it") from None
+    path, seen_heads = heads_path(), _seen_heads()
     place = f"{client.server} {campaign['id']}"  # without a role, as it was written first
     role_place = f"{place} {'provider' if 'provider' in campaign else 'analyst'}"
     seen = seen_heads.get(role_place) or seen_heads.get(place)

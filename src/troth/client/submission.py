@@ -69,7 +69,7 @@ def check_signed(submission: dict[str, Any], confirmed: dict[str, Any], nonce: s
     names = ("campaign", "round", "provider", "sha256", "summary", "tasks")
     same = all(receipt.get(name) == submission[name] for name in names)
     if not same or (receipt["nonce"], receipt["own_nonce"]) != (submission["nonce"], nonce):
-        raise DataError("the receipt is not of what was sent; note what you sent, and ask the analyst")
+        raise DataError("the receipt does not match what you sent; keep a copy of what you sent, and ask the analyst")
     return receipt
 
 

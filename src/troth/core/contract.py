@@ -231,7 +231,7 @@ class ChecksStatistics(Model, Protocol):
 
 @runtime_checkable
 class HasEvidenceCost(Model, Protocol):
-    """A model whose log evidence is an integral: simulations take fewer rounds of it."""
+    """A model whose log evidence is an integral: audits take fewer simulations of it."""
 
     @property
     def evidence_cost(self) -> int:
@@ -306,11 +306,16 @@ class OrdersPeers(Model, Protocol):
 
 
 @runtime_checkable
-class HasExpectedEvidence(Model, Protocol):
-    """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
+class PlansDesigns(Model, Protocol):
+    """A model that knows the design of a report before there is any data."""
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with ``rows`` rows (a regression: with these features); designs add."""
+
+
+@runtime_checkable
+class HasExpectedEvidence(PlansDesigns, Protocol):
+    """A model that knows E[Λ(t)] under its own prior predictive, and with it every mutual information."""
 
     def expected_log_evidence(self, design: Array, /) -> Array | None:
         """E[Λ(t)] over datasets with this design, up to terms linear in it, or None where no exact sum is at hand."""

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def first_line(error: BaseException) -> str:
+    """Return an error's message without the details on further lines, for places with little room."""
+    return str(error).strip().split("\n")[0]
+
+
 class TrothError(Exception):
     """Every error that Troth raises on purpose."""
 
@@ -28,10 +33,12 @@ class ParameterError(TrothError, ValueError):
     ----------
     parameter : str or None
         The parameter at fault.
+    problem : str
+        What is wrong with it, as far as that can be said without naming it.
     """
 
-    def __init__(self, message: str, *, parameter: str | None = None) -> None:
-        self.parameter = parameter
+    def __init__(self, message: str, *, parameter: str | None = None, problem: str = "") -> None:
+        self.parameter, self.problem = parameter, problem
         super().__init__(message)
 
 

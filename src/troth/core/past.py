@@ -112,6 +112,48 @@ class History:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class PastTasks:
+    """Who reported what on which past task; most workers are missing from most of them.
+
+    Attributes
+    ----------
+    task, worker
+        Which task and whose report, as numbers from 0, ``(report,)``.
+    summaries
+        What a report's rows add up to, ``(report, entry)``.
+    workers
+        Their names.
+    reduction
+        How rows became summaries.
+    classes
+        The true code of each task that is known, −1 for the others; None if no task's is.
+    """
+
+    task: NDArray[np.intp]
+    worker: NDArray[np.intp]
+    summaries: Array
+    workers: tuple[str, ...]
+    reduction: Reduction
+    classes: NDArray[np.intp] | None = None
+
+    def as_days(self) -> History:
+        """Take each task for a day on which one provider reports all that workers did.
+
+        Examples
+        --------
+        >>> from troth.core.reductions import Counts
+        >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        >>> PastTasks(np.array([0, 0, 1]), np.array([0, 1, 1]), rows, ("a", "b"), Counts(2)).as_days().summaries[:, 0]
+        array([[1., 1.],
+               [1., 0.]])
+        """
+        count = int(self.task.max(initial=-1)) + 1
+        totals = np.zeros((count, 1, self.reduction.width))
+        np.add.at(totals[:, 0], self.task, self.summaries)
+        return History(tuple(range(count)), ("everybody",), totals, np.ones((count, 1), dtype=bool), self.reduction)
+
+
 def _in_order(days: set[Any]) -> list[Any]:
     """Sort days, or say why their order is not that of time."""
     try:

@@ -147,7 +147,7 @@ def parse_number(text: str) -> int | float:
     try:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:

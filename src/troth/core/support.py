@@ -90,7 +90,7 @@ class Support:
 
 
 def as_floats(values: Any, what: str = "value") -> Array:
-    """Return an array of floats, or raise a `DataError` that names the first entry that is no number."""
+    """Return an array of floats, or raise a `DataError` that names the first entry that is not a number."""
     if isinstance(values, np.ma.MaskedArray):
         return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
     if not (hasattr(values, "__array__") or hasattr(values, "__getitem__") or np.isscalar(values)):
@@ -109,4 +109,4 @@ def as_floats(values: Any, what: str = "value") -> Array:
         except (TypeError, ValueError, OverflowError):
             shown = repr(value) if len(repr(value)) < 40 else repr(value)[:36] + "…"
             raise DataError(f"row {row}: {what} {shown} is not a number") from None
-    raise DataError(f"the rows have different lengths, so they are no table of {what}s")
+    raise DataError(f"the rows have different lengths, so they do not form a table of {what}s")

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from troth.core.errors import DataError
+from troth.core.errors import DataError, first_line
 from troth.data.kernel import Adder, is_text
 from troth.data.request import Part, Request, file_name
 from troth.data.sheets import read_sheet
@@ -49,7 +49,7 @@ Source: TypeAlias = str | Path | Sequence[str | Path]
 
 
 class TextAmongNumbersError(Exception):
-    """A later part of a text file has something that is no number."""
+    """A later part of a text file has something that is not a number."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Fragment:
         try:
             return Adder(request, place, self.provider).add_all(self.batches(request), self.first_row, look)
         except TextAmongNumbersError as error:
-            # read once more without converting anything, so that the values that are no numbers can be named
+            # read once more without converting anything, so that the values that are not numbers can be named
             adder = Adder(request, place, self.provider, text=True)
             part = adder.add_all(self.batches(request, text=True), self.first_row, look)
             if not part.problems:
@@ -93,7 +93,7 @@ class Fragment:
 
     def unreadable(self, error: BaseException) -> DataError:
         """Return what to say when the file is not in its format."""
-        reason = str(error).strip().split("\n")[0]
+        reason = first_line(error)
         if re.search(r"Expected \d+ columns?, got \d+", reason):
             reason += "; correct the row: a value with a comma in it needs quotes around it"
         return DataError(f"{file_name(self.path)}: cannot be read as {self.format}: {reason}")
@@ -110,7 +110,7 @@ class Fragment:
             for batch in (_read_text if text else _READERS[self.format])(self, request, wanted):
                 yield self._with_constants(batch)
         except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
-            if "UTF8" in str(error):
+            if "UTF8" in str(error):  # Arrow's errors have no other mark
                 raise DataError(f"{file_name(self.path)}: {NOT_UNICODE}") from None
             is_text = isinstance(error, pa.ArrowInvalid) and "conversion error" in str(error)
             if is_text and self.format == "csv" and not text:
@@ -311,7 +311,7 @@ def _open_csv(fragment: Fragment, columns: list[str] | None, types: dict[str, An
             convert_options=csv.ConvertOptions(column_types=types, include_columns=columns),
         )
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):
+        if "Empty CSV file" in str(error):  # Arrow's errors have no other mark
             raise DataError(f"{file_name(path)}: the file is empty; it needs a line of column names and rows") from None
         raise
 

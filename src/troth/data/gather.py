@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.reductions import Moments
@@ -65,7 +66,7 @@ def gather_reports(model: Model, data: Any, request: Request) -> list[Report]:
         array = table.column(str(name)).combine_chunks()
         x = None if array.null_count else as_numbers(array)
         if x is None:
-            raise DataError(f"column {name!r}: missing values, or values that are no numbers")
+            raise DataError(f"column {name!r}: missing values, or values that are not numbers")
         columns.append(np.asarray(x, dtype=np.float64))
     values, codes = encode(table.column(str(request.provider)).combine_chunks())
     names = [str(value) for value in (values if isinstance(values, range) else values.to_pylist())]
@@ -115,13 +116,13 @@ def requested_rows(data: Any, request: Request) -> Located:
         fragments, _ = plan(data, request)
         try:
             each = [list(fragment.batches(request)) for fragment in fragments]
-        except TextAmongNumbersError:  # so that whoever reads the values can say which are no numbers
+        except TextAmongNumbersError:  # so that whoever reads the values can say which are not numbers
             each = [list(fragment.batches(request, text=True)) for fragment in fragments]
         if not any(each):
             raise DataError("the data have no rows")
-        table = pa.Table.from_batches([batch for batches in each for batch in batches]).select(list(request.named))
+        table = _joined([pa.Table.from_batches(batches) for batches in each if batches], request)
         return Located(
-            table,
+            table.select(list(request.named)),
             [
                 (file_name(fragment.path), fragment.first_row, sum(batch.num_rows for batch in batches))
                 for fragment, batches in zip(fragments, each, strict=True)
@@ -132,3 +133,23 @@ def requested_rows(data: Any, request: Request) -> Located:
 
         return Located(as_ibis(data).select(*request.named).to_pyarrow())
     return Located(as_arrow(data, request))
+
+
+def _joined(tables: list[Any], request: Request) -> Any:
+    """Return the rows of all files, names and labels as text where the files store them in different types."""
+    if any(table.schema != tables[0].schema for table in tables[1:]):
+        tables = [_with_text(table, request) for table in tables]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"the files store a column in different types; store it in one: {error}") from None
+
+
+def _with_text(table: Any, request: Request) -> Any:
+    for place, name in enumerate(table.column_names):
+        if name in request.labels:
+            column = table.column(name)
+            if pa.types.is_floating(column.type):
+                column = pc.if_else(pc.is_nan(column), None, column)
+            table = table.set_column(place, name, column.cast(pa.large_string()))
+    return table

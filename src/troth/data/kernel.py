@@ -236,7 +236,7 @@ class Adder:
             try:
                 days.append(parse_day(value.as_py() if isinstance(value, pa.Scalar) else value))
             except ValueError:
-                self._report("no date (YYYY-MM-DD) or whole number", column, day_codes == len(days), array)
+                self._report("not a date (YYYY-MM-DD) or whole number", column, day_codes == len(days), array)
                 days.append(None)
         self._report(MISSING, column, day_codes < 0)
         unique = list(dict.fromkeys(days))
@@ -248,10 +248,8 @@ class Adder:
         if array.null_count:
             self._report(MISSING, name, pc.is_null(array).to_numpy(zero_copy_only=False))
             return np.zeros(len(array))
-        if name in self.request.levels:
-            return self._as_codes(array, name, self.request.levels[name])
-        if self.request.categories is not None and self.request.has_labels(name):
-            return self._as_codes(array, name, self.request.categories)
+        if (labels := self.request.labels_of(name)) is not None:
+            return self._as_codes(array, name, labels)
         x = as_numbers(array)
         if x is None:
             return self._values_of_text(array, name)
@@ -277,7 +275,7 @@ class Adder:
         return codes
 
     def _values_of_text(self, array: Any, name: str) -> Array:
-        """Read text as numbers where the file holds nothing else; otherwise report what is no number."""
+        """Read text as numbers where the file holds nothing else; otherwise report what is not a number."""
         if not is_text(array.type):
             raise DataError(f"{self.place}: column {name!r} has type {array.type}, not numbers")
         wrong = _no_numbers(array)
@@ -286,7 +284,7 @@ class Adder:
             named = "; name the labels, in the order of the model's codes, as [model] categories" if labels else ""
             self._report(f"not a number{named}", name, wrong, array)
         elif self.text or self.request.missing == "drop":
-            return np.array([float(entry) for entry in array.to_pylist()])
+            return numbers_of_text(array)
         else:
             self._report("text that reads as a number; store the column as numbers", name, ~wrong, array)
         return np.zeros(len(array))
@@ -469,6 +467,11 @@ def is_text(kind: Any) -> bool:
 def _no_numbers(array: Any) -> NDArray[np.bool_]:
     entries = array.cast(pa.large_string()).to_pylist()
     return np.array([not _reads_as_number(entry) for entry in entries], dtype=bool)
+
+
+def numbers_of_text(array: Any) -> Array:
+    """Return the numbers that a column of text holds; what is no number is left out."""
+    return np.array([float(entry) for entry in array.to_pylist() if _reads_as_number(entry)])
 
 
 def _reads_as_number(entry: str | None) -> bool:

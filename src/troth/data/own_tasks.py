@@ -15,9 +15,9 @@ import pyarrow as pa
 from troth.core.errors import DataError
 from troth.data.files import Fragment, TextAmongNumbersError, format_of, plan
 from troth.data.kernel import Adder, encode
-from troth.data.read import canonical_name
+from troth.data.read import canonical_name, task_name
 from troth.data.request import file_name, refuse, shown
-from troth.data.tasks import TaskReports, refuse_repeated
+from troth.data.tasks import TaskReports, add_up, refuse_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,7 +120,7 @@ def read_own_tasks(
     place = file_name(path)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":
-        raise DataError(f"{place}: is no file of rows; send a line for each task")
+        raise DataError(f"{place}: is not a file of rows; send a line for each task")
     if request.provider is not None and request.provider not in Fragment(str(path), kind).column_names():
         request = replace(request, provider=None)
     fragments, _ = plan(str(path), request, kind)
@@ -138,8 +138,11 @@ def read_own_tasks(
     def spell(code: int) -> str:
         return f"{place}: task {shown(names[code])}"
 
-    refuse_repeated(codes, rows, task, spell, lambda row: ("", int(numbers[row])))
-    return OwnTasks(tuple(names), request.reduction.add(columns, codes, len(names)))
+    def at(row: int) -> tuple[str, int]:
+        return "", int(numbers[row])
+
+    refuse_repeated(codes, rows, task, spell, at)
+    return OwnTasks(tuple(names), add_up(request, columns, codes, len(names), spell, at))
 
 
 def _read(
@@ -175,14 +178,14 @@ def _refuse_others(column: Any, name: str, provider: str, place: str, numbers: N
         if canonical_name(values[code]) != canonical_name(provider):
             row = numbers[np.argmax(codes == code)] + 1
             raise DataError(
-                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send your own rows alone"
+                f"{place}: row {row:,} is of provider {shown(values[code])}, not {provider!r}; send only your own rows"
             )
 
 
 def _task_names(column: Any, name: str, place: str, numbers: NDArray[np.intp]) -> tuple[list[str], NDArray[np.intp]]:
     """Return the names of tasks in order, and each row's place among them."""
     values, codes = _encoded(column, name, "task", place, numbers)
-    spelled = {code: canonical_name(values[code]) for code in np.unique(codes).tolist()}
+    spelled = {code: task_name(values[code]) for code in np.unique(codes).tolist()}
     for code, task in spelled.items():
         if len(task) > LONGEST_NAME or not task.isprintable():
             row = numbers[np.argmax(codes == code)] + 1

@@ -54,7 +54,7 @@ def _reports(data: Any, request: Request, model: Model, engine: str) -> list[Rep
     if is_paths(data) and summarised:
         reports, statistics = read_reports(data, request, engine=engine, provider=PUBLIC)
         if statistics:
-            raise DataError(f"{file_name(statistics[0])}: is no file of rows")
+            raise DataError(f"{file_name(statistics[0])}: is not a file of rows")
         return reports
     if is_pushed_down(data):
         import ibis

@@ -125,7 +125,7 @@ def _typed(table: Any, request: Request) -> Any:
         example = text.select(*request.named).limit(1).to_pyarrow().to_pylist()
         if example:
             raise DataError(
-                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are no numbers (first: {example[0]})"
+                f"{_PLACE}: column {name!r}: {text.count().execute():,} values are not numbers (first: {example[0]})"
             )
         if table.schema()[name].is_numeric():
             changed[name] = table[name].cast("float64")
@@ -192,7 +192,7 @@ def _parsed(value: Any, request: Request) -> Day:
         return parse_day(value)
     except ValueError:
         raise DataError(
-            f"{_PLACE}: column {request.day!r}: {value!r} is no date (YYYY-MM-DD) or whole number"
+            f"{_PLACE}: column {request.day!r}: {value!r} is not a date (YYYY-MM-DD) or whole number"
         ) from None
 
 
@@ -204,15 +204,10 @@ def _entries(table: Any, request: Request, place: int, name: str | None) -> list
     return [request.scaled(place, column)]
 
 
-def _labels(request: Request, name: str) -> tuple[str, ...] | None:
-    """Return the labels that a column may have, or None if it holds numbers."""
-    return request.levels.get(name, request.categories if request.has_labels(name) else None)
-
-
 def _column(table: Any, request: Request, name: str | None) -> Any:
     if name is None:
         return table[str(request.provider)].isnull().ifelse(1.0, 1.0)
-    kind, labels = table.schema()[name], _labels(request, name)
+    kind, labels = table.schema()[name], request.labels_of(name)
     if labels is not None:
         plain = table[name].cast("int64") if kind.is_floating() else table[name]
         text = plain.cast("string").strip()
@@ -231,7 +226,7 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
     provider, kind = table[column], table.schema()[column]
     faults: list[tuple[str, str, Any]] = [("without a provider's name", column, _unnamed(table, request))]
     if kind.is_floating():
-        faults.append(("fractions, which are no names", column, (provider % 1) != 0))
+        faults.append(("fractions, which are not names", column, (provider % 1) != 0))
     if request.day is not None:
         faults.append((MISSING, request.day, table[request.day].isnull()))
     for name in request.columns:
@@ -244,9 +239,9 @@ def _faults(table: Any, request: Request, finite: bool) -> list[tuple[str, str, 
 def _faults_of_values(table: Any, request: Request, name: str, finite: bool) -> list[tuple[str, Any]]:
     x, kind, support = _column(table, request, name), table.schema()[name], request.support_of(name)
     faults: list[tuple[str, Any]] = []
-    if (labels := _labels(request, name)) is not None:
+    if (labels := request.labels_of(name)) is not None:
         if kind.is_floating():
-            faults.append(("fractions, which are no labels", (table[name] % 1) != 0))
+            faults.append(("fractions, which are not labels", (table[name] % 1) != 0))
         among = ", ".join(repr(label) for label in labels[:8])
         return [*faults, (f"not among the categories {among}", x.notin(list(labels)))]
     usable = x.notnull()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from dataclasses import replace
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from troth.data.engines import Look
     from troth.data.features import Sample
+
+
+_WHOLE_NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.0*)?")
 
 
 def read_reports(
@@ -180,6 +184,42 @@ def _named(
 def canonical_name(raw: str) -> str:
     """Return a provider's name without surrounding space, in one Unicode form."""
     return unicodedata.normalize("NFC", raw.strip())
+
+
+def task_name(raw: str) -> str:
+    """Return the one spelling of a task's name: a whole number however it is written, anything else as a name.
+
+    Tools write the same column as 7, 7.0 or 07, so these are one task; versions such as 1.10, and capitals, are kept.
+
+    Examples
+    --------
+    >>> [task_name(raw) for raw in ("7", " 7.0", "007", "-0", "1.10", "1e3", "Item 7")]
+    ['7', '7', '7', '0', '1.10', '1e3', 'Item 7']
+    """
+    name = canonical_name(raw)
+    number = _WHOLE_NUMBER.fullmatch(name)
+    if number is None:
+        return name
+    digits = number[2].lstrip("0") or "0"
+    return f"-{digits}" if number[1] == "-" and digits != "0" else digits
+
+
+def names_alike(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Return pairs of names that a reader would take for one: they differ in capitals, spaces or compatible signs.
+
+    Examples
+    --------
+    >>> names_alike(["Item 7", "item  7", "item 8"])
+    [('Item 7', 'item  7')]
+    """
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        plain = name if name.isascii() else unicodedata.normalize("NFKC", name)
+        other = first.setdefault("".join(plain.casefold().split()), name)
+        if other != name:
+            pairs.append((other, name))
+    return pairs
 
 
 def refuse_alike(names: dict[str, str]) -> None:

@@ -82,7 +82,7 @@ class Request:
     @property
     def labels(self) -> set[str | None]:
         """The columns whose values are names, days or labels, not numbers."""
-        return {self.provider, self.day, *self.levels, *(name for name in self.columns if self.has_labels(name))}
+        return {self.provider, self.day, *(name for name in self.columns if self.labels_of(name) is not None)}
 
     @property
     def entries(self) -> tuple[str | None, ...]:
@@ -96,6 +96,10 @@ class Request:
     def has_labels(self, name: str | None) -> bool:
         """Whether a column holds labels: the answers, where there are any, or else all."""
         return self.categories is not None and (self.is_target(name) or not isinstance(self.reduction, HasTarget))
+
+    def labels_of(self, name: str | None) -> tuple[str, ...] | None:
+        """Return the labels that a column may hold, or None if it holds numbers."""
+        return self.levels.get(name or "") or (self.categories if self.has_labels(name) else None)
 
     def support_of(self, name: str) -> Support:
         """Return the values that a column may have."""

@@ -39,7 +39,7 @@ def read_own(
     place = file_name(path)
     kind = format or format_of(path)
     if not path.is_file() or kind == "statistics":
-        raise DataError(f"{place}: is no file of rows")
+        raise DataError(f"{place}: is not a file of rows")
     have = Fragment(str(path), kind).column_names()
     if request.provider is not None and request.provider not in have:
         request = replace(request, provider=None)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.limits import LARGEST_SUM
 from troth.data.gather import requested_rows
 from troth.data.kernel import Adder, encode
-from troth.data.read import canonical_name, refuse_alike
+from troth.data.read import canonical_name, refuse_alike, task_name
 from troth.data.request import refuse, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,9 +90,35 @@ def read_tasks(data: Any, request: Request, rows: int | None = 1) -> TaskReports
         return located.place(int(present.numbers[row]))
 
     refuse_repeated(which, rows, request.day, spell, place, may_allow=request.provider is not None)
-    summaries = request.reduction.add(present.columns, which, len(pairs))
+    summaries = add_up(request, present.columns, which, len(pairs), spell, place)
     dropped = located.table.num_rows - len(present.numbers)
     return TaskReports(tuple(tasks), tuple(providers), task, provider, summaries, dropped)
+
+
+def add_up(
+    request: Request,
+    columns: Sequence[NDArray[Any]],
+    reports: Places,
+    size: int,
+    spell: Callable[[int], str],
+    place: Callable[[int], tuple[str, int]],
+) -> Array:
+    """Return what the rows of each report add up to, or refuse a value that is no number or too large to add up."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        summaries = request.reduction.add(columns, reports, size)
+    too_large = ~(np.abs(request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
+    if too_large.any():
+        first = int(np.argmax(too_large.any(axis=1)))
+        rows = np.flatnonzero(reports == first)
+        values = np.array([np.asarray(column, dtype=np.float64)[rows] for column in columns])
+        column, row = np.unravel_index(np.argmax(np.nan_to_num(np.abs(values), nan=np.inf)), values.shape)
+        name, number = place(int(rows[row]))
+        where = f"column {request.entries[column]!r}, row {number + 1:,}" + (f" of {name}" if name else "")
+        raise DataError(
+            f"{spell(first)}: {values[column, row]:g} is no number that can be added up, and squared: these are at "
+            f"most {LARGEST_SUM:g} ({where}); correct or rescale it"
+        )
+    return summaries
 
 
 def refuse_repeated(
@@ -174,7 +201,8 @@ def _names(rows: Rows, located: Located, name: str, what: str) -> tuple[list[str
     if blank:
         file, row = located.place(int(rows.numbers[np.argmax(np.isin(codes, blank))]))
         raise DataError(f"column {name!r}: a {what}'s name is missing (row {row + 1:,} of {file}); add it")
-    names = {spelled[code]: canonical_name(spelled[code]) for code in present}
+    canonical = task_name if what == "task" else canonical_name
+    names = {spelled[code]: canonical(spelled[code]) for code in present}
     if what == "provider":
         refuse_alike(names)
     order = sorted(set(names.values()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from troth.core.errors import ParameterError, TrothError
+from troth.core.errors import ParameterError, TrothError, first_line
 from troth.history.backtest import Candidate, Payer, backtest
 from troth.history.findings import HONEST_PAST, INDEPENDENT_PAST, Backtest
 from troth.history.intervals import over_days
@@ -158,7 +158,7 @@ def compare_models(
                 history, model, rule, lies, name=name, false_alarm=rate, watch=progress, **options
             )
         except TrothError as error:
-            failed[name] = str(error).split("\n")[0]
+            failed[name] = first_line(error)
             reason = error
     if not backtests:
         raise reason

@@ -51,6 +51,9 @@ class RuleDescription:
     days: int = 1
     """How many days a payment looks at."""
 
+    pays_alone: bool = False
+    """Whether a day with one report can be paid, as for an empty report: it compares days, and others need that one."""
+
     needs_seed: bool = False
     """Whether it draws random numbers, so that a campaign must commit to a seed."""
 
@@ -123,7 +126,7 @@ class RuleDescription:
 
     def wrong(self, option: str, problem: str) -> ParameterError:
         """Return an error about an option: by itself, or together with the others."""
-        return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option)
+        return ParameterError(f"{type(self).__name__}: {option} {problem}", parameter=option, problem=problem)
 
     @property
     def name(self) -> str:
@@ -153,10 +156,9 @@ class RuleDescription:
         try:
             return cls(**{name: option.read(section) for name, option in options.items()})
         except ParameterError as error:
-            if error.parameter not in options:
+            if error.parameter not in options or not error.problem:
                 raise
-            problem = str(error).removeprefix(f"{cls.__name__}: {error.parameter} ")
-            raise section.fail(options[error.parameter].key, problem) from None
+            raise section.fail(options[error.parameter].key, error.problem) from None
 
     def refuses(self, model: Model) -> tuple[str, str] | None:  # noqa: ARG002
         """Return the option by which it cannot pay data of a model, and what to choose instead; None if it can."""

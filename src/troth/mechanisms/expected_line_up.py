@@ -52,5 +52,5 @@ class ExpectedLineUp(Rule):
         return self.rule.contradicted(this_round)
 
     def evaluate_empty(self, this_round: Round, /) -> Array:
-        """Return what the rule pays for nothing."""
+        """Return what the rule pays for an empty report."""
         return self.rule.evaluate_empty(this_round)

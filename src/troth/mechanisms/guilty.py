@@ -23,7 +23,7 @@ _ALL = 256  # rounds of up to this many providers are tried without each of them
 
 
 def refuse_oversized(this_round: Round) -> None:
-    """Refuse statistics that are no numbers, are too large or that no data have, and reports of too many rows."""
+    """Refuse statistics that are not numbers, are too large or that no data have, and reports of too many rows."""
     t = this_round.statistics
     usual = t.size == 0 or (t.min() >= -LARGEST_SUM and t.max() <= LARGEST_SUM)  # two passes that write nothing
     beyond = np.array(False) if usual else ~(np.abs(t) <= LARGEST_SUM) & ~np.isneginf(t)  # −∞: a state is ruled out

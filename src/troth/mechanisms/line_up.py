@@ -11,6 +11,7 @@ import numpy as np
 from troth.core.claims import Claim
 from troth.core.contract import HasReduction, HasSupport
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
+from troth.core.reductions.reduction import counted_labels
 from troth.core.settings import whole_problem
 from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
@@ -173,7 +174,7 @@ class LineUp(Rule):
     source: Literal["model", "days"] = option(_SOURCE)
     exchangeable: bool = option(EXCHANGEABLE)
 
-    purpose = "one round, any model; reads only the order of log PMI, pays little for nothing"
+    purpose = "one round, any model; reads only the order of log PMI, pays little for an empty report"
     constant_empty_share = True
     symmetric = True
     free_lies = (
@@ -218,6 +219,11 @@ class LineUp(Rule):
     def days(self) -> int:  # type: ignore[override]
         """The day itself and those of its decoys."""
         return 1 + int(self.decoys) if self.source == "days" else 1
+
+    @property
+    def pays_alone(self) -> bool:  # type: ignore[override]
+        """Whether later days are decoys of the same peers, of whom nobody is left then."""
+        return self.source == "days" and not self.exchangeable
 
     @property
     def peer_draws(self) -> int:  # type: ignore[override]
@@ -304,10 +310,12 @@ class LineUp(Rule):
         return self._one_day(this_round, rng)
 
     @classmethod
-    def task_defaults(cls, model: Model) -> dict[str, Any]:
-        """Labels have a line of all that peers could answer, with a part of a strict score; values a few decoys."""
-        labels = model.reduction.labels if isinstance(model, HasReduction) else None
-        return {"decoys": 49} if labels is None else {"decoys": "all", "strict": 0.1}
+    def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:
+        """Labels have a line of all that peers could answer, with a part of a strict score; others draw decoys."""
+        labels = counted_labels(model.reduction) if isinstance(model, HasReduction) else None
+        if labels is None:
+            return {"decoys": 49}
+        return {"decoys": "all" if rows == 1 else 99, "strict": 0.1}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
         """Try all that peers could answer, where tasks are about labels and nothing is drawn."""
@@ -510,7 +518,8 @@ def _who_stays(this_round: Round, same: NDArray[np.bool_], compared: range) -> N
     """Return whose design is the same on all days compared, where ``same`` says on which it is that of the next."""
     unchanged = same[..., compared[0] : compared[-1], :]
     stay = np.asarray(unchanged.all(axis=-2))
-    nobody = np.argwhere(~stay.any(axis=-1))
+    present = (this_round.count_rows()[..., compared[0] : compared[-1] + 1, :] > 0).all(axis=-2)
+    nobody = np.argwhere(~stay.any(axis=-1) & (present.sum(axis=-1) > 1))
     if len(nobody):
         where = tuple(nobody[0])
         rows = this_round.count_rows()[where][compared[0] : compared[-1] + 1]

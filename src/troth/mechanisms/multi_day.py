@@ -62,7 +62,7 @@ class LastDayOption(Option):
             return "equal"
         rule = read_rule(section.inner(self.key, {"rule": last} if isinstance(last, str) else last))
         if self.problem(rule):
-            raise section.fail(self.key, "must be equal, or a rule that looks at one day")
+            raise section.fail(self.key, 'must be "equal", or a rule for a single day')
         return rule
 
     def write(self, value: Literal["equal"] | Rule) -> dict[str, Any] | None:
@@ -114,8 +114,8 @@ class MultiDay(Rule):
     rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
     (erratum E10). So somebody whose design changes from one day to the next, or who is absent on one of them, is left
     out of the others' peers on these two days, and is paid like everybody. Whoever has less than half of its peers left
-    is paid as for an empty report: otherwise one who keeps its design could become everybody's only peer. If nobody's
-    design stays the same, the round stops.
+    is paid as for an empty report: otherwise one who keeps its design could become everybody's only peer. If several
+    report on both days and nobody's design stays the same, the round stops.
 
     Parameters
     ----------
@@ -148,6 +148,7 @@ class MultiDay(Rule):
 
     purpose = "a campaign of days; pays a day once the next is in"
     days = 2
+    pays_alone = True
     strict_when = "on all days but the last"
     summed_terms = ("next_day", "same_day")
     score_formula = r"\text{score} = " + score_formula("next day’s peers")
@@ -276,12 +277,19 @@ class MultiDay(Rule):
         """Return log PMI with the same day's peers, those peers, the next day's, and who is not among them.
 
         Where a provider's peers have another design on the next day (erratum E10), those whose own design changes are
-        left out on both days. That depends on their reports alone, so nobody chooses what it is compared with.
+        left out on both days. That depends on their reports alone, so nobody chooses what it is compared with. Where
+        designs are exchangeable, somebody whose peers all report on one of the days alone has none.
         """
         peers, same = this_round.peers, this_round.log_pmi()
         nobody = np.zeros(this_round.own[..., :-1, :, 0].shape, dtype=bool)
         if self.exchangeable or this_round.own.shape[-3] < 2:
-            return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
+            here, there = peers[..., :-1, :, :], peers[..., 1:, :, :]
+            on_both = np.asarray(here.any(axis=-1) & there.any(axis=-1))
+            if not on_both.all():
+                same = same.copy()
+                same[..., :-1, :] = np.where(on_both, same[..., :-1, :], 0.0)
+                here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
+            return same, here, there, nobody
         own = _designs(this_round)
         rows = own.values[..., 0]
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
@@ -293,7 +301,7 @@ class MultiDay(Rule):
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
-        stopped = (now | later).any(axis=-1) & ~(kept & later).any(axis=-1)
+        stopped = ((now & later).sum(axis=-1) > 1) & ~(kept & later).any(axis=-1)
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
             provider = int(np.argmin(kept[(*leading, day)]))

@@ -106,7 +106,7 @@ class Whole(Option):
     def parse(self, text: str) -> int:
         """Read digits."""
         if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-            raise ValueError(f"{text!r} is no whole number")
+            raise ValueError(f"{text!r} is not a whole number")
         return int(text)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from troth.core.errors import ParameterError
+from troth.core.registry import check_entry
 
 if TYPE_CHECKING:
     from troth.mechanisms.rule import Rule
@@ -14,8 +18,26 @@ RULES: dict[str, type[Rule]] = {}
 
 
 def register(rule: type[Rule]) -> type[Rule]:
-    """Add a rule under the name of its class, so that campaigns, the service and the command line know it."""
-    RULES[rule.__name__] = rule
+    """Add a rule under the name of its class, so that campaigns, the service and the command line know it.
+
+    Raises
+    ------
+    ParameterError
+        If it is no rule, another one has its name, or it does not describe itself: what it is for and each option.
+    """
+    from troth.mechanisms.rule import Rule as AnyRule  # which asks this registry
+
+    check_entry(RULES, rule, AnyRule)
+    name = rule.__name__
+    if rule.breakdown is AnyRule.breakdown:
+        raise ParameterError(f"{name}: say what share of its cap each provider earns, as breakdown")
+    if not (rule.purpose or rule.not_offered):
+        raise ParameterError(f"{name}: say in a few words what it is for, as purpose")
+    fields: tuple[Any, ...] = dataclasses.fields(rule) if dataclasses.is_dataclass(rule) else ()
+    for field in fields:
+        if field.init and field.name not in rule.options():
+            raise ParameterError(f"{name}: declare {field.name} with option(...)", parameter=field.name)
+    RULES[name] = rule
     return rule
 
 

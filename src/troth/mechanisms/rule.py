@@ -126,8 +126,8 @@ class Rule(RuleDescription):
         return this_round.peers_contradict
 
     @classmethod
-    def task_defaults(cls, model: Model) -> dict[str, Any]:  # noqa: ARG003
-        """Return settings that campaigns of many small tasks have by default."""
+    def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:  # noqa: ARG003
+        """Return settings that campaigns of many small tasks, with up to so many rows of a report, have by default."""
         return {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:

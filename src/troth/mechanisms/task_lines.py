@@ -2,7 +2,7 @@
 
 Given the class θ of a task a label of provider j has probability W_j[θ, label]. Peers' labels b have probability
 p(b) = Σ_θ p(θ) Π_j W_j[θ, b_j], and PMI(a, b) = Σ_θ p(θ|a) Π_j W_j[θ, b_j] / p(b). Few labels and peers make few b, so
-a line has all of them. Lines of tasks with the same laws and labels are scored once.
+a line has all of them. Lines of tasks with the same likelihoods and labels are scored once.
 
 Where peers' answers together are too many, peers are split into panels in the order of their numbers, and the share is
 the mean of a line-up with each panel: a mean of truthful rules is truthful, as long as nobody's answer decides which
@@ -20,6 +20,7 @@ import numpy as np
 
 from troth.core.contract import Array, HasFiniteStates, HasReduction, has_independent_rows
 from troth.core.errors import DataError, ReportError
+from troth.core.reductions.reduction import counted_labels
 from troth.mechanisms.line import limit_share, whole_line_score
 from troth.mechanisms.tasks import TaskShares, count_peers
 
@@ -40,31 +41,31 @@ _BLOCK = 1 << 18  # numbers that are worked on at a time
 
 
 class Labels(NamedTuple):
-    """The laws of labels: p(θ), and p(label | θ) of each law, ``(law, θ, label)``."""
+    """p(θ), and p(label | θ) of each likelihood, ``(likelihood, θ, label)``."""
 
     prior: Array
     tables: Array
 
 
 def labels_of(tasks: Tasks) -> Labels | None:
-    """Return the laws of one label, or None if tasks are not about labels with finitely many classes."""
-    first = tasks.laws[0]
+    """Return the likelihoods of one label, or None if tasks are not about labels with finitely many classes."""
+    first = tasks.likelihoods[0]
     if not (isinstance(first, HasFiniteStates) and isinstance(first, HasReduction)):
         return None
-    labels = first.reduction.labels
+    labels = counted_labels(first.reduction)
     if labels is None or labels > MOST_OUTCOMES:
         return None
     rows = tasks.summaries.sum(axis=1).max(initial=0.0)
-    if rows > 1 and not all(map(has_independent_rows, tasks.laws)):
+    if rows > 1 and not all(map(has_independent_rows, tasks.likelihoods)):
         return None
-    tables = np.stack([np.exp(model.from_summary(np.eye(labels))).T for model in tasks.laws])
+    tables = np.stack([np.exp(model.from_summary(np.eye(labels))).T for model in tasks.likelihoods])
     if not np.allclose(tables.sum(axis=2), 1.0, rtol=0, atol=1e-6):
         return None  # known only up to a factor
     return Labels(first.posterior_probabilities(np.zeros(tables.shape[1])), tables)
 
 
 class _Lines(NamedTuple):
-    """Lines with the same number of peers' labels: whose, and which law and label each of the peers has."""
+    """Lines with the same number of peers' labels: whose, and which likelihood and label each of the peers has."""
 
     report: Places
     peers: Places
@@ -95,19 +96,19 @@ def share_by_enumeration(tasks: Tasks, labels: Labels, rivals: int, strict: floa
 
 
 class _Own(NamedTuple):
-    """Distinct reports by law: p(report | θ), ``(code, θ)``, and which of them each report is."""
+    """Distinct reports by likelihood: p(report | θ), ``(code, θ)``, and which of them each report is."""
 
     table: Array
     code: Places
 
 
 def _own_likelihoods(tasks: Tasks, labels: Labels) -> _Own:
-    law, summaries = tasks.law[tasks.provider], tasks.scored
+    likelihood, summaries = tasks.likelihood_of[tasks.provider], tasks.scored
     size = labels.tables.shape[2]
     if (summaries.sum(axis=1) == 1).all():
-        code = law * size + summaries.argmax(axis=1)
+        code = likelihood * size + summaries.argmax(axis=1)
         return _Own(labels.tables.transpose(0, 2, 1).reshape(-1, labels.tables.shape[1]), code)
-    rows = np.concatenate([law[:, None], summaries], axis=1)
+    rows = np.concatenate([likelihood[:, None], summaries], axis=1)
     distinct, code = np.unique(rows, axis=0, return_inverse=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(labels.tables[distinct[:, 0].astype(np.intp)]) * distinct[:, None, 1:]
@@ -126,12 +127,12 @@ def priors_of(tasks: Tasks, labels: Labels) -> tuple[Array, Places]:
 
 
 def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
-    """Yield lines by their number of peers' labels; a peer is its law and its label, as one number, in order."""
+    """Yield lines by their number of peers' labels; a peer is its likelihood and its label, as one number, in order."""
     size = labels.tables.shape[2]
     counts = tasks.summaries.astype(np.intp)
     report, label = np.nonzero(counts)
     cell = np.repeat(np.arange(len(report)), counts[report, label])
-    report, code = report[cell], (tasks.law[tasks.provider[report]] * size + label)[cell]
+    report, code = report[cell], (tasks.likelihood_of[tasks.provider[report]] * size + label)[cell]
     most = max(1, int(log(MOST_OUTCOMES) / log(size) + 1e-9)) if size > 1 else 1
     task = tasks.task[report]
     starts = np.flatnonzero(np.diff(task, prepend=-1))
@@ -231,8 +232,8 @@ class _Answers(NamedTuple):
 def _answers(peers: Places, tables: Array) -> _Answers:
     states, size = tables.shape[1:]
     table, real = np.ones((len(peers), states, 1)), np.zeros(len(peers), dtype=np.intp)
-    for law, label in zip(*np.divmod(peers.T, size), strict=True):
-        table = (table[:, :, :, None] * tables[law][:, :, None, :]).reshape(len(peers), states, -1)
+    for likelihood, label in zip(*np.divmod(peers.T, size), strict=True):
+        table = (table[:, :, :, None] * tables[likelihood][:, :, None, :]).reshape(len(peers), states, -1)
         real = real * size + label
     return _Answers(table, real)
 

@@ -7,11 +7,11 @@ the same task, so shares of different tasks do not touch each other, and a payme
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.core.errors import DataError
+from troth.core.errors import DataError, ReportError
 from troth.core.posterior import posterior
 from troth.mechanisms.round import Round
 
@@ -36,9 +36,9 @@ class Tasks:
         Which task, and whose report, as numbers from 0.
     summaries
         What the rows of a report add up to, ``(report, entry)``.
-    laws
+    likelihoods
         The models that occur, in one space of statistics.
-    law
+    likelihood_of
         Which of them each provider has, ``(provider,)``.
     group
         A number that related providers share, ``(provider,)``.
@@ -51,8 +51,8 @@ class Tasks:
     task: Places
     provider: Places
     summaries: Array
-    laws: tuple[Any, ...]
-    law: Places
+    likelihoods: tuple[Any, ...]
+    likelihood_of: Places
     group: Places
     known: Array | None = None
     own: Array | None = None
@@ -74,33 +74,33 @@ class Tasks:
         return replace(self, own=own)
 
     def statistics(self, summaries: Array) -> Array:
-        """Return everybody's statistics by its own law."""
-        law = self.law[self.provider]
-        first = np.asarray(self.laws[0].from_summary(summaries[:1]))
+        """Return everybody's statistics by its own likelihood."""
+        likelihood = self.likelihood_of[self.provider]
+        first = np.asarray(self.likelihoods[0].from_summary(summaries[:1]))
         result = np.zeros((len(self), first.shape[-1]))
-        order = np.argsort(law, kind="stable")
-        ends = np.searchsorted(law[order], np.arange(len(self.laws) + 1))
-        for number, model in enumerate(self.laws):
+        order = np.argsort(likelihood, kind="stable")
+        ends = np.searchsorted(likelihood[order], np.arange(len(self.likelihoods) + 1))
+        for number, model in enumerate(self.likelihoods):
             some = order[ends[number] : ends[number + 1]]
             if len(some):
                 result[some] = model.from_summary(summaries[some])
         return result
 
     def stacks(self) -> Iterator[tuple[NDArray[np.intp], Any, Array | None]]:
-        """Yield reports of tasks with the same laws, groups and public data, ``(task, provider)``, and what they share.
+        """Yield reports of tasks with equal likelihoods, groups and public data, ``(task, provider)``, and these.
 
-        Reports of a task are in the order of their laws, so that tasks are together whoever comes first in them.
+        Reports of a task are in the order of their likelihoods, so that tasks are together whoever comes first in them.
         """
         starts = np.flatnonzero(np.diff(self.task, prepend=-1))
         sizes = np.diff(starts, append=len(self))
         for size in np.unique(sizes).tolist():
             places = starts[sizes == size][:, None] + np.arange(size)
-            law = self.law[self.provider[places]]
-            order = np.argsort(law, axis=1, kind="stable")
+            likelihood = self.likelihood_of[self.provider[places]]
+            order = np.argsort(likelihood, axis=1, kind="stable")
             places = np.take_along_axis(places, order, axis=1)
             group = self.group[self.provider[places]]
             first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)  # who is related to whom, not who they are
-            keys = [np.take_along_axis(law, order, axis=1), first]
+            keys = [np.take_along_axis(likelihood, order, axis=1), first]
             if self.known is not None:
                 known = self.known[self.task[places[:, 0]]]
                 keys.append(np.unique(known, axis=0, return_inverse=True)[1].reshape(-1, 1))
@@ -121,21 +121,49 @@ class TaskShares:
     base: Array
 
 
+class _Alike(NamedTuple):
+    """Tasks that one call of a rule can settle: what their rounds share, and the statistics and rows of all reports."""
+
+    rule: Rule
+    model: Any
+    groups: list[int]
+    statistics: Array
+    own: Array | None
+    rows: Array
+    rng: Generator | None
+
+    def round(self, places: Places) -> Round:
+        """Return the round of reports at places, ``(..., provider)``."""
+        this_round = Round(self.model, self.statistics[places], self.groups, self.rows[places], self.rng)
+        return this_round if self.own is None else this_round.with_own(self.own[places])
+
+    def on_its_task(self, error: ReportError, places: Places) -> ReportError:
+        """Return the error with the number of the report: the rule knows its provider, not which of the tasks."""
+        for task in places:
+            try:
+                self.rule.evaluate(self.round(task))
+            except ReportError as alone:
+                return ReportError(int(task[alone.provider]), alone.problem)
+        return ReportError(int(places[0, error.provider]), error.problem)
+
+
 def share_by_stacks(rule: Rule, tasks: Tasks, rng: Generator | None) -> TaskShares:
     """Evaluate tasks that are alike in one call of a rule for one round, whatever the model and the rule are."""
     share, log_pmi, base = np.zeros((3, len(tasks)))
     statistics = tasks.statistics(tasks.summaries)
-    own = statistics if tasks.own is None else tasks.statistics(tasks.own)
-    rows = np.asarray(tasks.laws[0].reduction.rows(tasks.summaries))
+    own = None if tasks.own is None else tasks.statistics(tasks.own)
+    rows = np.asarray(tasks.likelihoods[0].reduction.rows(tasks.summaries))
     for places, groups, known in tasks.stacks():
-        models = [tasks.laws[number] for number in tasks.law[tasks.provider[places[0]]]]
+        models = [tasks.likelihoods[number] for number in tasks.likelihood_of[tasks.provider[places[0]]]]
         model: Any = models[0] if len(set(map(id, models))) == 1 else models
         if known is not None:
             model = posterior(model, known)
-        this_round = Round(model, statistics[places], groups.tolist(), rows[places], rng)
-        if tasks.own is not None:
-            this_round = this_round.with_own(own[places])
-        result = rule.evaluate(this_round)
+        alike = _Alike(rule, model, groups.tolist(), statistics, own, rows, rng)
+        try:
+            this_round = alike.round(places)
+            result = rule.evaluate(this_round)
+        except ReportError as error:
+            raise alike.on_its_task(error, places) from None
         share[places] = result.share
         log_pmi[places] = this_round.log_pmi() if result.log_pmi is None else result.log_pmi
         base[places] = rule.evaluate_empty(this_round)

@@ -6,6 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from troth.core.errors import ParameterError
+from troth.core.registry import check_entry
+from troth.core.settings import closest
 from troth.models.bernoulli import Bernoulli
 from troth.models.candidates import Candidates
 from troth.models.categorical import Categorical
@@ -51,8 +53,10 @@ def register(family: type[F]) -> type[F]:
     Raises
     ------
     ParameterError
-        If the family does not describe itself: what it is for, each hyper-parameter, and an example of it.
+        If it is no family, another one has its name, or it does not describe itself: what it is for, each
+        hyper-parameter, and an example of it.
     """
+    check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
     if not family.description:
         raise ParameterError(f"{name}: say in a few words what data it is for, as description")
@@ -104,6 +108,20 @@ for _family in (
     ReportedCandidates,
 ):
     register(_family)
+
+
+def named_family(name: str) -> type[Family]:
+    """Return the family of a name, which may be spelled with other capitals, spaces or dashes.
+
+    Examples
+    --------
+    >>> named_family("linear-regression").__name__
+    'LinearRegression'
+    """
+    known = closest(name, tuple(FAMILIES))
+    if known is None:
+        raise ParameterError(f"there is no family {name!r}; there are {', '.join(FAMILIES)}")
+    return FAMILIES[known]
 
 
 def from_dict(plain: Mapping[str, Any]) -> Family:
@@ -161,5 +179,6 @@ __all__ = [
     "VaryingPoissonRegression",
     "VaryingSoftmaxRegression",
     "from_dict",
+    "named_family",
     "register",
 ]

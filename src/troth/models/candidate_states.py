@@ -90,8 +90,8 @@ def draws_by_name(draws: Any, group: str, most: int) -> dict[str, Any]:
     if len(counts) != 1 or not min(counts):
         raise ParameterError(f"give as many draws of every variable, at least one, not {sorted(counts)}")
     (count,) = counts
-    kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
-    return {name: values[kept] for name, values in named.items()}
+    places = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+    return {name: values[places] for name, values in named.items()}
 
 
 def _by_name(draws: Any, group: str) -> Mapping[str, Any]:

@@ -153,10 +153,10 @@ class Candidates(CandidateStates):
         return FeaturesAtHand(self, features)
 
     def _of_states(self, possible: NDArray[np.bool_]) -> dict[str, Any]:
-        kept = np.flatnonzero(possible)
+        places = np.flatnonzero(possible)
         whole, draw = self.log_likelihood, self.draw
-        some = None if draw is None else lambda rng, k, features: draw(rng, int(kept[k]), features)
-        return {"log_likelihood": lambda data: np.asarray(whole(data))[kept], "draw": some}
+        some = None if draw is None else lambda rng, k, features: draw(rng, int(places[k]), features)
+        return {"log_likelihood": lambda data: np.asarray(whole(data))[places], "draw": some}
 
     @classmethod
     def from_estimators(cls, estimators: Sequence[Any], prior: Any = None) -> Candidates:

@@ -15,9 +15,10 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import unproved
 from troth.core.support import Support
 from troth.models.example import Example
+from troth.models.fitting.fitted import FittedPrior
 from troth.models.fitting.marginal_likelihood import fit_prior
 from troth.models.numerics.possible import everywhere
-from troth.models.parameters import Parameter, declared_parameters
+from troth.models.parameters import Kind, Parameter, declared_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Model
-    from troth.core.past import History
+    from troth.core.past import History, PastTasks
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Price, Sensitivity
     from troth.models.fitting.fitted import Fitted
@@ -264,9 +265,12 @@ class Family:
         return False
 
     @classmethod
-    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:  # noqa: ARG003
-        """Name the options of `fit` for a history of these summaries, beside parameters that are given."""
-        return ()
+    def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:  # noqa: ARG003
+        """Return the options of `fit` for a history of these summaries, here the parameters that may be kept as given.
+
+        Each has the kind of what it may be, or None if nobody can write it down.
+        """
+        return {each.name: each.kind for each in cls.parameters()}
 
     @property
     def refit_options(self) -> Mapping[str, Any]:
@@ -305,6 +309,20 @@ class Family:
           beta = 6.3735 ± 0.54
         """
         return fit_prior(cls, history, options)
+
+    uses_gold: ClassVar[bool] = False
+    """Whether `fit_tasks` learns more where the true labels of some past tasks are known."""
+
+    @classmethod
+    def fit_tasks(cls, past: PastTasks, **given: Any) -> Fitted:
+        """Fit the prior to past tasks, whose θ are independent; given θ workers are alike, so their rows are pooled."""
+        if cls.provider_effects or not cls.independent_rows:
+            raise ParameterError(
+                f"{cls.__name__} cannot be learnt from past tasks: with few rows of a worker on each, how workers "
+                "differ cannot be told from noise"
+            )
+        fitted = cls.fit(past.as_days(), **given)
+        return dataclasses.replace(fitted, rounds="tasks") if isinstance(fitted, FittedPrior) else fitted
 
 
 def moments(compute: Callable[..., Array], *data: Any) -> Array:

@@ -19,6 +19,7 @@ from troth.core.support import Support
 from troth.models.categorical import count_codes, draw_codes, draw_counts
 from troth.models.example import Example
 from troth.models.finite_states import FiniteStates
+from troth.models.first_guess import FirstGuess
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.past import History
+    from troth.core.past import History, PastTasks
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
     from troth.models.fitting.fitted import FittedPrior
+    from troth.models.fitting.workers import FittedWorkers
     from troth.models.numerics.predictive import Exact
 
 _LARGEST_ENUMERATION = 200_000
+_RIGHT = 0.7  # of an unknown worker's answers, until something better is known
 _WELL_CONDITIONED = 1e4  # log-likelihoods of symbols from which counts follow with digits to spare
 _MOST_STATES = 12  # whose k-rank is quick to find
 
@@ -395,6 +398,17 @@ class Finite(FiniteStates):
         """Nothing is left out, unless the table is known only up to a factor per symbol."""
         return "nothing" if self.normalised else None
 
+    @classmethod
+    def first_guess_of_labels(cls, labels: int, /) -> FirstGuess:
+        """Take classes to be equally frequent, and workers to be right in seven answers of ten."""
+        wrong = (1 - _RIGHT) / (labels - 1)
+        table = [[round(_RIGHT if state == code else wrong, 12) for code in range(labels)] for state in range(labels)]
+        meanings = {
+            "prior": "How often each class occurs, as you believed it before anybody answered.",
+            "likelihood": "How an unknown worker answers: a line for each class, a column for each label.",
+        }
+        return FirstGuess({"prior": [round(1 / labels, 12)] * labels, "likelihood": table}, meanings=meanings)
+
     given_parameters: ClassVar[tuple[str, ...]] = ("likelihood",)
 
     @classmethod
@@ -405,6 +419,17 @@ class Finite(FiniteStates):
                 "Finite: give the table likelihood= of p(symbol|state); the weights of states are fitted"
             )
         return fit_state_weights(lambda prior: cls(prior, likelihood), len(likelihood), history)
+
+    uses_gold: ClassVar[bool] = True
+
+    @classmethod
+    def fit_tasks(cls, past: PastTasks, **_: Any) -> FittedWorkers:
+        """Learn how often each class occurs, and how each worker answers it; there is a class for each label."""
+        from troth.models.fitting.workers import fit_workers  # whose models are of this family
+
+        if past.reduction.labels is None:
+            raise DataError(f"{cls.__name__} is learnt from labels, and the past tasks have values")
+        return fit_workers(past.task, past.worker, past.summaries, past.workers, past.classes)
 
 
 def _one_sided(table: Array, rows: int) -> Array:

@@ -14,10 +14,14 @@ from troth.models.family import Family
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
+    from troth.core.reductions import Reduction
     from troth.models.family import Vector
+    from troth.models.parameters import Kind
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,11 @@ class FiniteStates(Family):
 
     state_word: ClassVar[str] = "state"
     """What a state is called on the page."""
+
+    @classmethod
+    def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
+        """Return the parameters that a fit must be given; it fits the probabilities of the states."""
+        return {each.name: each.kind for each in cls.parameters() if each.name in cls.given_parameters}
 
     @cached_property
     def _log_prior(self) -> Array:

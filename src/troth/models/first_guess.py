@@ -84,6 +84,8 @@ class FirstGuess:
         Of the codes 0, 1, …, if the column has texts.
     from_data
         Whether the prior was read off the data, where it should come from elsewhere.
+    meanings
+        What hyper-parameters mean here, in sentences, for those that do not say it themselves.
     scales, levels
         Public centre and scale of each column of numbers, and the public list of labels of each other column, for
         families that explain a column by others.
@@ -92,6 +94,7 @@ class FirstGuess:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[str, ...] | None = None
     from_data: bool = False
+    meanings: Mapping[str, str] = field(default_factory=dict)
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -128,6 +131,15 @@ class GuessesFromVectors(Protocol):
 
     def first_guess_of_vectors(self, columns: Sequence[Column], /) -> FirstGuess:
         """Return hyper-parameters for columns that are read together."""
+        ...
+
+
+@runtime_checkable
+class GuessesFromLabels(Protocol):
+    """A family in which each task has a class, which is started from the names of labels; the first one is taken."""
+
+    def first_guess_of_labels(self, labels: int, /) -> FirstGuess:
+        """Return hyper-parameters for a class for each of so many labels, which are no data, and what they mean."""
         ...
 
 

@@ -252,7 +252,7 @@ class SoftmaxCandidates(OfLabels, LabelledCandidates):
     given_parameters: ClassVar[tuple[str, ...]] = ("coefficients", "classes")
 
     @property
-    def _laws(self) -> Array:
+    def _likelihoods(self) -> Array:
         by_class = self._points.reshape(len(self._points), self.classes, -1)
         return np.asarray((by_class - by_class[:, :1]).reshape(len(self._points), -1))
 

@@ -45,7 +45,17 @@ from troth.models.numerics.likelihood_gaps import widest_spread
 from troth.models.numerics.possible import none_above
 from troth.models.numerics.rank import FULL_RANK
 from troth.models.numerics.row_orders import log_orders
-from troth.models.parameters import Word, non_negative, number, parameter, positive, probabilities, vector_or_matrix
+from troth.models.parameters import (
+    Kind,
+    Whole,
+    Word,
+    non_negative,
+    number,
+    parameter,
+    positive,
+    probabilities,
+    vector_or_matrix,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -393,10 +403,11 @@ class LatentClass(FiniteStates):
         return isinstance(reduction, Counts) or (isinstance(reduction, Moments) and reduction.columns == 1)
 
     @classmethod
-    def fit_options(cls, reduction: Reduction, /) -> tuple[str, ...]:
-        """Name the options of `fit`; the spread is for values that need not be whole."""
-        options = ("outcome", "types", "max_types", "starts", "seed", "watch")
-        return (*options, "spread") if outcome_of(reduction) == "real" else options
+    def fit_options(cls, reduction: Reduction, /) -> Mapping[str, Kind | None]:
+        """Return the options of `fit`; the spread is for values that need not be whole."""
+        counted = dict.fromkeys(("types", "max_types", "starts"), Whole(1))
+        options: dict[str, Kind | None] = {"outcome": Word(*OUTCOMES), **counted, "seed": Whole(0), "watch": None}
+        return {**options, "spread": positive} if outcome_of(reduction) == "real" else options
 
     @property
     def refit_options(self) -> Mapping[str, Any]:

@@ -85,7 +85,7 @@ class LinearCandidates(RegressionCandidates):
         return np.array(self.noise)
 
     @property
-    def _laws(self) -> Array:
+    def _likelihoods(self) -> Array:
         return np.column_stack([self._points, self._noise])
 
     @cached_property

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from troth.models.example import Example
 from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
-from troth.models.fitting.moments import regression_moments
+from troth.models.fitting.moments import regression_moments, regression_parameters
 from troth.models.known_noise_regression import KnownNoiseRegression
 from troth.models.normal import draw_variance, unknown_variance_log_pmi
 from troth.models.numerics.predictive import log_gamma_excess
@@ -103,12 +103,7 @@ class LinearRegression(ReferenceNoise, KnownNoiseRegression):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        start = regression_moments(summaries, reduction)
-        return {
-            "mean": Real(start.mean, start.scale),
-            "precision": PositiveDefinite(1 / start.scale),
-            "noise": Positive(start.noise),
-        }
+        return regression_parameters(summaries, reduction)
 
 
 @dataclass(frozen=True)

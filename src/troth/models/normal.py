@@ -18,7 +18,7 @@ from troth.models.example import Example
 from troth.models.family import LARGEST_DRAW, Family, moments, scalar_parameters
 from troth.models.first_guess import Column, FirstGuess, rough
 from troth.models.fitting.free_parameters import Positive, Real
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.moments import day_moments, normal_parameters
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
@@ -230,12 +230,7 @@ class Normal(ReferenceNoise, NormalMean):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
-        days = day_moments(cls.__name__, summaries, reduction)
-        return {
-            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
-            "scale": Positive(days.scale[0]),
-            "noise": Positive(days.noise[0]),
-        }
+        return normal_parameters(cls.__name__, summaries, reduction)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
-from troth.models.parameters import non_negative, number, parameter, positive
+from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,9 +139,9 @@ class ProviderNormal(NormalMean):
     provider_effects: ClassVar[str] = "offsets"
 
     @classmethod
-    def fit_options(cls, _: Reduction, /) -> tuple[str, ...]:
-        """Name the options of `fit`."""
-        return ("spread", "ahead", "watch")
+    def fit_options(cls, _: Reduction, /) -> Mapping[str, Kind | None]:
+        """Return the options of `fit`."""
+        return {"spread": positive, "ahead": Whole(1), "watch": None}
 
     @classmethod
     def fit(  # type: ignore[override]

@@ -70,7 +70,7 @@ class RegressionCandidates(FittedCandidates):
         return int(self._points.shape[1])
 
     @property
-    def _laws(self) -> Array:
+    def _likelihoods(self) -> Array:
         """What tells the likelihoods of candidates apart, a row each."""
         return self._points
 
@@ -79,7 +79,7 @@ class RegressionCandidates(FittedCandidates):
         return (), ()
 
     @classmethod
-    def standard_prior(cls, coefficients: int, /) -> dict[str, Any]:  # noqa: ARG003
+    def standard_prior(cls, coefficients: int, given: Mapping[str, Any], /) -> dict[str, Any]:  # noqa: ARG003
         """Return nothing: coefficients are given, whatever the scales."""
         return {}
 
@@ -154,7 +154,7 @@ class RegressionCandidates(FittedCandidates):
         """
         if refutation := refuted_without_data(peers):
             return refutation
-        count, distinct = sum(n for _, n in peers), len(np.unique(self._laws, axis=0))
+        count, distinct = sum(n for _, n in peers), len(np.unique(self._likelihoods, axis=0))
         if count >= distinct - 1:
             reason = f"{count} peer rows tell {distinct} candidates apart, for features in general position"
             return Sensitivity("proved", f"{reason} (the paper's Corollary on k-ranks)")

@@ -12,8 +12,7 @@ from troth.core.reductions import Moments
 from troth.core.sensitivity import one_row_suffices
 from troth.models.example import Example
 from troth.models.family import moments
-from troth.models.fitting.free_parameters import Positive, Real
-from troth.models.fitting.moments import day_moments
+from troth.models.fitting.moments import normal_parameters
 from troth.models.normal import Normal, count_sum_and_square
 from troth.models.numerics.dispersed_mean import moments_around
 from troth.models.numerics.possible import SLACK
@@ -193,9 +192,4 @@ class VaryingNormal(RandomEffects):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Match how the days' means vary, and rows within days."""
-        days = day_moments(cls.__name__, summaries, reduction)
-        return {
-            "mean": Real(days.centre[0], np.sqrt(days.between[0])),
-            "scale": Positive(days.scale[0]),
-            "noise": Positive(days.noise[0]),
-        }
+        return normal_parameters(cls.__name__, summaries, reduction)

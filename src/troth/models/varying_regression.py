@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.models.example import Example
-from troth.models.fitting.free_parameters import Positive, PositiveDefinite, Real
-from troth.models.fitting.moments import regression_moments
+from troth.models.fitting.moments import regression_parameters
 from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import SLACK
 from troth.models.parameters import parameter, positive
@@ -164,9 +163,4 @@ class VaryingLinearRegression(VaryingCoefficients):
     @classmethod
     def initial_parameters(cls, summaries: Array, reduction: Reduction, _: Mapping[str, Any], /) -> FreeParameters:
         """Take the coefficients of all days together, which vary by what moves answers by one noise."""
-        start = regression_moments(summaries, reduction)
-        return {
-            "mean": Real(start.mean, start.scale),
-            "precision": PositiveDefinite(1 / start.scale),
-            "noise": Positive(start.noise),
-        }
+        return regression_parameters(summaries, reduction)

@@ -91,7 +91,7 @@ def belief_from_draws(name: str, prior: Array, posterior: Array) -> Belief:
         low, high = max(low, centre - 12 * spread), min(high, centre + 12 * spread)
     low, high = min(low, np.percentile(posterior, 0.5)), max(high, np.percentile(posterior, 99.5))
     if not high > low:
-        raise DataError(f"{name} is known too well to draw")
+        raise DataError(f"{name} has a posterior too narrow to draw")
     edges = np.linspace(low, high, 161)
     least, most = np.percentile(posterior, [2.5, 97.5])
     summary = f"{centre:.4g} (95%: {least:.4g} to {most:.4g})".replace("-", "−")

@@ -12,7 +12,7 @@ from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cos
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.core.contract import LeavesCandidates, Model
-from troth.core.errors import TrothError
+from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
 from troth.results.beliefs import Belief, beliefs_of, statistics_of_reports
@@ -74,16 +74,18 @@ def find(
     history: Any = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Findings:
-    """Check a paid campaign, above all its last day."""
+    """Check a paid campaign, above all its last day on which several reported."""
     findings = Findings()
     if not result.rounds:
         return findings
     if result.verdict.unchecked:
         findings.skipped["fit"] = result.verdict.unchecked
     campaign, reports = result.campaign, result.reports
-    on_day = campaign.on(result.rounds[-1].day)
-    today = [report for report in reports if report.day == result.rounds[-1].day]
-    small = reduced(setting_of(campaign, today))
+    by_day = reports_by_day(reports)
+    paid = [each.day for each in result.rounds]
+    last = next((day for day in reversed(paid) if len(by_day[day]) > 1), paid[-1])
+    on_day, today = campaign.on(last), by_day[last]
+    small = reduced(setting_of(campaign, today, max(2, len(today))))
     stages: dict[str, Callable[[], Any]] = {
         "backtest": lambda: _backtest(campaign, history),
         "certificate": lambda: certify_campaign(on_day, small, today),
@@ -100,7 +102,7 @@ def find(
             with np.errstate(all="ignore"):  # the page says in words what is infinite or undefined
                 setattr(findings, name, stage())
         except FAILURES as error:
-            findings.skipped[name] = str(error).split("\n")[0]
+            findings.skipped[name] = first_line(error)
         if watch is not None:
             watch("page", done, len(stages))
     return findings

@@ -49,7 +49,7 @@ def render(
     Parameters
     ----------
     simulations
-        How many rounds are simulated to say what lies earn.
+        How many simulations say what lies earn.
     history
         Past days (a `troth.History`, or any table) on which the known lies are replayed; by default those that the
         campaign file names under ``[history]``.
@@ -93,9 +93,9 @@ def _payment_rows(result: Result) -> tuple[list[Markup], int]:
         reasons = []
         if size < _MOST_WITH_REASONS:
             for day, payment in payments[-_MOST_DAYS_EXPLAINED:]:
-                told = steps(result.campaign, payment, data_in_words(result, day, name))
+                in_words = steps(result.campaign, payment, data_in_words(result, day, name))
                 lines = [step.line for step in result.campaign.rule.steps(payment) if step.line is not None]
-                reasons.append((day, told, [draw_line(line) for line in lines]))
+                reasons.append((day, in_words, [draw_line(line) for line in lines]))
         log_pmi = [payment.log_pmi for _, payment in payments if payment.log_pmi is not None]
         row = template.render(
             name=name,

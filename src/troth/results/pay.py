@@ -71,7 +71,7 @@ def pay(
         ``terms`` say how many days share it.
     task, price
         The column of tasks, where each is a round and all are settled together, and the most for one report on one,
-        such as ``"0.05"``; without a price the budget is shared evenly among the reports.
+        such as ``"0.05"``; without a price the reports share the budget evenly, made-up ones too.
     columns
         What the model reads: by default all other columns, of which a regression explains the last.
     public
@@ -113,18 +113,11 @@ def pay(
       its verdict says whether the model fits, and who would have been better off sending nothing or less
     """
     if isinstance(data, Campaign) or (model is None and isinstance(data, str | Path) and str(data).endswith(".toml")):
-        arguments: dict[str, Any] = {
-            "model": model,
-            "rule": rule,
-            "provider": provider,
-            "day": day,
-            "task": task,
-            "budget": budget,
-        }
+        arguments: dict[str, Any] = {"model": model, "rule": rule, "provider": provider, "day": day, "task": task}
         arguments |= {"budget": budget, "price": price, "columns": columns, "public": public, "terms": terms}
         for name, value in arguments.items():
             if value is not None:
-                raise ParameterError(f"{name}= is the campaign file's to say; pass a frame or files to say it here")
+                raise ParameterError(f"{name}= belongs in the campaign file; pass a frame or files to set it here")
         campaign = data if isinstance(data, Campaign) else Campaign.load(data)
         options: dict[str, Any] = {"secret": _secret(seed), "beacon": beacon, "watch": watch}
         approve = None if anyway else _refuse_unfit
@@ -165,7 +158,7 @@ def _refuse_unfit(result: Result) -> bool:
     if result.verdict.stops:
         raise DataError(
             f"the model does not fit these reports: {result.verdict.remedy}; nothing was paid or written, and "
-            "anyway=True pays all the same"
+            "anyway=True pays regardless"
         )
     return True
 
@@ -239,7 +232,7 @@ def verify(
         raise LedgerError(f"{place}: the head is {book.head}, not {head}: this is not the ledger that was noted")
     terms = book.entries[0].get("terms") if book.entries else None
     if not isinstance(terms, dict) or not isinstance(terms.get("model"), dict):
-        raise LedgerError(f"{place}, line 1: there are no terms: this is no ledger of a campaign")
+        raise LedgerError(f"{place}, line 1: there are no terms: this is not a campaign's ledger")
     if has_tasks(book):
         if not isinstance(ledger, Ledger):
             return verify_tasks(ledger, book)

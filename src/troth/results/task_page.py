@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from troth.core.reductions.reduction import counted_labels
 from troth.results.pictures.svg import Picture, percent, style_sheet
 from troth.results.templating import make_environment
 
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 _ASSUMED = (
     "given the truth about a task, workers answer independently: copies and shared instructions to err break this",
-    "the prior and everybody's law are right; laws of a population are right on average over workers",
+    "the prior and everybody's likelihood are right; a population's likelihood is right on average over workers",
     "nobody sees the others' answers to a task before it answers; related workers are declared as groups",
 )
-_FROM_ELSEWHERE = "the laws come from other tasks: nothing that is paid here entered them"
+_FROM_ELSEWHERE = "the likelihoods come from other tasks: nothing that is paid here entered them"
 _GUESSED = "the prior does no harm although it was guessed from the answers that are paid here"
 _MOST_ROWS, _MOST_BARS, _WORST, _BUSIEST = 5000, 40, 20, 12
 
@@ -61,7 +62,7 @@ def render(result: TaskResult, **_: Any) -> str:
         result=result,
         campaign=result.campaign,
         entry=result.ledger.of("tasks")[0],
-        head=result.ledger.of("round")[0],
+        head=result.ledger.of("tasks")[0] | result.ledger.of("round")[0],
         rows=rows[:_MOST_ROWS],
         picture=draw_workers(result, rows),
         agreement=label_agreement(result),
@@ -109,9 +110,10 @@ def draw_workers(result: TaskResult, rows: list[Row]) -> Picture:
 def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
     """Return the labels, counts of answers by task, ``(task, label)``, and which task each report is on."""
     reduction: Any = result.campaign.model.reduction  # type: ignore[attr-defined]
-    if reduction.labels is None:
+    labels = counted_labels(reduction)
+    if labels is None:
         return None
-    names = list(result.campaign.categories or map(str, range(reduction.labels)))
+    names = list(result.campaign.categories or map(str, range(labels)))
     sums = result.sums
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places = tasks.indices.to_numpy()

@@ -24,7 +24,9 @@ from troth.campaigns.task_verify import check_tasks
 from troth.campaigns.tasks import has_tasks, pay_tasks
 from troth.campaigns.verify import campaign_of
 from troth.core.errors import DataError, TrothError
+from troth.core.reductions.reduction import counted_labels
 from troth.data.public import PUBLIC
+from troth.data.read import names_alike
 from troth.results.explanation import printable
 from troth.results.findings import CheckedFit
 from troth.results.formats import counted
@@ -109,7 +111,7 @@ class TaskResult(Result):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Whether another label would have earned more than the reported one, and who is paid less than for nothing."""
+        """Whether another label would have earned more than the reported one; who earned less than an empty report."""
         below = {}
         for payment in self.payments:
             gap = payment.empty_share - payment.share
@@ -164,7 +166,7 @@ class TaskResult(Result):
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON, money as decimal strings."""
         entry = {key: value for key, value in self.ledger.of("tasks")[0].items() if key != "entry"}
-        more = {"budget": self.ledger.of("round")[0]["budget"], **entry, "notes": list(self.notes)}
+        more = {"budget": self.ledger.of("round")[0].get("budget"), **entry, "notes": list(self.notes)}
         return {**super().to_dict(), **more}
 
     def explain(self, provider: str, day: Day = None, *, sample: int = _SAMPLE) -> str:
@@ -224,7 +226,7 @@ class TaskResult(Result):
     def answer(self, sums: Array) -> str:
         """Say what a report on a task was."""
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
-        if reduction.labels is not None:
+        if counted_labels(reduction) is not None:
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
             return ", ".join(names[code] for code in np.flatnonzero(sums))
         words = getattr(reduction, "in_words", None)
@@ -261,8 +263,8 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
             notes.append(f"{extra:,} of {len(public.tasks):,} public guesses are for tasks that nobody worked on")
         if PUBLIC not in result.campaign.provider_models:
             notes.append(
-                "the public guess has no law of its own and is taken to be as good as an unknown worker: say how good "
-                f'it is as [model.providers."{PUBLIC}"]'
+                "the public guess has no likelihood of its own and is taken to be as good as an unknown worker: say "
+                f'how good it is as [model.providers."{PUBLIC}"]'
             )
     if result.payments and not result.paid:
         notes.append("at this price every payment is rounded down to nothing: raise it, or pay more tasks together")
@@ -271,9 +273,18 @@ def task_notes(result: TaskResult) -> tuple[str, ...]:
             f"a spreadsheet would take {counted(len(odd), 'name')} such as {odd[0]!r} for a formula, so a CSV has an "
             "apostrophe before it: remove that for a platform on which somebody is really called so"
         )
+    if alike := names_alike(reports.tasks):
+        pairs = f"{counted(len(alike), 'pair')} of tasks differ" if len(alike) > 1 else "two tasks differ"
+        one, other = alike[0]
+        notes.append(f"{pairs} in capitals or spaces alone, such as {one!r} and {other!r}: is that one item?")
     if dropped := result.ledger.of("tasks")[0].get("dropped", 0):
         notes.append(f"{counted(dropped, 'row')} without a value {'is' if dropped == 1 else 'are'} left out")
     alone = int(sum(payment.terms["without_peers"] for payment in result.payments))
+    if alone and result.campaign.price is None:
+        notes.append(
+            f"{counted(alone, 'answer')} without a peer share the budget like all others, which lowers everybody's "
+            "pay: name a [campaign] price where workers could make items up"
+        )
     if 2 * alone > len(reports):
         notes.append(f"{alone:,} of {len(reports):,} answers have no peer and earn the base share, whatever they say")
     return tuple(notes)
@@ -303,7 +314,7 @@ def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
     path = Path(ledger)
     name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
     if Path(name).name != name:
-        raise LedgerError(f"{path.name}: the file of shares must lie beside the ledger")
+        raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name
 
 

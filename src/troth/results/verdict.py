@@ -12,6 +12,8 @@ from troth.audits.task_fit import FEWEST, MOST_LABELS, TaskFit
 from troth.campaigns.check import setting_of, truthful_claim
 from troth.certificates.fit import why_unchecked
 from troth.core.contract import HasReduction
+from troth.core.errors import first_line
+from troth.core.reductions.reduction import counted_labels
 from troth.results.findings import FAILURES, check_campaign_fit
 from troth.results.replays import LESS, last_scored, replay_lies
 
@@ -31,7 +33,7 @@ _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports
 CHANCE = "one round alone: such gains are often chance, also under the right model"
 _MEANING = {
     "fits": "these reports could come from the model, under which {truthful}",
-    "doubtful": "under the right model one round in 25 is called so: see the report before you rely on it",
+    "doubtful": "under the right model one round in 25 is called doubtful: see the page before you rely on it",
     "does not fit": "that telling the truth pays best is not supported",
     "not checked": "that telling the truth pays best is not supported by a check",
 }
@@ -207,10 +209,14 @@ class TaskVerdict(Verdict):
         if self.tested is None:
             return f"{self.unchecked}; that no other answer would have earned more is not supported"
         fit = self.tested
-        why = "a constant answer may gain" if fit.contradicts_prior else "the laws are wrong, or many answers are"
+        why = (
+            "a constant answer may gain"
+            if fit.contradicts_prior
+            else "the confusion matrices are wrong, or many answers are"
+        )
         meaning = {
-            "fits": "labels are as frequent as the prior and the laws expect, and on these answers no other label "
-            "would have earned more than the reported one",
+            "fits": "labels are as frequent as the prior and the confusion matrices expect, and on these answers no "
+            "other label would have earned more than the reported one",
             "doubtful": f"{fit.contradiction}, perhaps by chance",
             "does not fit": f"{fit.contradiction}: {why}",
         }
@@ -226,8 +232,8 @@ class TaskVerdict(Verdict):
                 "tasks with troth fit. A prior read off these labels would let them decide what pays"
             )
         return (
-            "look at the page's agreement of labels and workers; correct the prior and the laws of workers by what you "
-            "knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
+            "look at the page's agreement of labels and workers; correct the prior and the confusion matrices by what "
+            "you knew before these answers, or learn them from past tasks with troth fit, and with gold answers"
         )
 
     @property
@@ -275,9 +281,8 @@ def unchecked_before(campaign: Campaign) -> str:
     """Say why the model of a campaign cannot be checked, whatever is reported; nothing if that is not known before."""
     reduction = campaign.request.reduction
     if campaign.task is not None:
-        return (
-            "" if reduction.labels is not None else "answers are checked for one label per task, and these are values"
-        )
+        values = "answers are checked for one label per task, and these are values"
+        return values if counted_labels(reduction) is None else ""
     for model in (campaign.model, *campaign.provider_models.values()):
         try:
             width = campaign.statistics(model, np.zeros(reduction.width)).shape[-1]
@@ -300,7 +305,7 @@ def judge(result: Result) -> Verdict:
         try:
             checked = check_campaign_fit(result.campaign, result.reports)
         except FAILURES as error:
-            why = str(error).split("\n")[0]
+            why = first_line(error)
         replays = replay_lies(result, LESS, _DECOYS) if result.rounds else []
     better: dict[str, float] = {}
     for replay in replays:

@@ -26,14 +26,14 @@ from troth.service.errors import (
     SignInNeededError,
     TooManyError,
 )
-from troth.service.names import has_unseen, skeleton
+from troth.service.names import has_unseen, looks, mixed_alphabets, skeleton
 from troth.service.schema import accounts, attempts, links, members, new_id, sessions, tokens
 from troth.service.store import after, now, queue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from troth.service.store import Store
 
@@ -85,16 +85,29 @@ def clean_name(text: str, what: str = "name", longest: int = 120) -> str:
     return name
 
 
+def new_name(text: str) -> str:
+    """Return the name of somebody who is new here: as `clean_name`, and no word of it mixes alphabets."""
+    name = clean_name(text)
+    if mixed := mixed_alphabets(name):
+        raise InvalidError(f"name: mixes {' and '.join(mixed)} letters in one word; write it in one alphabet")
+    return name
+
+
 def handles(name: str) -> list[str]:
     """Return what an account of a name may be found by: its skeleton, or its small letters in older databases."""
     return [skeleton(name), name.casefold()]
 
 
+def named(name: str) -> ColumnElement[bool]:
+    """Return the condition that an account has a name: by its handle, or letter by letter."""
+    return accounts.c.handle.in_(handles(name)) | (accounts.c.name == name)
+
+
 def create_account(tx: Connection, name: str, role: Role, password: str | None = None) -> str:
     """Add an account and return its identifier."""
-    name, key = clean_name(name), new_id()
+    name, key = new_name(name), new_id()
     taken = ConflictError(f"name: an account {name!r} exists already; choose another name, or sign in")
-    if tx.execute(select(accounts.c.id).where(accounts.c.handle.in_(handles(name)))).first() is not None:
+    if tx.execute(select(accounts.c.id).where(named(name) | accounts.c.handle.in_(looks(name)))).first():
         raise taken
     hashed = None if password is None else hash_password(password)
     values = {"id": key, "name": name, "handle": skeleton(name), "role": role, "password": hashed}
@@ -142,7 +155,7 @@ def check_password(store: Store, name: str, password: str, source: str, device: 
     """
     name = " ".join(unicodedata.normalize("NFC", name).split())[:200].replace("\0", "")
     with store.read() as tx:
-        account = tx.execute(select(accounts).where(accounts.c.handle.in_(handles(name)))).first()
+        account = tx.execute(select(accounts).where(named(name))).first()
         known = account is not None and _is_device_of(tx, account.id, device)
     source = f"device {digest(device)}" if known else source
     allowed = {f"name:{skeleton(name)} from:{source}": MOST_FAILURES, f"from:{source}": 5 * MOST_FAILURES}

@@ -70,13 +70,17 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
     """Return the application; its database is brought up to date first."""
     store = store or Store(settings.database)
     migrate(store)
+    for waiting in (READING, COMPUTING):
+        waiting.private |= store.private
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         stopped = threading.Event()
         clock = threading.Thread(target=_watch_deadlines, args=(store, settings.tick, stopped), daemon=True)
+        probe = threading.Thread(target=_try_writing, args=(store, settings.tick, stopped), daemon=True)
         if settings.tick:
             clock.start()
+            probe.start()
         reader = threading.Thread(target=_read_uploads, args=(store, settings, stopped), daemon=True)
         incoming.sweep(store.spool)
         heads.catch_up(store)
@@ -88,7 +92,7 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
         stopped.set()
         for waiting in (READING, COMPUTING):
             waiting.close()
-        for thread in (clock, reader) if settings.tick else ():
+        for thread in (clock, probe, reader) if settings.tick else ():
             thread.join(5.0)  # what they do is done again after the next start
         store.close()
 
@@ -127,11 +131,19 @@ def _watch_deadlines(store: Store, seconds: float, stopped: threading.Event) -> 
     """Close rounds at their deadlines; every worker tries, and one succeeds."""
     while not stopped.wait(seconds):
         try:
-            store.try_writing()
             settlement.close_due(store)
             accounts.write_uses(store)
         except Exception:
             logger.exception("closing rounds at their deadlines failed; it is tried again")
+
+
+def _try_writing(store: Store, seconds: float, stopped: threading.Event) -> None:
+    """See again and again whether the database takes changes, in a thread that waits for nobody else."""
+    while not stopped.wait(seconds):
+        try:
+            store.try_writing()
+        except Exception:
+            logger.exception("the database takes no changes; it is tried again")
 
 
 def _read_uploads(store: Store, settings: Settings, stopped: threading.Event) -> None:

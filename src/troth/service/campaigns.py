@@ -25,15 +25,15 @@ from troth.core.settings import plain_copy
 from troth.data.public import PUBLIC
 from troth.mechanisms import DEFAULT_RULE
 from troth.service import accounts
-from troth.service.accounts import User, clean_name
+from troth.service.accounts import User, clean_name, new_name
 from troth.service.errors import ConflictError, InvalidError, NotFoundError
 from troth.service.keys import keys_of
-from troth.service.names import skeleton
+from troth.service.names import looks
 from troth.service.schema import campaigns, members, new_id, reports, rounds
 from troth.service.store import now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -110,12 +110,13 @@ def _add_named(tx: Connection, campaign: str, names: Sequence[str], groups: Mapp
     """Add the providers that terms name, all in one statement."""
     rows: dict[str, dict[str, Any]] = {}
     for name in names:
-        clean = clean_name(name)
+        clean = new_name(name)
         if clean in rows:
             raise ConflictError(f"name: there is a provider {clean!r} in this campaign already")
         related = _label(groups.get(name))
         rows[clean] = {"id": new_id(), "name": clean, "related": related}
     if rows:
+        refuse_alike([*rows, *(member.name for member in list_members(tx, campaign) if member.revoked is None)])
         fixed = {"campaign": campaign, "identity": "named in the campaign file", "created": now()}
         tx.execute(insert(members), [row | fixed for row in rows.values()])
 
@@ -220,11 +221,13 @@ def add_member(tx: Connection, user: User, campaign: str, name: str, identity: s
         raise ConflictError(
             "providers cannot be added once a round was opened, because everybody's cap depends on their number"
         )
-    name = clean_name(name, "name")
+    name = new_name(name)
     for other in list_members(tx, campaign):
         if "".join(other.name.split()).casefold() == "".join(name.split()).casefold():
             differs = "" if other.name == name else ", and names must differ by more than capitals and blanks"
             raise ConflictError(f"name: there is a provider {other.name!r} in this campaign already{differs}")
+        if other.revoked is None and not looks(name).isdisjoint(looks(other.name)):
+            raise ConflictError(f"name: {name!r} looks like {other.name!r}, a provider of this campaign; change it")
     key = new_id()
     values = {"identity": clean_name(identity, "identity", 200), "related": _label(related), "created": now()}
     tx.execute(insert(members).values(id=key, campaign=campaign, name=name, **values))
@@ -304,18 +307,23 @@ def freeze(tx: Connection, row: Row[Any]) -> Campaign:
     return campaign
 
 
+def refuse_alike(names: Iterable[str]) -> None:
+    """Raise if two different names look alike."""
+    looking: dict[str, str] = {}
+    for name in names:
+        for look in looks(name):
+            if looking.setdefault(look, name) != name:
+                raise ConflictError(
+                    f"the names {looking[look]!r} and {name!r} look alike; revoke one, and add it differently"
+                )
+
+
 def _with_members(tx: Connection, row: Row[Any]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(row.plain)
     active = [member for member in list_members(tx, row.id) if member.revoked is None]
     if len(active) < 2:
         raise ConflictError("a campaign needs at least two providers; invite them first")
-    looks: dict[str, str] = {}
-    for member in active:
-        other = looks.setdefault(skeleton(member.name), member.name)
-        if other != member.name:
-            raise ConflictError(
-                f"the names {other!r} and {member.name!r} look alike; revoke one, and add it differently"
-            )
+    refuse_alike(member.name for member in active)
     plain.setdefault("data", {})["providers"] = [member.name for member in active]
     groups: dict[str, list[str]] = {}
     for member in active:
@@ -399,10 +407,13 @@ def _checked(plain: dict[str, Any]) -> Campaign:
 
 
 def _check_tasks(campaign: Campaign) -> None:
-    """Refuse tasks whose cost nobody could foresee: workers send their own files."""
+    """Refuse tasks whose cost nobody could foresee, or that one worker could take: workers send their own files."""
     if not campaign.budget:
         message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")
+    if campaign.price is None:
+        message = "is missing; name the most for one answer, or one worker's made-up items share the others' budget"
+        raise InvalidError(f"[campaign] price: {message}", section="campaign", key="price")
     most = min(_MOST_TASKS, _MOST_SUMS // campaign.request.reduction.width)
     if campaign.most_tasks is None or campaign.most_tasks > most:
         wrong = "is missing" if campaign.most_tasks is None else f"is {campaign.most_tasks:,}"

@@ -1,9 +1,9 @@
 """What a process gives up before it touches untrusted data, as far as the kernel lets it.
 
-No powers of the administrator (a user namespace of its own), no new files but the one to be read (Landlock), no
-network, no other program, no child, no look into other processes and no signals to them (seccomp). These are Linux
-system calls without a library of their own, so most are called by number. What the kernel does not have is reported,
-not assumed.
+No powers of the administrator (a user namespace of its own), no files but those to be read (Landlock), and no system
+call but those that parsing and computing were seen to make (seccomp): memory, threads, the clock, and reading. So it
+has no network, no other program, no child, no signal, no change to any file. These are Linux system calls without a
+library of their own, so most are called by number. What the kernel does not have is reported, not assumed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import platform
 import struct
 import sys
+import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,44 +23,69 @@ if TYPE_CHECKING:
 _NO_NEW_PRIVILEGES, _DUMPABLE, _SECCOMP, _FILTER_MODE = 38, 4, 22, 2  # of prctl
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, the same on every architecture
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
-_ALL_FILES = (1 << 13) - 1  # what the first version of Landlock governs
-_THREAD, _NEW_USERS = 0x10000, 0x10000000  # flags of clone: a thread, and a user namespace
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many rights on files Landlock governs from which version on
+_PORTS, _SCOPES = 3, 3  # to bind and connect, from version 4 on; abstract sockets and signals, from 6 on
+_NEW_USERS = 0x10000000  # flag of unshare: a user namespace
 _REFUSED, _UNKNOWN = 0x00050000 | 1, 0x00050000 | 38  # EPERM, and ENOSYS, after which libraries try another call
 _ALLOWED, _KILLED = 0x7FFF0000, 0x80000000
-_OTHER_NUMBERS = 0x40000000  # from here on the same calls have other numbers
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _TABLE = """
-socket 41 198, connect 42 203, accept 43 202, bind 49 200, listen 50 201, accept4 288 242, execve 59 221,
-execveat 322 281, clone 56 220, clone3 435 435, kill 62 129, tkill 200 130, tgkill 234 131,
-rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424, ptrace 101 117,
-process_vm_readv 310 270, process_vm_writev 311 271, pidfd_open 434 434, pidfd_getfd 438 438, mount 165 40,
-unshare 272 97, setns 308 268, bpf 321 280, perf_event_open 298 241, keyctl 250 219,
-io_uring_setup 425 425, open_by_handle_at 304 265, shmget 29 194, shmat 30 196, userfaultfd 323 282,
-kexec_load 246 104, init_module 175 105, finit_module 313 273, setpriority 141 140, prlimit64 302 261,
-sched_setaffinity 203 122, sched_setscheduler 144 119, sched_setattr 314 274, fork 57 -, vfork 58 -
+read 0 63, write 1 64, open 2 -, close 3 57, stat 4 -, fstat 5 80, lstat 6 -, lseek 8 62, mmap 9 222, mprotect 10 226,
+munmap 11 215, brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, ioctl 16 29,
+pread64 17 67, readv 19 65, writev 20 66, access 21 -, sched_yield 24 124, mremap 25 216, madvise 28 233,
+nanosleep 35 101, getpid 39 172, sendto 44 206, clone 56 220, exit 60 93, uname 63 160, fcntl 72 25, getcwd 79 17,
+chdir 80 49, readlink 89 -, gettimeofday 96 169, getrusage 98 165, sysinfo 99 179, getuid 102 174, getgid 104 176,
+geteuid 107 175, getegid 108 177, getppid 110 173, sigaltstack 131 132, gettid 186 178, time 201 -, futex 202 98,
+sched_getaffinity 204 123, getdents64 217 61, restart_syscall 219 128, fadvise64 221 223, clock_gettime 228 113,
+clock_getres 229 114, clock_nanosleep 230 115, exit_group 231 94, mbind 237 235, openat 257 56, newfstatat 262 79,
+readlinkat 267 78, faccessat 269 48, set_robust_list 273 99, prlimit64 302 261, getcpu 309 168, getrandom 318 278,
+membarrier 324 283, statx 332 291, rseq 334 293, faccessat2 439 439
 """
+_CLONE3 = 435  # its flags are out of a filter's sight; after ENOSYS, libraries call clone
+_TO_WRITE = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # flags of open: write, create, truncate, make a nameless file
+_CONDITIONS: dict[str, tuple[int, int, tuple[int, ...]]] = {
+    "open": (1, _TO_WRITE, ()),
+    "openat": (2, _TO_WRITE, ()),
+    "clone": (0, 0, (0x3D0F00, 0x7D0F00)),  # a thread, as glibc and musl start one
+    "ioctl": (1, 0, (0x5401,)),  # is it a terminal?
+    "fcntl": (1, 0, (1, 2, 3)),  # flags of a handle; no locks, no owner who is sent signals
+    "prlimit64": (0, 0, (0,)),  # its own limits
+}
+"""Which argument of a call may not have which bits, and which values it must have, if any are listed."""
 CALLS: dict[str, dict[str, int]] = {machine: {} for machine in _ARCHITECTURES}
-"""The numbers of the system calls that are refused, by architecture and name."""
+"""The numbers of the system calls that are allowed, by architecture and name."""
 for _entry in _TABLE.replace("\n", " ").split(","):
     _name, *_numbers = _entry.split()
     for _machine, _number in zip(CALLS, _numbers, strict=True):
-        if _number != "-":  # newer architectures have no fork beside clone
+        if _number != "-":  # newer architectures have only the call that replaces it
             CALLS[_machine][_name] = int(_number)
 _lacking: list[str] = []
 
 
-def confine(files: Iterable[Path]) -> None:
-    """Give up all but reading some files and the installed modules; for good, and for every child."""
+def confine(files: Iterable[Path], private: Iterable[Path] = ()) -> None:
+    """Give up all but reading some files and the installed modules; for good, and for every thread.
+
+    Parameters
+    ----------
+    files
+        What may be read.
+    private
+        Files and folders that no module's folder may contain, such as the database; a folder that does is not read. The
+        working folder is one.
+    """
     system = ctypes.CDLL(None, use_errno=True)
     system.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _lacking.clear()
     if system.unshare(_NEW_USERS) != 0:
         _lacking.append("user: the kernel makes no user namespace, so a file is read with the service's powers")
     own = Path(f"/proc/{os.getpid()}")
-    if not _only_read(system, [*files, *_modules(), *([own] if own.exists() else [])]):
+    if not _only_read(system, [*files, *_modules([*private, Path.cwd()]), *([own] if own.exists() else [])]):
         _lacking.append("files: the kernel has no Landlock, so a file could read whatever the service can read")
-    if not _refuse_calls(system):
-        _lacking.append("network and children: the kernel takes no seccomp filter of this program")
+    if not _allow_calls(system):
+        _lacking.append(
+            "calls: the kernel takes no seccomp filter of this program, so a file could open connections, start "
+            "programs, and change or signal whatever the service can"
+        )
 
 
 def missing() -> list[str]:
@@ -67,12 +93,21 @@ def missing() -> list[str]:
     return list(_lacking)
 
 
-def _modules() -> list[Path]:
-    """Return where Python and its modules are; never the working folder, which may hold a database."""
-    here = Path.cwd()
-    modules = [path for path in map(Path, filter(None, sys.path)) if path.resolve() not in (here, *here.parents)]
-    installed = (sys.prefix, sys.base_prefix, "/usr", "/lib", "/lib64", "/etc/localtime", "/dev/null", "/dev/urandom")
-    return [path for path in (*modules, *map(Path, installed)) if path.exists()]
+def _modules(private: list[Path]) -> list[Path]:
+    """Return the folders of Python, its modules and the libraries they load, without those that hold private files."""
+    libraries = {f"{prefix}/{lib}" for prefix in (sys.prefix, sys.base_prefix, "/usr") for lib in ("lib", "lib64")}
+    purposes = ("stdlib", "platstdlib", "purelib", "platlib")
+    installed = libraries | {"/lib", "/lib64", *(sysconfig.get_path(purpose) for purpose in purposes)}
+    single = ("/usr/share/zoneinfo", "/etc/localtime", "/dev/null", "/dev/urandom")
+    readable = []
+    for path in map(Path, sorted({*installed, *single, *filter(None, sys.path)})):
+        folder = path.resolve()
+        within = [each for each in private if folder in (each, *each.parents)]
+        if within and str(path) in installed:
+            _lacking.append(f"modules: {within[0]} lies in {path}, which reading files needs; move it elsewhere")
+        elif not within and folder.exists():
+            readable.append(folder)
+    return readable
 
 
 def hide_memory() -> None:
@@ -81,7 +116,11 @@ def hide_memory() -> None:
 
 
 def _only_read(system: ctypes.CDLL, paths: Iterable[Path]) -> bool:
-    attributes = struct.pack("=Q", _ALL_FILES)
+    version = system.syscall(_CREATE_RULESET, None, 0, 1)
+    if version < 1:
+        return False
+    rights = (1 << max(number for since, number in _FILE_RIGHTS.items() if since <= version)) - 1
+    attributes = struct.pack("=QQQ", rights, _PORTS, _SCOPES)[: 8 * (1 + (version >= 4) + (version >= 6))]
     ruleset = system.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     if ruleset < 0:
         return False
@@ -100,11 +139,11 @@ def _only_read(system: ctypes.CDLL, paths: Iterable[Path]) -> bool:
         os.close(ruleset)
 
 
-def _refuse_calls(system: ctypes.CDLL) -> bool:
+def _allow_calls(system: ctypes.CDLL) -> bool:
     machine = platform.machine()
     if machine not in CALLS:
         return False
-    program = _program(_ARCHITECTURES[machine], dict(CALLS[machine]))
+    program = _program(_ARCHITECTURES[machine], CALLS[machine])
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     return bool(system.prctl(_SECCOMP, _FILTER_MODE, header, 0, 0) == 0)
@@ -112,28 +151,22 @@ def _refuse_calls(system: ctypes.CDLL) -> bool:
 
 def _program(architecture: int, calls: dict[str, int]) -> bytes:
     """Return the filter, in the kernel's small language: load a word, compare and jump, return."""
-    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
-    clone, clone3, limits = calls.pop("clone"), calls.pop("clone3"), calls.pop("prlimit64")
+    load, equal, any_bit, give = 0x20, 0x15, 0x45, 0x06
     lines = [
         (load, 0, 0, 4),  # the architecture
         (equal, 1, 0, architecture),
         (give, 0, 0, _KILLED),
         (load, 0, 0, 0),  # the number of the call
-        (at_least, 0, 1, _OTHER_NUMBERS),
-        (give, 0, 0, _REFUSED),
-        (equal, 0, 1, clone3),
+        (equal, 0, 1, _CLONE3),
         (give, 0, 0, _UNKNOWN),
-        (equal, 0, 4, clone),
-        (load, 0, 0, 16),  # its flags
-        (any_bit, 0, 1, _THREAD),
-        (give, 0, 0, _ALLOWED),
-        (give, 0, 0, _REFUSED),
-        (equal, 0, 4, limits),
-        (load, 0, 0, 16),  # whose limits: 0 is its own
-        (equal, 0, 1, 0),
-        (give, 0, 0, _ALLOWED),
-        (give, 0, 0, _REFUSED),
     ]
-    for number in sorted(calls.values()):
-        lines += [(equal, 0, 1, number), (give, 0, 0, _REFUSED)]
-    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (give, 0, 0, _ALLOWED)])
+    for name, number in calls.items():
+        argument, forbidden, values = _CONDITIONS.get(name, (0, 0, ()))
+        tests = [(load, 0, 0, 16 + 8 * argument)] if name in _CONDITIONS else []  # its lower half: all are 32 bits wide
+        if forbidden:
+            tests += [(any_bit, 0, 1, forbidden), (give, 0, 0, _REFUSED)]
+        for value in values:
+            tests += [(equal, 0, 1, value), (give, 0, 0, _ALLOWED)]
+        tests.append((give, 0, 0, _REFUSED if values else _ALLOWED))
+        lines += [(equal, 0, len(tests), number), *tests]
+    return b"".join(struct.pack("=HBBI", *line) for line in [*lines, (give, 0, 0, _REFUSED)])

@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from sqlalchemy import func, select
 
-from troth.campaigns.ledger import LedgerError
+from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.merkle import consistency_proof, leaf, root
 from troth.campaigns.rounds import used_seeds
 from troth.campaigns.statements import HEAD
@@ -25,7 +25,6 @@ from troth.service.schema import ledger_lines
 from troth.service.store import now
 
 if TYPE_CHECKING:
-    from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
     from troth.service.keys import Keys
     from troth.service.store import Store
@@ -51,7 +50,7 @@ def check_continues(keys: Keys, campaign: str, ledger: Ledger) -> None:
         raise LedgerError(
             f"the database has another ledger than the one whose head was signed at {last['time']} ({last['lines']} "
             f"lines; here are {len(ledger.lines)}): it was edited, or an older copy was restored. Restore the newest "
-            f"copy, or go on from this one with: troth service new-epoch {campaign}"
+            f"copy, or continue from this one with: troth service new-epoch {campaign}"
         )
 
 
@@ -66,7 +65,11 @@ def sign_head(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any] | Non
     signed = keys.heads(campaign)
     if not ledger.lines or (signed and signed[-1]["lines"] >= len(ledger.lines)):
         return None
-    return _add(keys, campaign, ledger, signed[-1]["epoch"] if signed else 1)
+    before, epoch = (signed[-1]["lines"], signed[-1]["epoch"]) if signed else (0, 1)
+    for lines, entry in enumerate(ledger.entries[:-1], 1):
+        if lines > before and entry["entry"] == "close":  # of several rounds, each may be published by itself
+            _add(keys, campaign, Ledger.from_lines(ledger.lines[:lines]), epoch)
+    return _add(keys, campaign, ledger, epoch)
 
 
 def catch_up(store: Store) -> None:
@@ -91,12 +94,16 @@ def new_epoch(keys: Keys, campaign: str, ledger: Ledger) -> dict[str, Any]:
     return _add(keys, campaign, ledger, signed[-1]["epoch"] + 1 if signed else 1)
 
 
+def last_head(keys: Keys, campaign: str, lines: int) -> dict[str, Any] | None:
+    """Return the last head of at most that many lines."""
+    return next((head for head in reversed(keys.heads(campaign)) if head["lines"] <= lines), None)
+
+
 def shown_head(keys: Keys, campaign: str, ledger: Ledger, lines: int, since: int) -> dict[str, Any] | None:
     """Return the last head of at most that many lines, with the proof that it continues an earlier one."""
-    shown = [head for head in keys.heads(campaign) if head["lines"] <= lines]
-    if not shown:
+    head = last_head(keys, campaign, lines)
+    if head is None:
         return None
-    head = shown[-1]
     return {**head, "proof": consistency_proof(leaves_of(ledger, head["lines"]), since)}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from troth.service.store import Store
 
 KEPT_DAYS = 7
-MOST_REPLIES = 10_000  # stored for one account
+MOST_REPLIES, MOST_BYTES = 10_000, 64 << 20  # stored for one account
 
 
 class Reply(NamedTuple):
@@ -80,11 +80,13 @@ def answer_once(store: Store, request: KeyedRequest | None, work: Callable[[Conn
         try:
             reply = work(tx)
         except IntegrityError:
-            raise ConflictError("somebody did the same at the same moment; reload, and try again") from None
+            raise ConflictError("somebody else changed this at the same moment; reload, and try again") from None
         if request is not None:
             tx.execute(delete(replies).where(replies.c.created <= after(days=-KEPT_DAYS)))
-            own = select(func.count()).select_from(replies).where(replies.c.account == request.account)
-            if (tx.scalar(own) or 0) >= MOST_REPLIES:
-                raise TooManyError(f"Idempotency-Key: you have used {MOST_REPLIES:,} in {KEPT_DAYS} days; use fewer")
+            sizes = func.count(), func.coalesce(func.sum(func.length(replies.c.body)), 0)
+            count, size = tx.execute(select(*sizes).where(replies.c.account == request.account)).one()
+            if count >= MOST_REPLIES or size + len(reply.body) > MOST_BYTES:
+                most = f"{MOST_REPLIES:,} times, or for {MOST_BYTES >> 20} MiB of answers,"
+                raise TooManyError(f"Idempotency-Key: you have used it {most} in {KEPT_DAYS} days; use it less")
             tx.execute(insert(replies).values(**request._asdict(), created=now(), **reply._asdict()))
         return reply

@@ -99,7 +99,7 @@ class KeyFolder:
         try:
             return [json.loads(line) for line in lines if line.endswith(b"\n")]  # a line cut off was never published
         except ValueError:
-            raise DataError(f"{self._head_path(campaign)}: this is no list of heads") from None
+            raise DataError(f"{self._head_path(campaign)}: this is not a list of heads") from None
 
     def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
         """Note a head, durably, unless a later one was noted."""
@@ -132,7 +132,7 @@ class KeyFolder:
             try:
                 self._key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text().strip()))
             except ValueError:
-                raise DataError(f"{path}: this is no signing key") from None
+                raise DataError(f"{path}: this is not a signing key") from None
         return self._key
 
     def _secret_path(self, commitment: str) -> Path:

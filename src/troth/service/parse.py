@@ -15,15 +15,17 @@ import pyarrow.parquet as pq
 
 from troth.core.errors import DataError, TrothError
 from troth.data.files import NOT_UNICODE, Fragment
-from troth.data.kernel import as_numbers, holds_numbers
+from troth.data.kernel import as_numbers, encode, holds_numbers, is_text, numbers_of_text
 from troth.data.own_tasks import read_own_tasks
 from troth.data.request import shown
 from troth.data.single_provider import read_own
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from troth.data.request import Day, Request
 
-SHOWN_ROWS, SHOWN_LENGTH, MOST_COLUMNS = 8, 40, 10_000
+SHOWN_ROWS, SHOWN_LENGTH, SHOWN_LABELS, MOST_COLUMNS = 8, 40, 12, 10_000
 _MESSAGE_LENGTH, _HEAD_BYTES = 4000, 1 << 20
 
 
@@ -96,8 +98,11 @@ class View:
         self.request, self.cells, self.most_rows, self.limit = request, cells, rows, limit
         self.rows = self.bytes = 0
         self.preview: list[list[str]] = []
-        numbers = (name for name in request.columns if name is not None and not request.has_labels(name))
-        self._values = {name: [np.inf, -np.inf, 0.0] for name in numbers}
+        self._columns = {
+            name: _Numbers() if (labels := request.labels_of(name)) is None else _Labels(labels, request.codes(name))
+            for name in dict.fromkeys(request.columns)
+            if name is not None
+        }
 
     def expect(self, rows: int) -> None:
         """Refuse more rows than may be read."""
@@ -116,15 +121,12 @@ class View:
             self._show(batch)
         if self.request.provider in batch.schema.names:
             self._refuse_others(batch.column(self.request.provider))
-        for name, totals in self._values.items():
-            self._add(batch.column(name), totals)
+        for name, column in self._columns.items():
+            column.add(batch.column(name).drop_null())
 
     def summary(self) -> list[dict[str, Any]]:
-        """Return least, greatest and mean of each column of numbers."""
-        return [
-            {"name": name, "least": least, "greatest": greatest, "mean": total / self.rows}
-            for name, (least, greatest, total) in self._values.items()
-        ]
+        """Return least, greatest and mean of each column of numbers, and counts of the labels of the others."""
+        return [{"name": name, **column.shown()} for name, column in self._columns.items()]
 
     def _show(self, batch: Any) -> None:
         names = [name for name in self.request.named if name in batch.schema.names]
@@ -134,17 +136,6 @@ class View:
         columns = [[_short(entry.as_py()) for entry in left.column(name)] for name in names]
         self.preview += [list(row) for row in zip(*columns, strict=True)]
 
-    @staticmethod
-    def _add(array: Any, totals: list[float]) -> None:
-        """Add a batch to a column's least, greatest and sum."""
-        x = None if array.null_count else as_numbers(array)
-        if x is None or not x.size:
-            return  # the reader will say what is wrong
-        totals[0] = min(totals[0], float(x.min()))
-        totals[1] = max(totals[1], float(x.max()))
-        with np.errstate(over="ignore", invalid="ignore"):
-            totals[2] += float(x.sum(dtype=np.float64))
-
     def _refuse_others(self, column: Any) -> None:
         """Refuse rows of several providers before the sums of each are made."""
         try:
@@ -153,7 +144,53 @@ class View:
             return
         if len(names) > 1:
             examples = ", ".join(map(shown, names[:5])) + (", …" if len(names) > 5 else "")
-            raise DataError(f"has rows of {len(names)} providers ({examples}); send your own alone")
+            raise DataError(f"has rows of {len(names)} providers ({examples}); send only your own")
+
+
+class _Numbers:
+    """Least, greatest and mean of the numbers of a column; what else it holds, the reader reports or leaves out."""
+
+    def __init__(self) -> None:
+        self.least, self.greatest, self.total, self.count = np.inf, -np.inf, 0.0, 0
+
+    def add(self, array: Any) -> None:
+        x = numbers_of_text(array) if is_text(array.type) else as_numbers(array)
+        if x is None:
+            return
+        x = x[np.isfinite(x)]
+        if x.size:
+            self.least, self.greatest = min(self.least, float(x.min())), max(self.greatest, float(x.max()))
+            self.count += x.size
+            with np.errstate(over="ignore"):
+                self.total += float(x.sum(dtype=np.float64))
+
+    def shown(self) -> dict[str, float]:
+        if not self.count or not np.isfinite(self.total):
+            return {}
+        return {"least": self.least, "greatest": self.greatest, "mean": self.total / self.count}
+
+
+class _Labels:
+    """How often a column holds each of its labels."""
+
+    def __init__(self, labels: Sequence[str], codes: Mapping[str, int]) -> None:
+        self.labels, self.codes, self.counts = labels, codes, [0] * len(labels)
+
+    def add(self, array: Any) -> None:
+        try:
+            values, places = encode(array.cast(pa.string()) if pa.types.is_boolean(array.type) else array)
+        except TypeError:
+            return
+        counts = np.bincount(places[places >= 0], minlength=len(values)).tolist()
+        for value, count in zip(values if isinstance(values, range) else values.to_pylist(), counts, strict=True):
+            label = str(value).strip()
+            code = self.codes.get(label, self.codes.get(label.casefold()))
+            if code is not None:
+                self.counts[code] += count
+
+    def shown(self) -> dict[str, Any]:
+        common = sorted(zip(self.labels, self.counts, strict=True), key=lambda pair: -pair[1])
+        return {"labels": common[:SHOWN_LABELS]}
 
 
 def _message(error: Exception, kind: str) -> str:
@@ -169,7 +206,7 @@ def _refuse_text(schema: Any, request: Request) -> None:
     """Refuse text where numbers belong before any of it is read: few bytes can hold very much text."""
     for name in request.columns:
         place = (
-            -1 if name is None or request.has_labels(name) else schema.get_field_index(name)
+            -1 if name is None or request.labels_of(name) is not None else schema.get_field_index(name)
         )  # -1 also for a name that occurs twice
         if place >= 0 and not holds_numbers(schema.field(place).type):
             raise DataError(f"column {name!r} has type {schema.field(place).type}; store it as numbers")

@@ -72,7 +72,7 @@ def export(tx: Connection, user: User, campaign: str) -> responses.Batch:
     known = states(tx, campaign)
     pending = [due.id for due in _due(tx, campaign) if due.id not in known]
     if not pending:
-        raise ConflictError("there is nothing to pay out that is in no batch yet")
+        raise ConflictError("every payment is in a batch already")
     number = (tx.scalar(select(func.max(payouts.c.batch)).where(payouts.c.campaign == campaign)) or 0) + 1
     values = {"campaign": campaign, "batch": number, "state": "posted", "changed": now()}
     tx.execute(insert(payouts), [{"id": key, **values} for key in pending])

@@ -13,11 +13,11 @@ import numpy as np
 
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
-from troth.campaigns.task_checks import law_of_guess
+from troth.campaigns.task_checks import likelihood_of_guess
 from troth.campaigns.task_reports import planned_tasks
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
-from troth.core.errors import TrothError
+from troth.core.errors import TrothError, first_line
 from troth.data.request import Report
 from troth.results.beliefs import Belief, beliefs_of
 from troth.service.sandbox import COMPUTING, Sandbox
@@ -57,7 +57,7 @@ def _run(part: Callable[[Campaign, Setting], Any], plain: dict[str, Any], provid
         with np.errstate(all="ignore"):
             return part(campaign, setting_of(campaign, [], providers, rows))
     except _FAILURES as error:
-        return {"skipped": str(error).split("\n")[0][:500]}
+        return {"skipped": first_line(error)[:500]}
 
 
 def _scale(campaign: Campaign, setting: Setting) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
     if campaign.task is None:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
-        given: Any = {"public": law_of_guess(campaign), "simulations": 4 * SIMULATIONS}
+        given: Any = {"public": likelihood_of_guess(campaign), "simulations": 4 * SIMULATIONS}
         audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, **given)
     return {
         "providers": len(small.names),

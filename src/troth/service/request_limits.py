@@ -40,7 +40,7 @@ class TimeLimit:
                 part = await asyncio.wait_for(receive(), max(0.0, min(IDLE_SECONDS, left)))
             except TimeoutError:
                 headers = {"connection": "close"}
-                raise HTTPException(408, "the request arrives too slowly; send it again", headers) from None
+                raise HTTPException(408, "the request arrived too slowly; send it again", headers) from None
             count += len(part.get("body", b""))
             complete = not part.get("more_body", False)
             return part

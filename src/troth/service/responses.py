@@ -216,6 +216,7 @@ class Verdict(Shown):
         default=None, description="What a lie gains at most under the model, in expectation. Null if nothing is proved."
     )
     remedy: str = Field(description="What to do if the model does not fit.")
+    notes: list[str] = Field(default=[], description="What to look at in the data, where tasks are settled together.")
 
 
 class WouldBePaid(Shown):
@@ -412,6 +413,29 @@ class Inclusion(Shown):
     hashes: list[Hash]
 
 
+class SignedHead(Shown):
+    """The head of a ledger, signed."""
+
+    kind: Literal["troth head"]
+    campaign: Id
+    epoch: int
+    lines: int
+    root: Hash
+    head: Hash
+    time: Time
+    key: Hash
+    signature: str = Field(pattern="^[0-9a-f]{128}$")
+
+
+class LedgerLine(Shown):
+    """A line of the ledger, and the proof that it is under a signed head."""
+
+    text: str = Field(description="The line, without the end of the line.")
+    place: int = Field(description="Counted from 0.")
+    hashes: list[Hash]
+    head: SignedHead
+
+
 class Payments(Shown):
     """Payments of a round, and what its seed was made of."""
 
@@ -427,21 +451,14 @@ class Payments(Shown):
     commitment: Commitment | None
     head: Hash | None
     proof: Inclusion | None = Field(description="That your report is one of those that the round was paid by.")
+    payment_hashes: list[Hash] | None = Field(description="The same for your payment, among those of the round.")
+    line: LedgerLine | None = Field(description="The round in the ledger, once all rounds before it are published.")
     payments: list[Payment]
 
 
-class Head(Shown):
+class Head(SignedHead):
     """The head of a ledger, signed, and the proof that it continues the ledger of an earlier head."""
 
-    kind: Literal["troth head"]
-    campaign: Id
-    epoch: int
-    lines: int
-    root: Hash
-    head: Hash
-    time: Time
-    key: Hash
-    signature: str = Field(pattern="^[0-9a-f]{128}$")
     proof: list[Hash]
 
 

@@ -67,8 +67,12 @@ def open_round(tx: Connection, user: User, campaign: str, day: Any = None, deadl
     before = list_rounds(tx, campaign)
     if any(other.state == "open" for other in before):
         raise ConflictError("a round is open already; close it first")
-    if any(other.problem is not None and other.state == "closed" for other in before):
-        raise ConflictError("the last round was closed and could not be paid; reopen that one first")
+    for other in before:
+        if other.problem is not None and other.state == "closed":
+            which = f"round {other.number}" if other.day is None else f"day {read_day(other.day)}"
+            raise ConflictError(
+                f"{which} was closed and could not be paid ({other.problem}): reopen it or set it aside first"
+            )
     if any(other.final for other in before):
         raise ConflictError("the last round was closed as the last day; no day follows it")
     if deadline is not None and deadline <= now():
@@ -158,7 +162,7 @@ def refuse_many(tx: Connection, round_id: str, member: str) -> None:
         raise TooManyError(f"you have sent {MOST_UPLOADS} files to this round; confirm one of them")
     size = select(func.sum(func.length(upload_tasks.c.content))).join(uploads, uploads.c.id == upload_tasks.c.upload)
     if (tx.scalar(size.where(uploads.c.round == round_id, uploads.c.member == member)) or 0) >= MOST_TASK_BYTES:
-        raise TooManyError("your files on this round's tasks have taken all the space they may; confirm one of them")
+        raise TooManyError("your files on this round's tasks have used up their space; confirm one of them")
 
 
 def new_nonce() -> str:
@@ -282,7 +286,7 @@ def my_upload(tx: Connection, member: str, round_id: str, upload: str) -> Row[An
     if row is None:
         mine = (queued.c.id == upload) & (queued.c.member == member) & queued.c.state.in_(("waiting", "reading"))
         if tx.scalar(select(exists().where(mine))):
-            raise ConflictError("the file is not read yet: look at it again in a moment, and confirm it then")
+            raise ConflictError("the file has not been read yet: try again in a moment")
         raise NotFoundError("there is no such submission")
     return row
 

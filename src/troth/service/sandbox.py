@@ -64,10 +64,16 @@ class Waiting:
     ----------
     modules
         What tasks need, loaded once.
+
+    Attributes
+    ----------
+    private
+        What no task may read, wherever it lies: the database, keys, uploads, and the folder that the server runs in.
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
         self.modules = tuple(modules)
+        self.private = frozenset([str(Path.cwd())])  # from which Python may take modules
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.close)
@@ -177,7 +183,7 @@ class Sandbox:
         OutOfMemoryError, OutOfTimeError, BrokenOffError, UnavailableError
             If there is no answer.
         """
-        task = pickle.dumps((bounds, function, arguments))
+        task = pickle.dumps((bounds, self.waiting.private, function, arguments))
         if not self._turn.acquire(timeout=self.patience):
             raise UnavailableError("too many files are waiting to be read; try again later")
         try:

@@ -48,8 +48,8 @@ def serve(
     say
         Called with lines for the terminal.
     """
-    check_sandbox(settings.require_sandbox, say)
     store = Store(settings.database)
+    check_sandbox(settings.require_sandbox, say, store.private)
     if store.file is not None and readable_by_others(store.file):
         say(f"warning: others can read {store.file}, which has everybody's statistics: chmod 600 {store.file}")
     backup = migrate(store)
@@ -78,9 +78,10 @@ def serve(
     )
 
 
-def check_sandbox(required: bool, say: Callable[[str], None]) -> None:
-    """Say what the kernel lacks to confine the process that reads uploads, or refuse to start without it."""
+def check_sandbox(required: bool, say: Callable[[str], None], private: frozenset[str] = frozenset()) -> None:
+    """Say what is lacking to confine the process that reads uploads, or refuse to start without it."""
     waiting = Waiting([])
+    waiting.private |= private
     lacking = Sandbox(waiting).run(confinement.missing, bounds=Bounds(memory=1 << 28, seconds=5.0))
     waiting.close()
     if lacking and required:
@@ -102,7 +103,7 @@ def first_link(store: Store, url: str) -> str | None:
 def new_link(store: Store, url: str, name: str, *, create: bool = False) -> str:
     """Return a one-time link that signs an account in; create the account, an analyst's, if asked to."""
     with store.write() as tx:
-        by_name = select(account_table.c.id).where(account_table.c.handle.in_(accounts.handles(name)))
+        by_name = select(account_table.c.id).where(accounts.named(name))
         account = accounts.create_account(tx, name, "analyst") if create else tx.scalar(by_name)
         if account is None:
             raise DataError(f"there is no account {name!r}")

@@ -121,7 +121,7 @@ def dry_run(store: Store, user: User, campaign: str, number: int, *, final: bool
         before = [each for each in list_rounds(tx, campaign) if each.number < number and each.state == "closed"]
         confirmed = confirmed_rows(tx, campaign, [each.id for each in (*before, row)])
         received = received_reports(tx, confirmed)
-    refuse_lonely(received)
+    refuse_lonely(terms, received)
     ledger, file = compute_dry_run(terms, received, final=final or terms.days == number)
     verdict = judge(terms, ledger, file) if ledger.of("round") else None
     return DryRun(terms, result_of(terms, ledger, file), verdict)
@@ -223,7 +223,7 @@ def _settled(store: Store, campaign: str) -> bool:
     try:
         heads.check_continues(store.keys, campaign, ledger)
         check_receipts(store.keys, campaign, terms, confirmed)
-        refuse_lonely(received)
+        refuse_lonely(terms, received)
         options["secret"] = secret_of(store.keys, campaign_row)
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")

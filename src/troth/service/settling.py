@@ -11,7 +11,7 @@ import numpy as np
 from troth.campaigns import rounds
 from troth.campaigns.ledger import Ledger
 from troth.campaigns.settle import rehearse
-from troth.campaigns.task_reports import TaskReport, pay_task_reports, rehearse_tasks
+from troth.campaigns.task_reports import MOST_REHEARSED, TaskReport, pay_task_reports, rehearse_tasks
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, TrothError
 from troth.results.formats import counted
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BOUNDS = Bounds(memory=4 << 30, seconds=300.0, answer=1 << 28)
 TRIAL = Bounds(memory=1 << 30, seconds=5.0)
-_MOST_CAMPAIGNS = 256
+_MOST_CAMPAIGNS, _SHORTEST = 256, 2.0  # seconds, which a child needs for large terms
 SANDBOX = Sandbox(COMPUTING, patience=600.0)
 """Where all payments of this process are computed."""
 
@@ -91,7 +91,8 @@ def judge(campaign: Campaign, ledger: Ledger, file: bytes | None = None) -> dict
 
 def _judge(plain: dict[str, Any], lines: list[bytes], file: bytes | None) -> dict[str, Any]:
     try:
-        return _plain(result_of(Campaign.from_dict(plain), Ledger.from_lines(lines), file).verdict)
+        result = result_of(Campaign.from_dict(plain), Ledger.from_lines(lines), file)
+        return {**_plain(result.verdict), "notes": list(result.notes)}
     except (TrothError, ArithmeticError, ValueError, TypeError, LookupError):
         return _unchecked("the check cannot be computed for these reports")
 
@@ -190,8 +191,11 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
     """
     if was_tried(campaign, report):
         return
+    bounds = TRIAL
+    if campaign.task is not None and report.rows > MOST_REHEARSED:
+        bounds = replace(TRIAL, seconds=max(_SHORTEST, TRIAL.seconds * MOST_REHEARSED / report.rows))
     try:
-        SANDBOX.run(_rehearse, campaign.plain, report, bounds=TRIAL)
+        payable = SANDBOX.run(_rehearse, campaign.plain, report, bounds=bounds)
     except (OutOfMemoryError, OutOfTimeError, BrokenOffError) as error:
         what = "row" if campaign.task is None else "task"
         raise DataError(
@@ -199,13 +203,19 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
         ) from None
     except UnavailableError:
         return  # the round itself is computed within limits, too
+    if not payable:
+        raise DataError(
+            "payments cannot be computed with this report: its numbers are too large for the model, or too far apart "
+            "in size; correct them, or rescale the columns"
+        )
     tried = _tried.setdefault(campaign.digest, _Tried())
     tried.rows, tried.size = max(tried.rows, report.rows), max(tried.size, _size(report))
     while len(_tried) > _MOST_CAMPAIGNS:
         _tried.pop(next(iter(_tried)), None)
 
 
-def _rehearse(plain: dict[str, Any], report: Report) -> None:
+def _rehearse(plain: dict[str, Any], report: Report) -> bool:
+    """Return whether numbers can be computed with; what else is wrong is said where the report is checked or paid."""
     try:
         campaign = Campaign.from_dict(plain)
         others = [name for name in campaign.providers if name != report.provider]
@@ -215,7 +225,10 @@ def _rehearse(plain: dict[str, Any], report: Report) -> None:
         else:
             rehearse(campaign, some, report)
     except (TrothError, ArithmeticError):
-        return  # what is wrong is said where it counts: when the report is checked, or its round is paid
+        return True
+    except ValueError:  # such as a matrix that is singular as far as doubles go
+        return False
+    return True
 
 
 def plain_text(problem: UnboundedError, attempts: int) -> str:

@@ -23,7 +23,7 @@ from troth.service.keys import OPTION, KeyFolder
 from troth.service.schema import attempts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from troth.service.keys import Keys
 
 BUSY_SECONDS = 60
+PROBE_SECONDS = 3
+"""How long a health check waits for its turn to write: much less than those who have something to write."""
 
 
 class Store:
@@ -54,19 +56,26 @@ class Store:
         options["execution_options"] = {OPTION: self.keys}
         self.spool = self._spool()
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
-        self._turn: AbstractContextManager[Any] = nullcontext()
+        self._lock = None if self.file is None else Lock()
+        self._turn: AbstractContextManager[Any] = self._lock or nullcontext()
         self._writes = True
-        if self.file is not None:
-            self._turn = Lock()  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
+        if self.file is not None:  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
             options["connect_args"] = {"timeout": BUSY_SECONDS}
         else:
             options["pool_pre_ping"] = True
         self.engine = sql.create_engine(self.url, **options)
         # health checks share no connection with anybody who may hold one for long
-        self.probe = sql.create_engine(self.url, **options | {"pool_size": 2, "max_overflow": 0})
-        for engine in (self.engine, self.probe) if self.file is not None else ():
-            sql.event.listen(engine, "connect", _prepare_sqlite)
+        own = {"pool_size": 2, "max_overflow": 0, "pool_timeout": PROBE_SECONDS}
+        self.probe = sql.create_engine(self.url, **options | own)
+        for engine, seconds in ((self.engine, BUSY_SECONDS), (self.probe, PROBE_SECONDS)) if self.file else ():
+            sql.event.listen(engine, "connect", _prepared_sqlite(seconds))
             sql.event.listen(engine, "begin", _begin_sqlite)
+
+    @property
+    def private(self) -> frozenset[str]:
+        """The files and folders that only the service reads."""
+        paths = (self.file, self.spool, getattr(self.keys, "folder", None))  # keys may be elsewhere than in a folder
+        return frozenset(str(path.resolve()) for path in paths if path is not None)
 
     def _spool(self) -> Path:
         """Return the folder for uploads that wait to be read: beside the SQLite file, or in the user's state."""
@@ -92,10 +101,15 @@ class Store:
             yield connection
 
     def try_writing(self) -> None:
-        """Write and remove a line, and remember for `check_writes` whether that worked: a full disk is noticed."""
+        """Write and remove a line, and remember for `check_writes` whether that worked within a few seconds.
+
+        A full disk is noticed, and a database that somebody has locked.
+        """
         mark = secrets.token_hex(8)
         try:
-            with self.write() as tx:
+            with self._short_turn(), self.probe.connect() as tx, tx.begin():
+                if self.file is None:
+                    tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
                 tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
                 tx.execute(attempts.delete().where(attempts.c.id == mark))
             self._writes = True
@@ -103,10 +117,23 @@ class Store:
             self._writes = False
             raise
 
+    @contextmanager
+    def _short_turn(self) -> Iterator[None]:
+        """Take the turn to write, if it comes soon."""
+        if self._lock is None:
+            yield
+            return
+        if not self._lock.acquire(timeout=PROBE_SECONDS):
+            raise UnavailableError("the database cannot be written: another change takes too long")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def check_writes(self) -> None:
         """Raise if the last attempt to write failed."""
         if not self._writes:
-            raise UnavailableError("the database takes no changes: its disk may be full, or read-only")
+            raise UnavailableError("the database cannot be written: its disk may be full or read-only, or it is locked")
 
     def close(self) -> None:
         """Close all connections."""
@@ -182,12 +209,18 @@ def parse_deadline(text: str | None) -> str | None:
         raise InvalidError(f"deadline: {text!r} is not a time with a zone, such as 2026-05-04T12:00:00Z") from None
 
 
-def _prepare_sqlite(raw: Any, _record: Any) -> None:
-    raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
-    cursor = raw.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_SECONDS * 1000}"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+def _prepared_sqlite(busy_seconds: float) -> Callable[[Any, Any], None]:
+    """Return what prepares a connection that waits so long for others."""
+
+    def prepare(raw: Any, _record: Any) -> None:
+        raw.isolation_level = None  # transactions begin where this file says, not where the driver guesses
+        cursor = raw.cursor()
+        waiting = f"busy_timeout={int(busy_seconds * 1000)}"
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", waiting):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    return prepare
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -89,12 +89,12 @@ def _refuse_greed(tx: Connection, campaign: str, account: str) -> None:
     unread = queued.c.state.in_(("waiting", "reading"))
     of_campaign = queued.c.round.in_(select(round_table.c.id).where(round_table.c.campaign == campaign))
     if (tx.scalar(select(func.count()).where(unread, queued.c.account == account)) or 0) >= MOST_WAITING:
-        raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again when they are")
+        raise TooManyError(f"{MOST_WAITING} of your files are waiting to be read; try again once they have been read")
     totals = select(func.sum(queued.c.milliseconds), func.sum(queued.c.expanded)).where(queued.c.done > after(hours=-1))
     for whose, times, who in ((queued.c.account == account, 1, "your"), (of_campaign, CAMPAIGNS, "the campaign's")):
         milliseconds, expanded = (int(total or 0) for total in tx.execute(totals.where(whose)).one())
         if milliseconds > times * HOURLY_SECONDS * 1000 or expanded > times * HOURLY_BYTES:
-            raise TooManyError(f"reading {who} files has taken all that it may in an hour; try again later")
+            raise TooManyError(f"reading {who} files has used up this hour's limit; try again later")
 
 
 def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | None:

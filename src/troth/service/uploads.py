@@ -22,7 +22,7 @@ from troth.core.errors import DataError, TrothError
 from troth.data.files import format_of
 from troth.data.own_tasks import LONGEST_NAME, OwnTasks
 from troth.data.public import PUBLIC
-from troth.data.read import canonical_name
+from troth.data.read import canonical_name, task_name
 from troth.data.request import Day, Report
 from troth.service.parse import parse
 from troth.service.responses import ColumnSummary
@@ -33,7 +33,6 @@ from troth.service.worker_processes import Bounds
 if TYPE_CHECKING:
     from troth.campaigns.terms import Campaign
 
-SHOWN_LABELS = 12
 _NAME_LENGTH, _MESSAGE_LENGTH = 200, 2000
 _TASK_ANSWER, _MOST_CONTENT = 1 << 26, 1 << 23  # bytes: of what the child returns, and of what is stored of it
 _MOST_GUESSES = 100_000  # tasks of public data, which are part of the terms
@@ -278,7 +277,7 @@ def _checked(
         if len(summary) != reduction.width:
             raise ValueError(len(summary))
         preview = tuple(tuple(str(entry)[:80] for entry in row) for row in answer["preview"][:9])
-        columns = _labels(campaign, summary) if campaign.categories else tuple(map(_summary, answer["columns"]))
+        columns = tuple(_summary(campaign, entry) for entry in answer["columns"])
         report = Report(provider, day if campaign.daily else None, int(reduction.rows(summary)), summary, shown)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
         raise UploadError(422, f"{shown}: cannot be read") from None
@@ -289,7 +288,7 @@ def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
     """Return reports on tasks whose names and sums have the right form."""
     names, reduction = answer["tasks"], campaign.request.reduction
     sums = np.array([[_number(value) for value in row] for row in answer["sums"]], dtype=np.float64)
-    if not all(type(name) is str and name == canonical_name(name) and name.isprintable() for name in names):
+    if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
         raise ValueError(names)
     if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(names)
@@ -306,16 +305,12 @@ def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskRepor
     return TaskReport(**vars(report) | {"rows": len(own.names), "tasks": own.digest}, content=content)
 
 
-def _summary(entry: dict[str, Any]) -> ColumnSummary:
-    least, greatest, mean = (_number(entry[key]) for key in ("least", "greatest", "mean"))
-    return ColumnSummary(name=str(entry["name"])[:_NAME_LENGTH], least=least, greatest=greatest, mean=mean)
-
-
-def _labels(campaign: Campaign, counts: Any) -> tuple[ColumnSummary, ...]:
-    """Sum up a column of labels by their counts, which are the summary."""
-    pairs = zip(campaign.categories or (), counts, strict=True)
-    common = sorted(((label, int(count)) for label, count in pairs), key=lambda pair: -pair[1])
-    return (ColumnSummary(name=str(campaign.columns[0]), labels=common[:SHOWN_LABELS]),)
+def _summary(campaign: Campaign, entry: dict[str, Any]) -> ColumnSummary:
+    """Return a column as the child sums it up, with no labels but those of the terms."""
+    name, known = entry["name"], campaign.request.labels_of(entry["name"]) or ()
+    labels = [(known[known.index(label)], int(_number(count))) for label, count in entry.get("labels", ())]
+    numbers = {key: _number(entry[key]) for key in ("least", "greatest", "mean") if key in entry}
+    return ColumnSummary(name=str(name)[:_NAME_LENGTH], labels=labels, **numbers)
 
 
 def _number(value: Any) -> float:
@@ -338,7 +333,7 @@ def _read_statistics(campaign: Campaign, path: Path, shown: str, provider: str, 
         raise DataError(f"the statistics are of provider {reports[0].provider!r}, not {provider!r}")
     if campaign.daily and (len(reports) != 1 or reports[0].day != day):
         days = ", ".join(str(report.day) for report in reports[:5])
-        raise DataError(f"has statistics of day {days}; send those of day {day} alone")
+        raise DataError(f"has statistics of day {days}; send only those of day {day}")
     return reports[0]
 
 

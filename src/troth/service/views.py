@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from troth import __version__
 from troth.campaigns.ledger import LedgerError
-from troth.campaigns.ledger_entries import report_leaf, report_leaves, report_root
+from troth.campaigns.ledger_entries import payment_leaves, report_leaf, report_leaves, report_root
 from troth.campaigns.merkle import inclusion_proof
 from troth.campaigns.rounds import read_days
 from troth.core.errors import TrothError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
+    from troth.campaigns.ledger import Ledger
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
     from troth.results.result import Result
@@ -340,6 +341,7 @@ def payments_view(tx: Connection, user: User, campaign: str, number: int) -> res
         commitment=campaigns.terms_of(row).commitment,
         head=round_row.head,
         **_made_of(result, day, None if member is None else member.name),
+        line=None if member is None or result is None else _line_of(tx, campaign, result.ledger, day),
         payments=_payments(tx, row, member, result, [day])[day],
     )
 
@@ -378,10 +380,15 @@ def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str,
     """Return what a round's seed was made of, and the proof that a provider's report is in it."""
     head = None if result is None else next((head for head in result.ledger.of("round") if head["day"] == day), None)
     if result is None or head is None:
-        return dict.fromkeys(("paid_as", "root", "link", "beacon", "seed", "proof")) | {"next_roots": []}
+        names = ("paid_as", "root", "link", "beacon", "seed", "proof", "payment_hashes")
+        return dict.fromkeys(names) | {"next_roots": []}
     by_day = reports_by_day(result.reports)
     leaves = report_leaves(by_day[day])
     place = next((leaves.index(report_leaf(own)) for own in by_day[day] if own.provider == own_name), None)
+    hashes = None
+    if place is not None and "payments" in head:
+        payments = next(paid.payments for paid in result.rounds if paid.day == day)
+        hashes = inclusion_proof(payment_leaves(result.campaign, by_day[day], payments), place)
     return {
         **{name: head.get(name) for name in ("root", "link", "beacon", "seed")},
         "paid_as": head["number"],
@@ -389,7 +396,34 @@ def _made_of(result: Result | None, day: Any, own_name: str | None) -> dict[str,
         "proof": None
         if place is None
         else responses.Inclusion(place=place, size=len(leaves), hashes=inclusion_proof(leaves, place)),
+        "payment_hashes": hashes,
     }
+
+
+def _line_of(tx: Connection, campaign: str, ledger: Ledger, day: Any) -> responses.LedgerLine | None:
+    """Return the line of a round, with the proof that it is under the head that providers see, if it is."""
+    head = heads.last_head(keys_of(tx), campaign, _published_lines(tx, campaign, ledger))
+    place = ledger.entries.index(next(entry for entry in ledger.of("round") if entry["day"] == day))
+    if head is None or place >= head["lines"]:
+        return None
+    return responses.LedgerLine(
+        text=ledger.lines[place].decode().removesuffix("\n"),
+        place=place,
+        hashes=inclusion_proof(heads.leaves_of(ledger, head["lines"]), place),
+        head=responses.SignedHead(**head),
+    )
+
+
+def _published_lines(tx: Connection, campaign: str, ledger: Ledger) -> int:
+    """Return how many lines of a ledger its providers may know: up to the first round that is not published."""
+    published = {rounds.read_day(row.day) for row in rounds.list_rounds(tx, campaign) if row.published is not None}
+    lines = 0
+    for number, entry in enumerate(ledger.entries, 1):
+        if entry["entry"] == "close":
+            if entry["day"] not in published:
+                break
+            lines = number
+    return lines
 
 
 def shown_to_provider(terms: Campaign, payment: Payment) -> Payment:
@@ -405,17 +439,11 @@ def head_view(tx: Connection, user: User, campaign: str, since: int) -> response
     else:
         campaigns.joined(tx, user, campaign)
     result = ledgers.load_result(tx, campaign)
-    entries = [] if result is None else result.ledger.entries
-    lines = len(entries)
-    if user.role != "analyst":
-        rows = rounds.list_rounds(tx, campaign)
-        published, lines = {rounds.read_day(row.day) for row in rows if row.published is not None}, 0
-        closes = [(number, entry["day"]) for number, entry in enumerate(entries, 1) if entry["entry"] == "close"]
-        for number, day in closes:
-            if day not in published:
-                break
-            lines = number
-    head = None if result is None else heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
+    head = None
+    if result is not None:
+        analyst = user.role == "analyst"
+        lines = len(result.ledger.entries) if analyst else _published_lines(tx, campaign, result.ledger)
+        head = heads.shown_head(keys_of(tx), campaign, result.ledger, lines, since)
     if head is None:
         raise ConflictError("nothing was paid yet" if user.role == "analyst" else "nothing is published yet")
     return responses.Head(**head)

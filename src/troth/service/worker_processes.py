@@ -163,9 +163,9 @@ def _be_child(job: socket.socket, others: Sequence[socket.socket]) -> NoReturn:
             other.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         (length,) = LENGTH.unpack(_received(job, LENGTH.size))
-        bounds, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
+        bounds, private, function, arguments = pickle.loads(_received(job, length))  # noqa: S301 (the server's own)
         _limit(bounds)
-        confine(map(Path, bounds.files))
+        confine(map(Path, bounds.files), map(Path, private))
         answer = json.dumps(function(*arguments), allow_nan=False).encode()
         job.sendall(LENGTH.pack(len(answer)) + answer)
         status = 0

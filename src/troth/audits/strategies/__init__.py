@@ -55,6 +55,7 @@ __all__ = [
     "as_strategy",
     "lies_for_model",
     "lies_for_reduction",
+    "lies_left_out",
 ]
 
 KNOWN_LIES: tuple[Strategy, ...] = (
@@ -110,3 +111,18 @@ def lies_for_reduction(reduction: Reduction) -> list[SummaryLie]:
     ['replicate 2 times', 'withhold 50%', 'report nothing', 'shrink 50% to the mean']
     """
     return [lie for lie in KNOWN_LIES if isinstance(lie, SummaryLie) and lie.suits_reduction(reduction)]
+
+
+def lies_left_out(model: Model, reduction: Reduction) -> list[Strategy]:
+    """Return the known lies that make sense for a model's rows, but that its reduction cannot do to a summary.
+
+    Examples
+    --------
+    >>> import troth
+    >>> model = troth.models.Bernoulli(1, 1)
+    >>> [lie.name for lie in lies_left_out(model, model.reduction)]
+    ['fabricate from the prior', 'pander', 'fabricate from own posterior', 'perturb by 0.5']
+    """
+    replayed = lies_for_reduction(reduction)
+    sensible = [lie for lie in KNOWN_LIES if not isinstance(lie, RowLie) or lie.suits_model(model)]
+    return [lie for lie in sensible if lie not in replayed and not isinstance(lie, Searched | Distort)]

@@ -9,10 +9,9 @@ import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, map_rows, take_rows
 from troth.audits.strategies.strategy import Knowledge, Play, RowLie, SummaryLie
-from troth.audits.strategies.summaries import draw_rows
 from troth.core.contract import Array, Generator, HasSummary, Model
 from troth.core.errors import ParameterError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions.reduction import ThinsRows
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,12 @@ class Replicate(RowLie, SummaryLie):
 
 @dataclass(frozen=True)
 class Withhold(RowLie, SummaryLie):
-    """Keep a share of the rows back; they are exchangeable, so the last ones.
-
-    In a summary, codes are thinned as rows drawn without replacement; a sum of counts binomially; other sums in
-    proportion, which leaves the mean as it is.
-    """
+    """Keep a share of the rows back; they are exchangeable, so the last ones."""
 
     share: float = 0.5
 
     label = "withhold {share:.0%}"
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts | Moments))
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, ThinsRows))
 
     def __post_init__(self) -> None:
         check_share(self)
@@ -66,18 +61,9 @@ class Withhold(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Thin the summary."""
-        reduction, rows = knowledge.reduction, knowledge.rows
-        reported = np.round(rows * (1 - self.share))
-        if isinstance(reduction, Counts):
-            return draw_rows(knowledge.rng, knowledge.own, reported)
-        assert isinstance(reduction, Moments)  # noqa: S101 (it suits)
-        if reduction.squares:  # fewer rows than columns cannot have such products
-            reported = np.maximum(reported, np.minimum(rows, reduction.columns + 1))
-        ratio = np.divide(reported, rows, out=np.zeros_like(reported), where=rows > 0)
-        summary = knowledge.own * ratio[:, None]
-        if reduction.support.integer and not any(reduction.centre) and reduction.columns == 1:
-            summary[:, 1] = knowledge.rng.binomial(knowledge.own[:, 1].astype(np.int64), ratio)
-        return summary
+        reduction: Any = knowledge.reduction
+        rows = np.round(knowledge.rows * (1 - self.share))
+        return np.asarray(reduction.thinned(knowledge.own, rows, knowledge.rng))
 
 
 @dataclass(frozen=True)

@@ -76,8 +76,8 @@ class SendEasyRows(RowLie):
         """Sort rows by their log-likelihood under the provider's own fit."""
         z, y = data
         likelihood = model.log_likelihoods(model.posterior_mean(model.statistics(data)), data)
-        kept = round(self.share * count_rows(model, data))
-        easy = np.argsort(-likelihood, axis=-1, kind="stable")[..., :kept]
+        rows = round(self.share * count_rows(model, data))
+        easy = np.argsort(-likelihood, axis=-1, kind="stable")[..., :rows]
         return np.take_along_axis(z, easy[..., None], axis=-2), np.take_along_axis(y, easy, axis=-1)
 
 

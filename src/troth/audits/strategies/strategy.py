@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from troth.audits.strategies.row_shapes import count_rows, explains_target
-from troth.audits.strategies.summaries import rates
 from troth.core.contract import Array, Generator, HasSummary, Model
 from troth.core.errors import MissingCapabilityError, ParameterError
 
@@ -117,12 +116,14 @@ class Knowledge:
     @cached_property
     def mean(self) -> Array:
         """Frequencies of codes, or means of the columns, over its own past, ``(code or column,)``."""
-        return np.asarray(rates(self.past.sum(axis=0)[None], self.reduction)[0])
+        reduction: Any = self.reduction
+        return np.asarray(reduction.means(self.past.sum(axis=0)))
 
     @cached_property
     def spread(self) -> Array:
         """Standard deviation of its own daily means, ``(code or column,)``."""
-        return np.asarray(rates(self.past, self.reduction).std(axis=0))
+        reduction: Any = self.reduction
+        return np.asarray(reduction.means(self.past).std(axis=0))
 
 
 @dataclass(frozen=True)

@@ -19,25 +19,22 @@ from troth.audits.strategies.row_shapes import (
     with_values,
 )
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
-from troth.audits.strategies.summaries import draw_rows, move_to_last, rates, with_rates
 from troth.core.errors import MissingCapabilityError, ParameterError
-from troth.core.reductions import Counts, Moments
+from troth.core.reductions.reduction import ChangesLabels, ChangesMeans, ScalesAnswers
 
 if TYPE_CHECKING:
     from troth.core.contract import Array, Generator
     from troth.core.reductions import Reduction
 
 
-def has_sums(reduction: Reduction) -> bool:
-    """Whether summaries have sums of numbers."""
-    return isinstance(reduction, Moments) and reduction.linear
+def has_means(reduction: Reduction) -> bool:
+    """Whether summaries tell means, or frequencies of labels."""
+    return isinstance(reduction, ChangesMeans) and reduction.has_means
 
 
-def has_products(reduction: Reduction) -> bool:
-    """Whether summaries have products of several columns, around zero."""
-    if not isinstance(reduction, Moments):
-        return False
-    return reduction.columns > 1 and reduction.squares and not any(reduction.centre)
+def has_answers(reduction: Reduction) -> bool:
+    """Whether the last column of a row is an answer to the others, which can be changed in a summary."""
+    return isinstance(reduction, ScalesAnswers) and reduction.has_answers
 
 
 @dataclass(frozen=True)
@@ -48,7 +45,7 @@ class Flip(RowLie, SummaryLie):
 
     label = "flip {share:.0%}"
     suits_model = staticmethod(has_labels)
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts))
+    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, ChangesLabels))
 
     def __post_init__(self) -> None:
         check_share(self)
@@ -63,8 +60,8 @@ class Flip(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Move rows that are drawn without replacement to the next label, around the corner."""
-        moved = draw_rows(knowledge.rng, knowledge.own, np.round(self.share * knowledge.rows))
-        return np.asarray(knowledge.own - moved + np.roll(moved, 1, axis=-1))
+        reduction: Any = knowledge.reduction
+        return np.asarray(reduction.relabelled(knowledge.own, np.round(self.share * knowledge.rows), knowledge.rng))
 
 
 @dataclass(frozen=True)
@@ -101,7 +98,7 @@ class Shift(RowLie, SummaryLie):
 
     label = "shift by {by:g} sd"
     suits_model = staticmethod(lambda model: not has_labels(model))
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
+    suits_reduction = staticmethod(has_means)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Add a constant."""
@@ -113,10 +110,8 @@ class Shift(RowLie, SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Add a constant to every value; of labels, change the share of the last one."""
-        if isinstance(knowledge.reduction, Counts):
-            return move_to_last(knowledge.rng, knowledge.own, self.by * knowledge.spread[-1])
-        mean = rates(knowledge.own, knowledge.reduction)
-        return with_rates(knowledge.own, mean + self.by * knowledge.spread, knowledge.reduction)
+        reduction: Any = knowledge.reduction
+        return np.asarray(reduction.shifted(knowledge.own, self.by * knowledge.spread, knowledge.rng))
 
 
 @dataclass(frozen=True)
@@ -125,8 +120,7 @@ class ShrinkToMean(SummaryLie):
 
     amount: float = 0.5
 
-    # regressions have no mean to move to
-    suits_reduction = staticmethod(lambda reduction: isinstance(reduction, Counts) or has_sums(reduction))
+    suits_reduction = staticmethod(has_means)  # regressions have no mean to move to
 
     def __str__(self) -> str:
         if self.amount == 1:
@@ -135,8 +129,9 @@ class ShrinkToMean(SummaryLie):
 
     def change_summary(self, knowledge: Knowledge) -> Array:
         """Keep the number of rows, and change their mean."""
-        mean = rates(knowledge.own, knowledge.reduction)
-        return with_rates(knowledge.own, mean + self.amount * (knowledge.mean - mean), knowledge.reduction)
+        reduction: Any = knowledge.reduction
+        mean = reduction.means(knowledge.own)
+        return np.asarray(reduction.with_means(knowledge.own, mean + self.amount * (knowledge.mean - mean)))
 
 
 @dataclass(frozen=True)
@@ -147,7 +142,7 @@ class ScaleAnswers(RowLie, SummaryLie):
 
     label = "multiply answers by {factor:g}"
     suits_model = staticmethod(lambda model: explains_target(model) and not has_labels(model))
-    suits_reduction = staticmethod(has_products)
+    suits_reduction = staticmethod(has_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Multiply the answers."""
@@ -155,12 +150,9 @@ class ScaleAnswers(RowLie, SummaryLie):
         return z, admissible(model, self.factor * y)
 
     def change_summary(self, knowledge: Knowledge) -> Array:
-        """Multiply the last sum, and the last row and column of the products."""
-        factors = np.ones(knowledge.reduction.columns)
-        factors[-1] = self.factor
-        products = np.outer(factors, factors).ravel()
-        summary = knowledge.own.shape[-1] - 1 - len(products)  # as many as there are columns, or none
-        return np.asarray(knowledge.own * np.concatenate([np.ones(1), factors[:summary], products]))
+        """Multiply the answers in all sums and products."""
+        reduction: Any = knowledge.reduction
+        return np.asarray(reduction.with_scaled_answers(knowledge.own, self.factor))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.mechanisms import DEFAULT_RULE, RULES, offered_rules
-from troth.models import FAMILIES, Example, Family
+from troth.models import FAMILIES, Example, Family, named_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,10 +72,8 @@ def init(
         guessed = guess(Path(data), family, provider=provider, column=column, target=target, day=day)
         return init_for(Path(directory), Path(data), guessed, rule, money)
     if provider is not None or column is not None or day is not None or target is not None:
-        raise ParameterError("provider, column, target and day are of given data: name these too")
-    chosen = closest(family, tuple(FAMILIES)) if family is not None else next(iter(FAMILIES))
-    if chosen is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+        raise ParameterError("--provider, --column, --target and --day need --data")
+    chosen = next(iter(FAMILIES)) if family is None else named_family(family).__name__
     rule = _rule_named(rule)
     daily = daily or RULES[rule]().days > 1
     folder = _new(Path(directory))
@@ -178,11 +176,6 @@ class Terms:
 def campaign_text(family: str, example: Example, parameters: Mapping[str, Any], rule: str, terms: Terms) -> str:
     """Return a commented campaign file."""
     daily = terms.days > 0
-    options = ""
-    for key, option in RULES[rule].settings().items():
-        if option.in_file:
-            value = json.dumps(terms.options.get(key, option.default if option.example is None else option.example))
-            options += _commented(f"{key} = {value}", option.meaning) + "\n"
     last = "; the last is paid by its own rule" if RULES[rule]().days > 1 else ""
     shared = _commented(f"days = {terms.days}", f"they share the budget{last}")
     days = f'budget_per = "campaign"   # or "day"\n{shared}\n'
@@ -224,7 +217,7 @@ name = {_quoted(terms.name or f"Example: {example.story}")}
 
 [mechanism]
 rule = "{rule}"
-{options}
+{option_lines(rule, terms.options)}
 [data]
 {source}
 {provider}
@@ -240,6 +233,16 @@ rule = "{rule}"
 # [groups]                # related accounts: never each other's peers, one cap between them
 # "one owner" = ["{example.provider} A", "{example.provider} B"]
 """
+
+
+def option_lines(rule: str, given: Mapping[str, Any]) -> str:
+    """Return the commented options of a rule, as a new campaign file shows them, some of them given."""
+    lines = []
+    for key, option in RULES[rule].settings().items():
+        if option.in_file:
+            value = given.get(key, option.default if option.example is None else option.example)
+            lines.append(_commented(f"{key} = {json.dumps(value)}", option.meaning) + "\n")
+    return "".join(lines)
 
 
 def _model_tables(family: str, example: Example, parameters: Mapping[str, Any], terms: Terms) -> str:

@@ -14,6 +14,7 @@ from troth.campaigns.starter.look import (
     alike,
     heavy_tails,
     is_written_number,
+    label_count,
     read_written,
 )
 from troth.core.errors import DataError, ParameterError
@@ -114,7 +115,9 @@ def guess(
             )
             for name in paid
         ]
-        written[-1] = _as_labels(written[-1], table[paid[-1]], labels=chosen is not None and _reads_labels(chosen))
+        written[-1] = _as_labels(
+            written[-1], table[paid[-1]], labels=chosen is not None and label_count(FAMILIES[chosen]) > 0
+        )
         rows = _rows_with_values(written)
         if not rows:
             raise DataError(f"column {paid[-1]!r} has no values")
@@ -208,15 +211,10 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
     """Whether a column is known to hold labels: by its family, or as one of few words that explain another column."""
     if paid:
-        return family is not None and _reads_labels(family)
+        return family is not None and label_count(FAMILIES[family]) > 0
     texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
     words = [text for text in texts if not is_written_number(text)]
     return len(set(texts)) <= _FEW_LABELS and 2 * len(words) > len(texts)
-
-
-def _reads_labels(family: str) -> bool:
-    model: Any = FAMILIES[family].example_model()
-    return getattr(model.reduction, "labels", None) is not None
 
 
 def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:
@@ -277,7 +275,7 @@ def _choose(
         chosen = next((name for name, family in families.items() if family.suits_target(columns[-1])), None)
     chosen = chosen or next((name for name, family in families.items() if family.suits(columns[0])), None)
     if chosen is None:
-        raise DataError(f"column {columns[-1].name!r} looks like data of no family; name one with --family")
+        raise DataError(f"column {columns[-1].name!r} fits no family; name one with --family")
     if regression:
         return chosen, families[chosen].first_guess_of(columns[:-1], columns[-1])
     return chosen, families[chosen].first_guess(columns[0])
@@ -304,7 +302,7 @@ def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | 
 def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]]) -> None:
     if provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
-            f"column {provider!r} names one provider alone; at least two are needed, because each is paid by what its "
+            f"column {provider!r} names only one provider; at least two are needed, because each is paid by what its "
             "data and the others' say about each other"
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.data.request import NO_VALUE, shown
+from troth.models import FAMILIES, Family
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,14 @@ _WRITTEN = (
     ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
     ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
 )
-LABELS_OF_ITS_OWN = "say so with --family Categorical"
+
+
+def label_count(family: type[Family]) -> int:
+    """Return how many labels the rows of a family's example have, 0 if they are numbers."""
+    return family.example_model().reduction.labels or 0
+
+
+LABELS_OF_ITS_OWN = f"say so with --family {next(name for name, each in FAMILIES.items() if label_count(each) > 2)}"
 LABELS_OF_MANY = "write each of them as a word, such as 'code 4'"
 
 
@@ -91,9 +99,10 @@ def read_written(
         _refuse_signs(name, texts, numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
-            count = f"{len(wrong):,} of {len(present):,} values are" if len(wrong) > 1 else "1 value is"
+            several = f"{len(wrong):,} of {len(present):,} values are not numbers"
+            problem = several if len(wrong) > 1 else "1 value is not a number"
             raise DataError(
-                f"column {name!r}: {count} no number (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
+                f"column {name!r}: {problem} (first: {places[rows[wrong[0]]]}: {shown(texts[wrong[0]])}); "
                 f"correct it, or remove the row; if the column holds labels, {if_labels}"
             )
     return _one_spelling(name, texts, rows)

@@ -12,41 +12,40 @@ from typing import TYPE_CHECKING, Any
 
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
+from troth.campaigns.starter.examples import option_lines
 from troth.campaigns.starter.look import merged_spellings
 from troth.campaigns.starter.task_values import guess_values, value_text
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
-from troth.core.settings import closest
 from troth.data.gather import column_names, requested_table
+from troth.data.read import task_name
 from troth.data.request import NO_VALUE, Request
-from troth.models import FAMILIES
-from troth.models.first_guess import GuessesFromVectors
+from troth.mechanisms import DEFAULT_RULE, RULES
+from troth.models import FAMILIES, from_dict, named_family
+from troth.models.first_guess import GuessesFromLabels, GuessesFromVectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-_CLASSES = "Finite"
-"""The family of labels whose tasks each have a class."""
 _MOST_LABELS, _FEW_NUMBERS = 50, 10
 _SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
 _USUAL = 0.9  # of reports, from which several labels in a report are no error
-_RIGHT = 0.7
-"""How often an unknown worker is right, until something better is known."""
 
 
 @dataclass(frozen=True)
 class TaskStart:
     """A campaign that was written: its file, its family, the columns it pays for, and what a reader should know.
 
-    ``learnable`` says whether its laws can be learnt from past tasks.
+    ``labels`` says whether it pays for labels, and ``gold`` whether true labels of past tasks help to learn its model.
     """
 
     path: Path
     family: str
     columns: tuple[str, ...]
     notes: tuple[str, ...]
-    learnable: bool
+    labels: bool
+    gold: bool
 
 
 @dataclass(frozen=True)
@@ -99,12 +98,10 @@ def start_tasks(
     minor_unit(currency)
     folder, source = Path(directory), Path(data)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DataError(f"{folder}: is there already; name a new folder")
+        raise DataError(f"{folder}: already exists; name a new folder")
     _check_columns(source, {"--provider": [provider], "--task": [task], "--column": list(columns)})
     named = _Columns(source, provider, task)
-    chosen = None if family is None else closest(family, tuple(FAMILIES))
-    if family is not None and chosen is None:
-        raise ParameterError(f"there is no family {family!r}; there are {', '.join(FAMILIES)}")
+    chosen = None if family is None else named_family(family).__name__
     values = [name for name in columns if _are_values(source, name, chosen)]
     joint = len(values) == len(columns) and (chosen is None or isinstance(FAMILIES[chosen], GuessesFromVectors))
     together = [list(columns)] if joint else [[name] for name in columns]
@@ -147,7 +144,8 @@ def _write(folder: Path, text: str, family: str, notes: Sequence[str]) -> TaskSt
     if campaign.draws:
         commit(path)
     named = tuple(name for name in campaign.columns if name is not None)
-    return TaskStart(path, family, named, tuple(notes), campaign.request.reduction.labels is not None)
+    labels = campaign.request.reduction.labels is not None
+    return TaskStart(path, family, named, tuple(notes), labels, FAMILIES[family].uses_gold)
 
 
 def _written(source: Path, column: str) -> Counter[str]:
@@ -165,7 +163,7 @@ def _written(source: Path, column: str) -> Counter[str]:
 def _are_values(source: Path, column: str, family: str | None) -> bool:
     """Whether a column is paid for as numbers, or by a family that is named, and not as labels of classes."""
     if family is not None:
-        return family != _CLASSES
+        return FAMILIES[family] is not _classes()
     texts = [text for text in _written(source, column) if text]
     return bool(texts) and all(map(_is_number, texts)) and not _few_whole(texts)
 
@@ -192,7 +190,7 @@ def _draft_values(
         if len(texts) <= _MOST_LABELS and all(float(text).is_integer() for text in texts):
             notes.append(
                 f"column {column!r} has {len(texts)} different whole numbers, which are taken for amounts; if they are "
-                f"labels, say --family {_CLASSES}"
+                f"labels, say --family {_classes().__name__}"
             )
     if guessed.seen:
         listed = ", ".join(map(repr, columns))
@@ -249,7 +247,7 @@ def _draft_labels(
             f"of them is removed; if several rows are one report, add [limits] rows = {repeats.most}"
         )
     text = _text(labels, named, column, folder, money, "drop" if missing else "refuse", rows)
-    return text, _CLASSES, notes
+    return text, _classes().__name__, notes
 
 
 @dataclass(frozen=True)
@@ -275,10 +273,9 @@ def _repeats(named: _Columns, columns: Sequence[str]) -> _Repeats:
     """Count rows with a value by worker and task."""
     request = Request(Moments(), tuple(columns), named.provider, named.task, categories=("",))
     table = requested_table(str(named.source), request)
-    written = [
-        [str(value).strip() for value in table.column(name).to_pylist()]
-        for name in (named.provider, named.task, columns[0])
-    ]
+    spell: tuple[tuple[str, Callable[[str], str]], ...]
+    spell = (named.provider, str.strip), (named.task, task_name), (columns[0], str.strip)
+    written = [[one(str(value)) for value in table.column(name).to_pylist()] for name, one in spell]
     counts = Counter((who, what) for who, what, value in zip(*written, strict=True) if value.lower() not in NO_VALUE)
     sizes = counts.values()
     return _Repeats(len(counts), sum(size > 1 for size in sizes), max(sizes, default=1))
@@ -298,10 +295,7 @@ def _text(
     missing: str,
     rows: int,
 ) -> str:
-    count = len(labels)
-    rest = (1 - _RIGHT) / (count - 1)
-    table = [[round(_RIGHT if code == label else rest, 12) for label in range(count)] for code in range(count)]
-    law = ",\n".join(f"    {json.dumps(row)}" for row in table)
+    first = _classes().first_guess_of_labels(len(labels))
     place = Path(os.path.relpath(named.source.resolve(), folder.resolve())).as_posix()
     quoted = {"column": column, "provider": named.provider, "task": named.task, "source": place}
     quoted = {key: json.dumps(name, ensure_ascii=False) for key, name in quoted.items()}
@@ -313,33 +307,26 @@ def _text(
         f'{key} = "{money[key]}"'.ljust(23) + f" # {text}\n" for key, text in meaning.items() if money[key]
     )
     several = "" if rows == 1 else f"\n[limits]\nrows = {rows}                # the most rows of a worker on a task\n"
-    decoys = '"all"          # the line has all that peers could answer: nothing is drawn'
-    if rows > 1:
-        decoys = "99             # sets of answers that are drawn for the line beside the real ones"
+    parameters = "".join(
+        f"# {first.meanings[name]}\n{name} = {_lines(value)}\n" for name, value in first.parameters.items()
+    )
+    model = from_dict({"family": _classes().__name__, **first.parameters})
+    options = option_lines(DEFAULT_RULE, RULES[DEFAULT_RULE].task_defaults(model, rows))
     return f"""\
 [campaign]
 name = {json.dumps(named.source.stem, ensure_ascii=False)}
 {limits}currency = "{money["currency"]}"
 
 [model]
-family = "{_CLASSES}"       # each task has a class; given it, workers answer independently
+family = "{_classes().__name__}"       # each task has a class; given it, workers answer independently
 columns = [{quoted["column"]}]
 categories = {json.dumps(labels, ensure_ascii=False)}
-# How often each class occurs, as you believed it before anybody answered.
-prior = {json.dumps([round(1 / count, 12)] * count)}
-# How an unknown worker answers: a line for each class, a column for each label. This is a guess, not read off the data:
-# learn everybody's own law from past tasks with `troth fit campaign.toml past.csv --gold gold.csv`, never from labels
-# that are being paid.
-likelihood = [
-{law},
-]
-
+# What follows is a guess, not read off the data: learn a confusion matrix for each worker from past tasks with
+# `troth fit campaign.toml past.csv --gold gold.csv`, never from labels that are being paid.
+{parameters}
 [mechanism]
-rule = "LineUp"
-rivals = 4              # a lazy answer earns 1/(rivals + 1) of the price on average
-decoys = {decoys}
-strict = 0.1            # the part of a share that makes every wrong label cost something
-
+rule = "{DEFAULT_RULE}"
+{options}
 [data]
 source = {quoted["source"]}
 provider = {quoted["provider"]}
@@ -347,3 +334,15 @@ task = {quoted["task"]}
 missing = "{missing}"      # rows without a label: "refuse" pays nobody, "drop" leaves them out
 # public = "guesses.csv"   # what everybody knows, such as a language model's labels: copies earn the base share
 {several}"""
+
+
+def _classes() -> Any:
+    """Return the family of labels whose tasks each have a class."""
+    return next(family for family in FAMILIES.values() if isinstance(family, GuessesFromLabels))
+
+
+def _lines(value: Any) -> str:
+    """Return a number or a vector in one line, a matrix with a line for each row."""
+    if not (isinstance(value, list) and isinstance(value[0], list)):
+        return json.dumps(value)
+    return "[\n" + "".join(f"    {json.dumps(row)},\n" for row in value) + "]"

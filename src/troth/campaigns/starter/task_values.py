@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.starter.examples import Terms, campaign_text
 from troth.campaigns.starter.guess import Guess
-from troth.campaigns.starter.look import heavy_tails, read_written
+from troth.campaigns.starter.look import heavy_tails, label_count, read_written
 from troth.core.errors import DataError, ParameterError
 from troth.data.gather import first_rows
 from troth.mechanisms import DEFAULT_RULE, RULES
@@ -30,7 +30,7 @@ def guess_values(data: Path, provider: str, task: str, columns: list[str], famil
     families = {name: each for name, each in FAMILIES.items() if _serves(each, several=several)}
     if family is not None and family not in families:
         raise ParameterError(_why_not(family, tuple(families), several=several))
-    labels = family is not None and _reads_labels(family)
+    labels = family is not None and label_count(FAMILIES[family]) > 0
     table, places = first_rows(data, columns, provider, task)
     try:
         written = [read_written(name, table[name], places, labels=labels) for name in columns]
@@ -99,16 +99,11 @@ def _choose(families: Mapping[str, Any], family: str | None, columns: list[Colum
     if len(columns) > 1:
         chosen = family or next(iter(families))
         return chosen, families[chosen].first_guess_of_vectors(columns)
-    suit = (name for name, each in families.items() if not _reads_labels(name) and each.suits(columns[0]))
+    suit = (name for name, each in families.items() if not label_count(each) and each.suits(columns[0]))
     chosen = family or next(suit, None) or ""
     if not chosen:
-        raise DataError(f"column {columns[0].name!r} looks like values of no family; name one with --family")
+        raise DataError(f"column {columns[0].name!r} fits no family; name one with --family")
     return chosen, families[chosen].first_guess(columns[0])
-
-
-def _reads_labels(family: str) -> bool:
-    model: Any = FAMILIES[family].example_model()
-    return getattr(model.reduction, "labels", None) is not None
 
 
 def _why_not(family: str, families: tuple[str, ...], *, several: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.reductions.whole_rows import draw_rows, move_to_last, whole_counts
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
@@ -90,6 +91,30 @@ class Counts:
             return rng.multinomial(rows, summary / summary.sum()).astype(np.float64)
         return rng.multivariate_hypergeometric(summary.astype(np.int64), rows, method="marginals").astype(np.float64)
 
+    has_means = True
+
+    def means(self, summaries: Array, /) -> Array:
+        """Return the frequencies of the codes, 0 where there are no rows."""
+        n = self.rows(summaries)[..., None]
+        return np.asarray(np.divide(summaries, n, out=np.zeros_like(summaries), where=n > 0))
+
+    def with_means(self, summaries: Array, wanted: Array, /) -> Array:
+        """Return whole counts of as many rows with these frequencies, or close to them."""
+        return whole_counts(np.maximum(wanted, 0.0), self.rows(summaries))
+
+    def shifted(self, summaries: Array, by: Array, rng: np.random.Generator, /) -> Array:
+        """Change the share of the last code by the last of ``by``."""
+        return move_to_last(rng, summaries, by[-1])
+
+    def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
+        """Give so many rows, drawn without replacement, the next code, around the corner."""
+        moved = draw_rows(rng, summaries, rows)
+        return np.asarray(summaries - moved + np.roll(moved, 1, axis=-1))
+
+    def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
+        """Draw so many rows of each summary without replacement."""
+        return draw_rows(rng, summaries, rows)
+
     def check(
         self,
         summary: Array,
@@ -112,7 +137,7 @@ class Counts:
         """Gather the counts, which must account for every row."""
         counts = np.array([float(aggregates[f"count_{code}"] or 0) for code in range(self.size)])
         if counts.sum() != rows:
-            raise DataError("some values are no codes of the model")
+            raise DataError("some values are not codes of the model")
         return counts
 
     def convert(self, summary: Array, wanted: Reduction, /) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
@@ -151,6 +151,65 @@ class Moments:
         """
         few = np.asarray(summary * rows / summary[0], dtype=np.float64)
         return np.floor(few + rng.random(few.shape)) if self.support.integer else few
+
+    @property
+    def has_means(self) -> bool:
+        """Whether there are sums of the values."""
+        return self.linear
+
+    def means(self, summaries: Array, /) -> Array:
+        """Return the means of the columns, the centre where there are no rows."""
+        n, part = summaries[..., :1], summaries[..., 1 : self.columns + 1]
+        return np.asarray(np.divide(part, n, out=np.zeros_like(part), where=n > 0) + np.array(self.centre))
+
+    def with_means(self, summaries: Array, wanted: Array, /) -> Array:
+        """Move all values of a summary by one constant to these means, as far as the support allows."""
+        n, d = summaries[:, :1], self.columns
+        total = n * np.clip(wanted, self.support.low, self.support.high)
+        if self.support.integer:
+            total = np.round(total)
+        move = np.where(n > 0, total - n * self.means(summaries), 0.0)
+        changed = summaries.copy()
+        changed[:, 1 : d + 1] = np.where(n > 0, total - n * np.array(self.centre), 0.0)
+        if self.squares:
+            delta = np.divide(move, n, out=np.zeros_like(move), where=n > 0)
+            cross = summaries[:, 1 : d + 1, None] * delta[:, None, :]
+            added = cross + np.swapaxes(cross, -1, -2) + n[..., None] * delta[:, :, None] * delta[:, None, :]
+            changed[:, d + 1 :] += added.reshape(len(summaries), d * d)
+        return changed
+
+    def shifted(self, summaries: Array, by: Array, _: np.random.Generator, /) -> Array:
+        """Add a constant to the values of each column."""
+        return self.with_means(summaries, self.means(summaries) + by)
+
+    def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
+        """Thin a sum of counts binomially, and other sums in proportion, which leaves their means as they are."""
+        n = summaries[:, 0]
+        if self.squares:  # fewer rows than columns cannot have such products
+            rows = np.maximum(rows, np.minimum(n, self.columns + 1))
+        ratio = np.divide(rows, n, out=np.zeros_like(n), where=n > 0)
+        thinned = summaries * ratio[:, None]
+        if self.support.integer and not any(self.centre) and self.columns == 1:
+            thinned[:, 1] = rng.binomial(summaries[:, 1].astype(np.int64), ratio)
+        return thinned
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether there are products of several columns, around zero: the last may be answers to the others."""
+        return self.columns > 1 and self.squares and not any(self.centre)
+
+    def with_scaled_answers(self, summaries: Array, factor: float, /) -> Array:
+        """Multiply the last sum, and the last row and column of the products."""
+        factors = np.ones(self.columns)
+        factors[-1] = factor
+        sums = factors if self.linear else factors[:0]
+        return np.asarray(summaries * np.concatenate([np.ones(1), sums, np.outer(factors, factors).ravel()]))
+
+    def of_history(self) -> Moments:
+        """Add sums, and squares of single values, from which spreads are learnt."""
+        if self.columns == 1 and not self.support.integer:
+            return replace(self, linear=True, squares=True)
+        return self if self.linear else replace(self, linear=True, prediction=())
 
     def matrix(self, summary: Array) -> Array:
         """Return Σzzᵀ with, if sums are at hand, the row and column of a leading constant 1."""

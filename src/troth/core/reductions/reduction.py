@@ -87,6 +87,65 @@ class TakesFewerRows(Protocol):
         """Return a summary of fewer rows that could be sent, with the same averages in expectation."""
 
 
+def counted_labels(reduction: Reduction) -> int | None:
+    """Return how many labels a summary counts, or None if it adds up numbers, or what explains a label."""
+    return None if isinstance(reduction, HasTarget) else reduction.labels
+
+
+@runtime_checkable
+class ThinsRows(Protocol):
+    """A reduction that knows what a summary would be if rows were withheld."""
+
+    def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
+        """Return summaries ``(report, entry)`` of so many of their rows, ``(report,)``, picked at random."""
+
+
+@runtime_checkable
+class ChangesMeans(Protocol):
+    """A reduction whose summaries tell frequencies of codes or means of columns, and what other ones would be."""
+
+    @property
+    def has_means(self) -> bool:
+        """Whether this one tells them."""
+
+    def means(self, summaries: Array, /) -> Array:
+        """Return the frequencies or means, ``(..., code or column)``."""
+
+    def with_means(self, summaries: Array, wanted: Array, /) -> Array:
+        """Return summaries ``(report, entry)`` of as many rows with other means, as close as the support allows."""
+
+    def shifted(self, summaries: Array, by: Array, rng: np.random.Generator, /) -> Array:
+        """Return summaries whose values are larger by so much, ``(code or column,)``."""
+
+
+@runtime_checkable
+class ChangesLabels(Protocol):
+    """A reduction that counts labels."""
+
+    def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
+        """Return summaries ``(report, entry)`` in which so many rows have the next label."""
+
+
+@runtime_checkable
+class ScalesAnswers(Protocol):
+    """A reduction of rows whose last column is an answer to the others."""
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether this one has such rows."""
+
+    def with_scaled_answers(self, summaries: Array, factor: float, /) -> Array:
+        """Return the summaries of the same rows with their answers multiplied."""
+
+
+@runtime_checkable
+class HasHistorySums(Protocol):
+    """A reduction that adds up more of past days than a payment needs, so that more can be learnt from them."""
+
+    def of_history(self) -> Reduction:
+        """Return the reduction of past days."""
+
+
 @runtime_checkable
 class HasTarget(Protocol):
     """A reduction whose last column, the answer, has values of its own, which may be labels."""

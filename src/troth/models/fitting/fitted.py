@@ -35,10 +35,9 @@ class Fitted(ABC):
     def model_table(self) -> dict[str, Any]:
         """Return plain data for the table [model] of a campaign file."""
 
-    @property
-    def uninformative(self) -> bool:
-        """Whether providers' data say nothing about each other, so that all would be paid alike."""
-        return False
+    def caveats(self, labels: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """Return what you should know before you pay by it, in sentences; the codes 0, 1, … are called ``labels``."""
+        return []
 
     def _repr_html_(self) -> str:
         title, *lines = str(self).splitlines()
@@ -72,6 +71,8 @@ class FittedPrior(Fitted):
         How many days were used.
     at_bound
         Parameters that ran away: the history is best explained by days that do not differ, or differ without limit.
+    rounds
+        What the days are called: they may be tasks.
     """
 
     model: Family
@@ -79,6 +80,7 @@ class FittedPrior(Fitted):
     errors: Mapping[str, Any]
     days: int
     at_bound: tuple[str, ...] = ()
+    rounds: str = "days"
 
     def model_of(self, provider: str) -> Family:  # noqa: ARG002
         """Return the model that all providers share."""
@@ -89,13 +91,16 @@ class FittedPrior(Fitted):
         return self.model.to_dict()
 
     def __str__(self) -> str:
-        lines = [f"{type(self.model).__name__} from {self.days} days, log-likelihood {self.log_likelihood:.3f}"]
+        lines = [
+            f"{type(self.model).__name__} from {self.days} {self.rounds}, log-likelihood {self.log_likelihood:.3f}"
+        ]
         for name, error in self.errors.items():
             value = np.array2string(np.asarray(getattr(self.model, name)), precision=4, separator=", ")
             spread = np.array2string(np.asarray(error), precision=2, separator=", ")
             lines.append(f"  {name} = {value} ± {spread}".replace("\n", " "))
         if self.at_bound:
-            lines.append(f"  the history does not bound {', '.join(self.at_bound)}: days hardly differ, or too much")
+            unbounded = ", ".join(self.at_bound)
+            lines.append(f"  the history does not bound {unbounded}: {self.rounds} hardly differ, or too much")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.reductions import Counts, Moments
+from troth.models.fitting.free_parameters import FreeParameters, Positive, PositiveDefinite, Real
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -50,6 +51,26 @@ class DayMoments(NamedTuple):
     def strength(self) -> Array:
         """How many rows say as much about a day as the other days do."""
         return np.asarray(self.within / np.maximum(self.scale**2, 1e-300))
+
+
+def normal_parameters(family: str, summaries: Array, reduction: Reduction) -> FreeParameters:
+    """Return mean, scale and noise of values that are normal around a normal mean of the day."""
+    days = day_moments(family, summaries, reduction)
+    return {
+        "mean": Real(days.centre[0], np.sqrt(days.between[0])),
+        "scale": Positive(days.scale[0]),
+        "noise": Positive(days.noise[0]),
+    }
+
+
+def regression_parameters(summaries: Array, reduction: Reduction) -> FreeParameters:
+    """Return mean and precision of coefficients, and the noise of answers."""
+    start = regression_moments(summaries, reduction)
+    return {
+        "mean": Real(start.mean, start.scale),
+        "precision": PositiveDefinite(1 / start.scale),
+        "noise": Positive(start.noise),
+    }
 
 
 def day_moments(family: str, summaries: Array, reduction: Reduction) -> DayMoments:

@@ -1,4 +1,4 @@
-"""Laws of workers from past tasks: a class for each task, a confusion matrix for each worker, pooled with the others'.
+"""Confusion matrices of workers from past tasks, each pooled with the others'; each task has a class.
 
 Dawid and Skene's model with a Dirichlet population. Task t has class θ_t ~ p. Worker i answers label l on a task of
 class θ with probability W_i[θ, l], and W_i[θ, ·] ~ Dirichlet(κ·π[θ, ·]). Workers are missing from most tasks, which
@@ -44,7 +44,7 @@ _DIGITS = 9  # of probabilities in a campaign file
 
 @dataclass(frozen=True)
 class FittedWorkers(FittedProviders[Finite]):
-    """Laws of workers that were learnt from past tasks.
+    """Confusion matrices of workers that were learnt from past tasks.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class FittedWorkers(FittedProviders[Finite]):
     posterior
         The probability of each class, ``(task, class)``.
     seen
-        Which labels were answered or are a gold answer; the laws of the other classes are like these.
+        Which labels were answered or are a gold answer; other classes are taken to be answered like these.
     """
 
     models: Mapping[str, Finite]
@@ -73,14 +73,18 @@ class FittedWorkers(FittedProviders[Finite]):
     posterior: Array = field(repr=False)
     seen: tuple[bool, ...] = ()
 
-    @property
-    def uninformative(self) -> bool:
-        """Whether an unknown worker's labels hardly depend on the class."""
-        table = np.array(self.population.likelihood)
-        return bool(np.abs(table - table.mean(axis=0)).max() < 0.01)
+    def caveats(self, labels: Sequence[str]) -> list[str]:
+        """Warn of labels that nobody answered, and of labels that hardly depend on the class."""
+        caveats, table = [], np.array(self.population.likelihood)
+        if unseen := [repr(name) for name, seen in zip(labels, self.seen, strict=True) if not seen]:
+            guess = "how it is answered is a guess, by the other classes"
+            caveats.append(f"nobody answered {', '.join(unseen)} in the past: {guess}")
+        if np.abs(table - table.mean(axis=0)).max() < 0.01:
+            caveats.append("labels hardly depend on the class: everybody will be paid the base share")
+        return caveats
 
     def accuracy(self) -> dict[str, float]:
-        """Return how often each worker's label is the class, by its law; there must be a label for each class."""
+        """Return how often each worker's label is the class; there must be a label for each class."""
         prior = np.array(self.population.prior)
         return {name: float(prior @ np.diag(np.array(model.likelihood))) for name, model in self.models.items()}
 
@@ -89,8 +93,9 @@ class FittedWorkers(FittedProviders[Finite]):
         gold = f", {self.known:,} of them with a gold answer" if self.known else ""
         diagonal = ", ".join(f"{p:.3f}" for p in np.diag(np.array(self.population.likelihood)))
         return (
-            f"laws of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, {self.log_likelihood:.4f} nats per "
-            f"task\n  classes: {prior}\n  an unknown worker is right with probability {diagonal}, by class\n"
+            f"confusion matrices of {len(self.models):,} workers from {self.tasks:,} tasks{gold}, "
+            f"{self.log_likelihood:.4f} nats per task\n  classes: {prior}\n"
+            f"  an unknown worker is right with probability {diagonal}, by class\n"
             f"  which is worth {self.pooling:.3g} tasks of a class to each worker"
         )
 
@@ -136,8 +141,8 @@ def fit_workers(
     answers = _Answers(task, worker, counts, classes, len(names))
     if pooling is None:
         pooling = _choose_pooling(answers) if number >= _FEWEST else _GUESS
-    laws, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
-    prior, tables, population = laws.prior, *(_like_the_others(each, answers.seen) for each in laws[1:])
+    estimate, posterior, now = _climb(answers, pooling, _STEPS, _CLOSE)
+    prior, tables, population = estimate.prior, *(_like_the_others(each, answers.seen) for each in estimate[1:])
     shown = [float(p) for p in _rounded(prior)]
     return FittedWorkers(
         models={name: Finite(shown, _rounded(table).tolist()) for name, table in zip(names, tables, strict=True)},
@@ -160,10 +165,10 @@ class _Answers(NamedTuple):
     classes: Places
     workers: int
 
-    def log_joint(self, laws: _Laws) -> Array:
+    def log_joint(self, estimate: _Estimate) -> Array:
         """Return ln p(class, labels) of each task, ``(task, class)``."""
-        parts = np.einsum("rl,rkl->rk", self.counts, np.log(laws.tables)[self.worker])
-        return np.log(laws.prior) + _sums(self.task, parts, len(self.classes))
+        parts = np.einsum("rl,rkl->rk", self.counts, np.log(estimate.tables)[self.worker])
+        return np.log(estimate.prior) + _sums(self.task, parts, len(self.classes))
 
     def expected_counts(self, posterior: Array) -> Array:
         """Return N[worker, class, label]."""
@@ -182,7 +187,7 @@ class _Answers(NamedTuple):
         return self._replace(task=self.task[stay], worker=self.worker[stay], counts=self.counts[stay])
 
 
-class _Laws(NamedTuple):
+class _Estimate(NamedTuple):
     """p(class), everybody's confusion matrix, ``(worker, class, label)``, and the population's."""
 
     prior: Array
@@ -190,8 +195,8 @@ class _Laws(NamedTuple):
     population: Array
 
 
-def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple[_Laws, Array, float]:
-    """Take turns until the likelihood per task hardly changes; return laws, posteriors and likelihood."""
+def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple[_Estimate, Array, float]:
+    """Take turns until the likelihood per task hardly changes; return estimate, posteriors and likelihood."""
     labels, number = answers.counts.shape[1], len(answers.classes)
     known = answers.classes[:, None] >= 0
     one_hot = np.eye(labels)[np.maximum(answers.classes, 0)]
@@ -205,14 +210,14 @@ def _climb(answers: _Answers, pooling: float, steps: int, close: float) -> tuple
         population = _pooled(expected, pooling, population)
         tables = expected + pooling * population
         prior = (posterior.sum(axis=0) + _PRIOR_TASKS) / (number + _PRIOR_TASKS * labels)
-        laws = _Laws(prior, tables / tables.sum(axis=2, keepdims=True), population)
-        joint = np.where((known & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(laws))
+        estimate = _Estimate(prior, tables / tables.sum(axis=2, keepdims=True), population)
+        joint = np.where((known & (one_hot == 0)) | ~answers.seen, -np.inf, answers.log_joint(estimate))
         evidence = logsumexp(joint, axis=1)
         posterior = np.exp(joint - evidence[:, None])
         before, now = now, float(evidence.mean())
         if abs(now - before) < close:
             break
-    return laws, posterior, now
+    return estimate, posterior, now
 
 
 def _like_the_others(tables: Array, seen: NDArray[np.bool_]) -> Array:
@@ -231,8 +236,8 @@ def _choose_pooling(answers: _Answers) -> float:
     rest = answers.without(out)
     best, chosen = -np.inf, _GUESS
     for pooling in _POOLINGS:
-        laws, _, _ = _climb(rest, pooling, _ROUGH_STEPS, _ROUGH)
-        score = float(logsumexp(answers.log_joint(laws)[out], axis=1).sum())
+        estimate, _, _ = _climb(rest, pooling, _ROUGH_STEPS, _ROUGH)
+        score = float(logsumexp(answers.log_joint(estimate)[out], axis=1).sum())
         if score >= best:
             best, chosen = score, pooling
     return chosen

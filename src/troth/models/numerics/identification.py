@@ -81,8 +81,8 @@ def compare_log_pmi(model: Any, rows: int, peers: Peers) -> Sensitivity:
         return Sensitivity("undecided", "reports are too many to compare what they predict of the peers")
     counts, statistics, _ = enumerate_reports(model, range(rows + 1))
     _, outcomes, _ = enumerate_reports(model, [min(3, max(n for _, n in peers))])
-    told = second_difference(model, statistics[:, None], outcomes)
-    gaps = np.abs(told[:, None] - told).max(axis=-1) + np.eye(len(told))
+    scores = second_difference(model, statistics[:, None], outcomes)
+    gaps = np.abs(scores[:, None] - scores).max(axis=-1) + np.eye(len(scores))
     one, two = (int(i) for i in np.unravel_index(np.argmin(gaps), gaps.shape))
     least = float(gaps[one, two])
     if least > _SAME_LOG_PMI:

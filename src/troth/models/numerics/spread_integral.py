@@ -79,7 +79,7 @@ class BySpread(NamedTuple):
         widths = (self.high - self.low) * np.sqrt(1 + self.providers / 16)
         steep = np.sqrt(self.evidence.max(axis=1) - self.evidence.min(axis=1))  # near an end, where places are dense
         finer = np.ceil(np.log2(np.maximum(widths / 5, steep / 12)))
-        levels = np.clip(np.nan_to_num(finer), 0, 5).astype(int)  # of what is no number the result is none either
+        levels = np.clip(np.nan_to_num(finer), 0, 5).astype(int)  # of what is not a number the result is none either
         for level in np.unique(levels).tolist():
             rows = levels == level
             matrix, places, weights = _quadrature(self.evidence.shape[1], 32 << level)

@@ -108,7 +108,7 @@ def endpoint_of(operation: Operation, function: Callable[..., Any]) -> Callable[
         request: Request, visitor: User | None, key: str | None = None, body: Any = None, **values: Any
     ) -> tuple[Call, Any]:
         if request.url.path.startswith("/api/") and (unknown := set(request.query_params) - {*operation.query}):
-            raise InvalidError(f"{min(unknown)!r} is no parameter of this operation")
+            raise InvalidError(f"{min(unknown)!r} is not a parameter of this operation")
         keyed = None if visitor is None else _keyed(request, visitor, key, body)
         call = Call(operation, request, visitor, keyed)
         reply = earlier_reply(call.store, keyed)

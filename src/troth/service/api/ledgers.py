@@ -56,7 +56,7 @@ def payments_file(tx: Connection, user: User, campaign: str) -> bytes:
     return views.shared_result(tx, user, campaign).to_csv().encode()
 
 
-def report_file(call: Call, campaign: str) -> bytes:
+def page_file(call: Call, campaign: str) -> bytes:
     with call.store.read() as tx:
         result = views.shared_result(tx, call.user, campaign)
     return result.to_html().encode()

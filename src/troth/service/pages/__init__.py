@@ -68,7 +68,7 @@ PAGES: tuple[Page, ...] = (
     Page("GET", f"{_CAMPAIGN}/ledger.jsonl", _BOTH, ENDPOINTS["ledger_file"]),
     Page("GET", f"{_CAMPAIGN}/ledger.tasks.parquet", _BOTH, ENDPOINTS["shares_file"]),
     Page("GET", f"{_CAMPAIGN}/payments.csv", _ANALYST, ENDPOINTS["payments_file"]),
-    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.report_page, "work"),
+    Page("GET", f"{_CAMPAIGN}/report.html", _ANALYST, ledger.result_page, "work"),
     Page("POST", f"{_CAMPAIGN}/rounds", _ANALYST, analyst.open_round, "work"),
     Page("POST", f"{_CAMPAIGN}/finish", _ANALYST, analyst.finish, "work"),
     Page("GET", f"{_CAMPAIGN}/terms", _ANALYST, analyst.terms_page),

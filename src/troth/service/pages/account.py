@@ -86,7 +86,7 @@ def enter(request: Request, secret: Link, form: Sent) -> Response:
 def _chosen_password(form: forms.Fields) -> str | None:
     password = form.secret("password")
     if password and password != form.secret("again"):
-        raise InvalidError("password: the two are not the same; type it again")
+        raise InvalidError("password: the two do not match; type it again")
     return password or None
 
 

@@ -76,7 +76,7 @@ def verify(request: Request, campaign: Identifier, user: SignedIn, form: Sent) -
     return _ledger(request, user, campaign, verified=verified)
 
 
-def report_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
+def result_page(request: Request, campaign: Identifier, user: SignedIn) -> Response:
     """Show what was paid and why, in a sandbox: its scripts run without our cookies."""
     with store_of(request).read() as tx:
         result = views.shared_result(tx, user, campaign)

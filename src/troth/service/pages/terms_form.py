@@ -151,7 +151,7 @@ def _words(text: str) -> list[str]:
 
 def _whole(section: str, key: str, text: str) -> int:
     if not re.fullmatch(r"\d{1,15}", text, re.ASCII):
-        raise _wrong(section, key, f"{text!r} is no whole number")
+        raise _wrong(section, key, f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -159,7 +159,7 @@ def _number(section: str, key: str, text: str) -> int | float:
     try:
         return int(text) if re.fullmatch(r"-?\d{1,15}", text, re.ASCII) else float(text)
     except ValueError:
-        raise _wrong(section, key, f"{text!r} is no number") from None
+        raise _wrong(section, key, f"{text!r} is not a number") from None
 
 
 _FIELDS = {"values": "values_low", "day": "daily", "column": "columns"}

@@ -65,10 +65,10 @@ class FittedDayTypes(FittedProviders["LatentClass"]):
         """How many day types there are."""
         return len(self.population.prior)
 
-    @property
-    def uninformative(self) -> bool:
-        """Whether there is one day type only."""
-        return self.types == 1
+    def caveats(self, labels: Sequence[str]) -> list[str]:  # noqa: ARG002
+        """Warn of one day type only."""
+        alike = "they say nothing about each other, and everybody will be paid alike"
+        return [f"one day type explains these days best: {alike}"] if self.types == 1 else []
 
     def __str__(self) -> str:
         lines = [f"{self.types} day types of {len(self.models)} providers, {self.log_likelihood:.4f} nats per day"]

@@ -1,49 +1,16 @@
-"""How a summary is changed so that rows could have it: other frequencies or means, and some of the rows."""
+"""Counts of codes that are changed so that rows could have them: other frequencies, and some of the rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.reductions import Counts
-
 if TYPE_CHECKING:
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
-
-
-def rates(summary: Array, reduction: Any) -> Array:
-    """Frequencies of codes, or means of columns, ``(..., code or column)``; those of an empty report are 0."""
-    n = reduction.rows(summary)[..., None]
-    part = summary if isinstance(reduction, Counts) else summary[..., 1 : reduction.columns + 1]
-    mean = np.divide(part, n, out=np.zeros_like(part), where=n > 0)
-    return mean if isinstance(reduction, Counts) else np.asarray(mean + np.array(reduction.centre))
-
-
-def with_rates(summary: Array, wanted: Array, reduction: Any) -> Array:
-    """Return summaries of as many rows with other frequencies or means, as close as the support allows.
-
-    Codes stay whole numbers. Numbers move by one constant per day, so that their scatter stays as it is.
-    """
-    n = reduction.rows(summary)
-    if isinstance(reduction, Counts):
-        return whole_counts(np.maximum(wanted, 0.0), n)
-    d, centre = reduction.columns, np.array(reduction.centre)
-    target = np.clip(wanted, reduction.support.low, reduction.support.high)
-    total = n[:, None] * target
-    if reduction.support.integer:
-        total = np.round(total)
-    move = np.where(n[:, None] > 0, total - n[:, None] * rates(summary, reduction), 0.0)
-    changed = summary.copy()
-    changed[:, 1 : d + 1] = np.where(n[:, None] > 0, total - n[:, None] * centre, 0.0)
-    if reduction.squares:
-        delta = np.divide(move, n[:, None], out=np.zeros_like(move), where=n[:, None] > 0)
-        cross = summary[:, 1 : d + 1, None] * delta[:, None, :]
-        added = cross + np.swapaxes(cross, -1, -2) + n[:, None, None] * delta[:, :, None] * delta[:, None, :]
-        changed[:, d + 1 :] += added.reshape(len(summary), d * d)
-    return changed
+    from troth.core.support import Array
 
 
 def whole_counts(weights: Array, rows: Array) -> Array:
@@ -77,7 +44,7 @@ def draw_rows(rng: Generator, counts: Array, wanted: Array) -> Array:
 def move_to_last(rng: Generator, counts: Array, share: float) -> Array:
     """Give a share of all rows of each day the last label instead of another, or, below 0, another instead of it.
 
-    Whole rows move: where the share is no whole number of them, one more moves by lot.
+    Whole rows move: where the share is not a whole number of them, one more moves by lot.
     """
     n, last = counts.sum(axis=-1), counts[:, -1]
     wanted = np.floor(abs(share) * n + rng.random(len(n)))

@@ -1,0 +1,32 @@
+"""Registries of classes by name, open at run time: a name means one class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from troth.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+C = TypeVar("C")
+
+
+def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
+    """Refuse what is no class of this kind, and a second class under a name that is taken.
+
+    A class that was defined again in the same place, such as a notebook's cell, takes the place of the old one.
+
+    Examples
+    --------
+    >>> check_entry({}, int, str)
+    Traceback (most recent call last):
+    troth.core.errors.ParameterError: <class 'int'> cannot be registered: it is not a subclass of str
+    """
+    if not (isinstance(entry, type) and issubclass(entry, base)):
+        raise ParameterError(f"{entry!r} cannot be registered: it is not a subclass of {base.__name__}")
+    other = registry.get(entry.__name__)
+    if other and (other.__module__, other.__qualname__) != (entry.__module__, entry.__qualname__):
+        raise ParameterError(
+            f"{entry.__name__} is taken by {other.__module__}.{other.__qualname__}: give your class another name"
+        )

@@ -1,0 +1,122 @@
+"""The design page names what is there: every function of the walks, every module, every capability of a model."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from troth.cli.commands import app
+from troth.core import contract, information, limits, sensitivity
+from troth.results.page import render
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+PAGE = (Path(__file__).parents[2] / "docs" / "design.md").read_text("utf-8")
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
+PAYING, UPLOADING = "From one CSV file to cents", "From an upload to a published payment"
+FILES = (".toml", ".html", ".jsonl", ".parquet")
+
+
+def names_of(section: str) -> list[str]:
+    """Return the dotted names of a section, without those of files."""
+    names = re.findall(r"`([A-Za-z_]\w*(?:\.\w+)+)`", SECTIONS[section])
+    return [name for name in names if not name.endswith(FILES)]
+
+
+def resolve(name: str) -> tuple[Any, Any]:
+    """Return what has a dotted name in the package, and what it belongs to."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            here: Any = import_module(".".join(("troth", *parts[:length])))
+        except ModuleNotFoundError:
+            continue
+        owner = None
+        for part in parts[length:]:
+            owner, here = here, inspect.getattr_static(here, part)
+        return here, owner
+    raise AttributeError(name)
+
+
+@pytest.mark.parametrize("section", [PAYING, UPLOADING])
+def test_every_function_of_the_walks_is_there(section: str) -> None:
+    names = names_of(section)
+    assert len(names) > 25
+    for name in names:
+        resolve(name)
+
+
+def test_a_name_that_is_gone_is_noticed() -> None:
+    for name in ("results.Result", "results.pay.settle", "nothing.at.all"):
+        with pytest.raises(AttributeError):
+            resolve(name)
+
+
+def is_called(name: str, called: set[CodeType]) -> bool:
+    """Say whether a function was called, or a method of a class or protocol, as whoever implements it has it."""
+    here, owner = resolve(name)
+    if inspect.isclass(here):
+        return True
+    own = inspect.unwrap(getattr(here, "__func__", here)).__code__
+    if not inspect.isclass(owner) or not (getattr(owner, "_is_protocol", False) or owner.__subclasses__()):
+        return own in called
+    return any(code.co_name == own.co_name for code in called)
+
+
+def test_a_payment_calls_every_function_that_the_walk_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [f"{clinic},{number % 3 // 2}" for clinic in ("Ash", "Birch", "Elm") for number in range(9)]
+    (tmp_path / "rows.csv").write_text("\n".join(["clinic,improved", *rows]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(render.__kwdefaults__ or {}, "simulations", 50)
+    begin = ["init", "study", "--data", "rows.csv", "--provider", "clinic", "--column", "improved"]
+    assert CliRunner().invoke(app, [*begin, "--family", "Bernoulli"]).exit_code == 0
+    called: set[CodeType] = set()
+
+    def note(frame: FrameType, *_: Any) -> None:
+        called.add(frame.f_code)
+
+    before = sys.gettrace()
+    threading.settrace(note)
+    sys.settrace(note)
+    try:
+        paid = CliRunner().invoke(app, ["pay", "study/campaign.toml", "--anyway"])
+    finally:
+        sys.settrace(before)
+        threading.settrace(before)
+    assert paid.exit_code == 0, paid.output
+    steps = SECTIONS[PAYING].partition("\nCampaigns of tasks")[0]
+    assert [name for name in names_of(PAYING) if f"`{name}`" in steps and not is_called(name, called)] == []
+    assert not is_called("results.tasks.pay_task_campaign", called)
+
+
+@pytest.mark.parametrize("folder", ["campaigns", "results", "service"])
+def test_every_module_has_its_place_on_the_page(folder: str) -> None:
+    package = import_module(f"troth.{folder}")
+    modules = {each.name for each in pkgutil.iter_modules(package.__path__)}
+    block = re.search(
+        rf"^    {folder}/ (.*?)(?=^    \w+/|\n\n)", SECTIONS["Where things are"], re.DOTALL | re.MULTILINE
+    )
+    assert block is not None
+    words = set(re.findall(r"[a-z_]+", block[1]))
+    assert sorted(modules - words) == []
+
+
+def test_every_capability_is_in_the_table() -> None:
+    table = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\|[^|]*\|", SECTIONS["Capabilities"], re.MULTILINE))))
+    protocols = {
+        name
+        for module in (contract, information, limits, sensitivity)
+        for name, each in vars(module).items()
+        if getattr(each, "_is_protocol", False) and each.__module__ == module.__name__
+    }
+    assert protocols - {"Model"} == table - {"troth"}

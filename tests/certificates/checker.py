@@ -20,6 +20,7 @@ from troth.mechanisms import RULES
 from troth.mechanisms.line_up import DecoysOption
 from troth.mechanisms.named_range import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
+from troth.mechanisms.round import empty_round
 from troth.models.numerics.extremes import datasets_by_type
 
 ROUNDING, INTEGRATED = 1e-11, 1e-7
@@ -315,11 +316,13 @@ def _wrong_claims_of_a_line(world: World, claims: Any, views: list[View], by_vie
         uninformed = [shares @ view.marginal - base for view, shares in zip(views, by_view, strict=True)]
         if any((earned > rounding).any() or (exactly and (earned < -rounding).any()) for earned in uninformed):
             wrong.append((exactly or at_most).name)
-    risk = claims.get("truthful for every attitude to risk")
-    if risk and risk.verdict == "proved" and rule.decoys < inf and rule.days == 1:
-        least = min(float(_dominance(view, rule).min()) for view in views)
-        if least < -rounding:
-            wrong.append(risk.name)
+    risk = "truthful for every attitude to risk"
+    for name in (risk, f"{risk}, each day by itself"):
+        if name in claims and claims[name].verdict == "proved" and rule.decoys < inf:
+            total = rule.days > 1 and name == risk
+            better = _dominance_of_two_days if total else _dominance
+            if min(float(better(view, rule).min()) for view in views) < -rounding:
+                wrong.append(name)
     return wrong
 
 
@@ -336,6 +339,35 @@ def _dominance(view: View, rule: Any) -> Any:
     above = chance @ (shares[:, None] > np.unique(shares.round(9)) + 1e-9)
     expected = np.einsum("dp,xps->dxs", view.forecast, above)
     return np.einsum("dds->ds", expected)[:, None] - expected
+
+
+def _dominance_of_two_days(view: View, rule: Any) -> Any:
+    """The same of the total of two days, the second of which is a decoy of the first.
+
+    Day 1 has the line b₀, b₁, rest, and day 2 the line b₁, rest, last. Of the lots each place is as likely.
+    """
+    with np.errstate(divide="ignore"):
+        scores = np.maximum(np.log(view.forecast / view.marginal), -1e9)
+    count, places = len(view.peers), range(rule.decoys + 1)
+    phi = np.array([comb(rule.decoys - j, rule.rivals) / comb(rule.decoys, rule.rivals) for j in places])
+    rest = np.array(list(product(range(count), repeat=rule.decoys - 1)), dtype=np.intp)
+    gap = scores[:, None] - scores[:, :, None]  # of a decoy over the real peers: report, real, decoy
+
+    def chances(decoys: Any) -> Any:
+        """P(place), given how much each decoy exceeds the real peers, the last axis."""
+        above, tied = (decoys > 1e-9).sum(axis=-1), (np.abs(decoys) <= 1e-9).sum(axis=-1)
+        return np.stack([((above <= j) & (j <= above + tied)) / (tied + 1) for j in places], axis=-1)
+
+    in_rest = gap[:, :, rest]  # report, real, rest, decoy
+    one = np.broadcast_to(gap[:, :, :, None, None], (*gap.shape, len(rest), 1))
+    with_rest = np.broadcast_to(in_rest[:, :, None], (*gap.shape, *rest.shape))
+    line = chances(np.concatenate([one, with_rest], axis=-1))  # report, real, single decoy, rest, place
+    second = np.einsum("xblrj,l->xbrj", line, view.marginal)
+    first = np.einsum("db,xblrj,r->dxlrj", view.forecast, line, view.marginal[rest].prod(axis=-1))
+    both = np.einsum("dxbrj,eb,ybrk->dexyjk", first, view.forecast, second, optimize=True)
+    total = (phi[:, None] + phi).ravel()
+    above = both.reshape(*both.shape[:4], -1) @ (total[:, None] > np.unique(total.round(9)) + 1e-9)
+    return np.einsum("dedes->des", above)[:, :, None, None] - above
 
 
 def _only(view: View, rows: list[int]) -> list[float]:
@@ -426,7 +458,7 @@ def _replayed(world: World, claim: Any) -> Any:
 
 
 def payable(world: World) -> bool:
-    """Whether the rule pays a round of full reports."""
+    """Whether the rule pays a round of full reports, and one of empty ones."""
     parts = [listed(model, [most])[0][0] for model, most in zip(world.models, world.most, strict=True)]
     try:
         rule = world.prepared
@@ -436,7 +468,9 @@ def payable(world: World) -> bool:
                 world.model, t, world.groups, np.array(world.most, float), np.random.default_rng(0), lenient=True
             )
         )
-    except (troth.MissingCapabilityError, troth.UnboundedRangeError):
+        nobody = empty_round(world.model, len(parts), rule.days, groups=world.groups, rng=np.random.default_rng(0))
+        rule.evaluate(nobody)
+    except (troth.MissingCapabilityError, troth.UnboundedRangeError, troth.ScoreOutOfRangeError):
         return False
     return True
 
@@ -470,7 +504,9 @@ def random_rule(rng: Any, name: str) -> troth.Rule:
     for key, setting in kind.settings().items():
         if isinstance(setting, RangeOption) and rng.random() < 0.3:
             low, high = -float(rng.uniform(0.1, 3)), float(rng.uniform(0.3, 4))
-            table[key] = {"low": low, "high": high, "source": str(rng.choice(["clipped", "declared", "exact"]))}
+            source = str(rng.choice(["clipped", "declared", "exact"]))
+            shift = 3.5 if source == "declared" and high < 2 else 0.0  # leaves out the score of an empty report
+            table[key] = {"low": low + shift, "high": high + shift, "source": source}
         elif isinstance(setting, Choice):
             table[key] = str(rng.choice(list(setting.choices)))
         elif isinstance(setting, Flag):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import troth
-from certificates.checker import FAMILIES, View, World, random_rule, random_world, violations
+from certificates.checker import FAMILIES, View, World, payable, random_rule, random_world, violations
 from registry import SOAK, generator
 from troth import models
 from troth.certificates import claims
@@ -157,10 +157,24 @@ def always_of_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_minds_risk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ties that are averaged are believed to hide nothing from those who fear risk."""
+    """Ties that are averaged, and days that share decoys, are believed to hide nothing from those who fear risk."""
     monkeypatch.setattr(
-        troth.LineUp, "_any_risk", lambda _: Claim("truthful for every attitude to risk", "proved", "", "faith")
+        troth.LineUp, "_any_risk", lambda _: [Claim("truthful for every attitude to risk", "proved", "", "faith")]
     )
+
+
+def each_day_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "truthful for every attitude to risk, each day by itself"
+    monkeypatch.setattr(troth.LineUp, "_any_risk", lambda _: [Claim(name, "proved", "", "faith")])
+
+
+def zeros_as_dear_as_the_log_score_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that its peers rule out is believed to lose everything, where it is paid the low end of a range."""
+    monkeypatch.setattr(claims, "_part_left", lambda *_: 1.0)
+
+
+def every_range_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(troth.Rule, "check_payable", lambda *_: None)
 
 
 def strict_pays_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +204,8 @@ def nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 TIGHT = troth.OneTime(troth.ScoreRange(-0.2, 3, source="clipped"))
 OPPOSED = models.Finite([0.44, 0.56], [[0.05, 0.95], [0.9999, 0.0001]])
+HEDGED = [models.Finite([0.5, 0.5], [[p, 1 - p], [1 - p, p]]) for p in (0.6, 0.95)]
+RULED_OUT = models.Finite([0.86, 0.14], [[0.2, 0.8, 0.0], [0.2, 0.0, 0.8]])
 MIRRORED = models.Finite([1 / 3] * 3, [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
 PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
     "a rule that is not truthful": ("truthful", world(Agreement(), models.Bernoulli(1, 4), (6, 6)), nothing),
@@ -217,6 +233,26 @@ PLANTED: dict[str, tuple[str, World, Callable[[pytest.MonkeyPatch], None]]] = {
         "truthful for every attitude to risk",
         world(troth.LineUp(rivals=2, decoys=3)),
         nobody_minds_risk,
+    ),
+    "days that share decoys": (
+        "truthful for every attitude to risk",
+        World(list(HEDGED), [1, 1], None, None, troth.LineUp(rivals=1, decoys=1, ties="lot", source="days")),
+        nobody_minds_risk,
+    ),
+    "a day for those who fear no risk": (
+        "truthful for every attitude to risk, each day by itself",
+        world(troth.LineUp(rivals=2, decoys=2, source="days"), most=(1, 1)),
+        each_day_too,
+    ),
+    "a price of what peers rule out": (
+        "price of lying",
+        world(troth.OneTime(troth.exact_range(RULED_OUT, [1, 1])), RULED_OUT, (1, 1), least=[1, 1]),
+        zeros_as_dear_as_the_log_score_has_them,
+    ),
+    "a range without the score of an empty report": (
+        "payable",
+        world(troth.OneTime(troth.ScoreRange(0.1, 5))),
+        every_range_has_room,
     ),
     "a strict score for nothing": (
         "uninformed reports earn exactly the base share",
@@ -271,6 +307,20 @@ def test_without_the_plant_the_same_campaigns_are_green() -> None:
             assert violations(place, place.certify()) == [], (name, place)
 
 
+def test_prices_where_peers_may_rule_a_report_out() -> None:
+    """Two states and a symbol that says nothing: every price that is stated under some range, bonded or not."""
+    rng = generator(21)
+    for _ in range(12):
+        neutral, prior = rng.uniform(0.05, 0.6), rng.uniform(0.05, 0.95)
+        model = models.Finite([prior, 1 - prior], [[neutral, 1 - neutral, 0.0], [neutral, 0.0, 1 - neutral]])
+        exact = troth.exact_range(model, [1, 1])
+        rule: troth.Rule = troth.OneTime(troth.ScoreRange(exact.low - rng.choice([0.0, 1.0, 5.0]), exact.high))
+        place = world(troth.Bonded(rule) if rng.random() < 0.5 else rule, model, (1, 1), least=[1, 1])
+        certificate = place.certify()
+        assert certificate["price of lying"].verdict == "proved"
+        assert violations(place, certificate) == [], place
+
+
 def test_claims_of_another_campaign_go_red() -> None:
     """Without groups, without the fewest rows, about a rule that cannot pay, or refuted without a witness."""
     grouped = world(troth.SyntheticPeers(), most=(2, 1, 2), groups=[0, 1, 0])
@@ -293,7 +343,7 @@ def test_an_empty_share_that_is_called_constant_is_so(name: str) -> None:
     rng = generator(11)
     for _ in range(12):
         rule = random_rule(rng, name).prepared(STATES, [2, 2, 2])
-        if not rule.constant_empty_share:
+        if not (rule.constant_empty_share and payable(world(rule, STATES, (2, 2, 2)))):
             continue
         shape = (5, rule.days, 3) if rule.days > 1 else (5, 3)
         counts = rng.multinomial(2, [0.5, 0.5], size=shape).astype(np.float64)

@@ -270,3 +270,18 @@ def test_exact_candidates_are_proved_where_decoys_are_exact_or_none_are_drawn() 
     assert troth.certify(at_hand, [3, 3], troth.LineUp(strict=0.1))["truthful"].verdict == "proved"
     assert troth.certify(model, [3, 3], troth.LineUp())["truthful"].limit == "many rows"
     assert troth.certify(model, [3, 3], troth.MultiDay())["truthful"].verdict == "proved"
+
+
+@pytest.mark.parametrize("rarest", [1e-300, 1e-9, 0.05])
+def test_a_state_too_rare_for_doubles_is_not_called_sensitive(rarest: float) -> None:
+    """What lies about it cost goes with the square of its probability: strictly positive, and less than rounding."""
+    rule, model = (
+        troth.LineUp(decoys=float("inf"), strict=0.3),
+        models.Finite([rarest, 1 - rarest], [[0.5, 0.5], [0.2, 0.8]]),
+    )
+    claim = troth.certify(model, [2, 3], rule)["sensitive"]
+    gains = troth.best_response(model, rule, [2, 3], most=2).gains
+    costs = np.sort(-gains.ravel())[len(gains) :]  # all but the truth itself
+    assert claim.verdict == ("proved" if rarest == 0.05 else "undecided")
+    assert (costs.min() > 1e-9) == (claim.verdict == "proved")
+    assert ("rare states make small" in claim.text) == (claim.verdict == "proved")

@@ -224,11 +224,39 @@ def test_where_lies_gain_under_every_model_that_is_said() -> None:
     assert "do not pay" in found.verdict
 
 
+@pytest.mark.parametrize(
+    ("options", "needed"), [({}, 5), ({"split": "blocks"}, 6), ({"first": 4}, 7), ({"folds": 2}, 11)]
+)
+def test_a_history_that_is_too_short_is_told_how_many_days_it_takes(options: dict[str, Any], needed: int) -> None:
+    model = models.Bernoulli(1, 1)
+    for days in range(1, needed):
+        with pytest.raises(DataError, match=rf"^{days} days are too few .*: that takes {needed} days"):
+            backtest(binary_days(9, days=days, providers=3), model, RULES["multi-day"], FEW, **options)
+    assert backtest(binary_days(9, days=needed, providers=3), model, RULES["multi-day"], FEW, **options).days
+
+
+def test_where_nobody_has_a_peer_nothing_is_tested() -> None:
+    """One provider, one provider a day, or all of one group: every lie changes nothing, which shows nothing."""
+    past, model = binary_days(9, days=60, providers=3), models.Bernoulli(2, 2)
+    one_a_day = past.summaries.copy()
+    one_a_day[np.arange(3) != np.arange(60)[:, None] % 3] = 0
+    for history, groups in (
+        (past.select(providers=past.providers[:1]), None),
+        (from_summaries(Counts(2), one_a_day), None),
+        (past, ["a"] * 3),
+    ):
+        with pytest.raises(DataError, match="nobody has a peer on any of the 30 days"):
+            backtest(history, model, RULES["multi-day"], FEW, groups=groups)
+    assert backtest(past, model, RULES["multi-day"], FEW, groups=["a", "a", "b"]).days
+
+
 def test_what_cannot_be_replayed_is_refused() -> None:
     past = binary_days(9, days=12, providers=3)
     model = models.Bernoulli(1, 1)
-    with pytest.raises(DataError, match="12 days cannot be cut into 5 stretches after the first 6"):
+    with pytest.raises(DataError, match="12 days are too few for 5 stretches of at least 3 .* that takes 29 days, so"):
         backtest(past, model, RULES["multi-day"], folds=5)
+    with pytest.raises(DataError, match="at least 1 day before its first stretch, not 0"):
+        backtest(past, model, RULES["multi-day"], first=0)
     with pytest.raises(DataError, match="2 models for 3 providers"):
         backtest(past, [model] * 2, RULES["multi-day"], folds=2)
     with pytest.raises(ParameterError, match="false_alarm"):

@@ -291,7 +291,7 @@ NUMBERS = Moments((0.0,), squares=True)
             {},
             "column 0: every value is the same",
         ),
-        ("NormalUnknownVariance", from_summaries(Moments(), generator(1).random((9, 2, 2)) + 1), {}, "squares"),
+        ("NormalUnknownVariance", from_summaries(Moments(), generator(1).integers(1, 9, (9, 2, 2))), {}, "squares"),
         ("NegativeBinomial", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give r="),
         ("Gamma", from_summaries(Moments(), np.ones((9, 2, 2))), {}, "give known_shape="),
         ("Finite", from_summaries(Counts(2), COINS), {}, "give the table likelihood="),

@@ -10,6 +10,7 @@ import pytest
 import troth
 from troth.core.reductions import Counts
 from troth.history import History
+from troth.history.arrange import from_summaries
 
 REPORTS: list[tuple[Any, str, Any]] = [
     ("2026-05-02", "b", [1, 3]),
@@ -37,6 +38,32 @@ def test_some_days_and_providers_are_selected_in_order() -> None:
         past.select(days=["2026-06-01"])
     with pytest.raises(troth.DataError, match="provider 'c' is not in the history"):
         past.select(providers=["c"])
+
+
+def test_text_is_sorted_only_where_that_is_the_order_of_time() -> None:
+    reports = [(f"2026-1-{day}", "a", [3, 1]) for day in (9, 10, 2)]
+    with pytest.raises(troth.DataError, match="as text, day '2026-1-10' comes before '2026-1-2', but by its numbers"):
+        History.from_reports(reports, Counts(2))
+    assert History.from_reports(reports[:1] + reports[2:], Counts(2)).days == ("2026-1-2", "2026-1-9")
+    assert History.from_reports([(day, "a", [3, 1]) for day in (9, 10, 2)], Counts(2)).days == (2, 9, 10)
+    with pytest.raises(troth.DataError, match=r"days of different kinds \(int, str\) have no order"):
+        History.from_reports([(1, "a", [3, 1]), ("x", "a", [3, 1])], Counts(2))
+
+
+@pytest.mark.parametrize(
+    ("sums", "problem"),
+    [
+        ([-3, 1], "code 0 is -3"),
+        ([0.5, 0.5], "code 0 is 0.5"),
+        ([1e200, 1], "1e[+]200 is beyond"),
+        ([2e12, 1], "beyond"),
+    ],
+)
+def test_sums_that_no_rows_have_are_refused(sums: list[float], problem: str) -> None:
+    with pytest.raises(troth.DataError, match=f"day 2, provider 'b': .*{problem}"):
+        History.from_reports([(1, "b", [2, 2]), (2, "b", sums)], Counts(2))
+    with pytest.raises(troth.DataError, match=f"day 1, provider '0': .*{problem}"):
+        from_summaries(Counts(2), [[[2, 2]], [sums]])
 
 
 def test_what_is_no_history_is_refused() -> None:

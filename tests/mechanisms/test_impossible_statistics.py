@@ -157,3 +157,14 @@ def test_squares_beyond_the_limit_are_refused_although_no_statistic_shows_them(m
                 troth.LineUp(decoys=9).pay(model, t, budget=1.0, rng=generator(1))
         else:
             assert np.isfinite(troth.LineUp(decoys=9).pay(model, t, budget=1.0, rng=generator(1))).all()
+
+
+@pytest.mark.parametrize("report", [[5.0, 5.0], [-0.5, -0.1]])
+def test_log_likelihoods_of_no_dataset_are_blamed_on_their_provider(report: list[float]) -> None:
+    model = models.Finite([0.5, 0.5], [[0.7, 0.3], [0.2, 0.8]])
+    t = np.stack([*(model.statistics(x) for x in ([0, 0, 1], [0, 1, 1], [0, 0, 0])), np.array(report)])
+    for rows in ([3] * 4, None):
+        with pytest.raises(ReportError if report[0] > 0 else troth.UnpayableRoundError, match="provider 3"):
+            troth.Brier().pay(model, t, budget=4.0, rows=rows)
+    with pytest.raises(troth.TrothError, match="provider 3"):
+        troth.LineUp().pay(model, t, budget=4.0, rng=np.random.default_rng(1))

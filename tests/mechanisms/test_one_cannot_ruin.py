@@ -171,6 +171,32 @@ def test_nobody_with_the_same_design_is_an_error() -> None:
         troth.MultiDay().pay(BERNOULLI, t, budget=1.0)
 
 
+def changing_days(changes: int, days: int) -> Any:
+    """Eight honest providers, some of whom have another number of rows each day, and 4,000 opposite rows every day."""
+    rng = generator(17)
+    rows = np.broadcast_to(np.arange(31.0, 39.0), (days, 8)).copy()
+    rows[:, :changes] += np.arange(days)[:, None]
+    ones = rng.binomial(rows.astype(int), 0.7).astype(np.float64)
+    honest = np.stack([ones, rows - ones], axis=-1)
+    return np.concatenate([honest, np.broadcast_to([0.0, 4000.0], (days, 1, 2))], axis=1)
+
+
+@pytest.mark.parametrize(
+    "rule", [troth.MultiDay(), troth.LineUp(rivals=2, decoys=2, source="days")], ids=["MultiDay", "LineUp"]
+)
+def test_one_who_keeps_its_design_does_not_become_everybodys_only_peer(rule: Any) -> None:
+    """With less than half of the peers left, whoever it is about is paid as for an empty report, whatever it says."""
+    for changes, lonely in ((8, [*range(9)]), (5, [5, 6, 7, 8]), (4, [])):
+        t = changing_days(changes, rule.days)
+        share = rule.explain(BERNOULLI, t, rng=generator(1)).share[0]
+        empty = rule.empty_share(BERNOULLI, t, rng=generator(1))[0]
+        assert np.flatnonzero(np.isclose(share, empty, atol=1e-12)).tolist() == lonely
+        lie = t.copy()
+        lie[0, 7] = [3.0, 900.0]  # another design, too
+        told = rule.explain(BERNOULLI, lie, rng=generator(1)).share[0, 7]
+        assert np.isclose(told, empty[7], atol=1e-12) == (7 in lonely), "that depends on the peers' reports alone"
+
+
 @pytest.mark.parametrize("divergence", [troth.divergences.logistic, troth.divergences.le_cam])
 @pytest.mark.parametrize("rows", [2, 0])
 def test_leaving_somebody_out_is_truthful(divergence: Any, rows: int) -> None:

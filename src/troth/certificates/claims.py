@@ -12,10 +12,11 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import Model, refuse_unmade
-from troth.core.errors import MissingCapabilityError, ParameterError, UnboundedRangeError
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, refuse_unmade
+from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
+from troth.mechanisms.round import empty_round
 from troth.mechanisms.score_range import situations
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Bounds, Models
     from troth.mechanisms import Rule
 
+_RAREST = 1e-4  # losses go with the square or the cube of a state's probability, and doubles have 16 digits
 _RIGHT_MODEL = Claim(
     "right model",
     "undecided",
@@ -112,13 +114,14 @@ def certify(
     try:
         rule = rule.prepared(model, rows, values)
         rule.check_payable(model, most, groups)
-    except (MissingCapabilityError, UnboundedRangeError) as error:
+    except (MissingCapabilityError, UnboundedRangeError, ScoreOutOfRangeError) as error:
         return Certificate((Claim("payable", "refuted", f"{rule.name} cannot pay this model: {error}", "its needs"),))
     claims = [_with_witness(claim, rule, model, most, groups) for claim in rule.claims(model, rows, values)]
     exactly = any(claim.name == "truthful" and claim.verdict == "proved" and not claim.margin for claim in claims)
     weakest, few, needed = _fewest(model, most, groups, least, rule.panels)
     cases = situations(model, most, groups, few)
-    dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, exactly), *_k_rank(cases)]
+    paid = situations(model, most, groups)
+    dependent = [_sensitive(rule, weakest, exactly), *_price(rule, cases, paid, exactly), *_k_rank(cases)]
     peers = model if drawn is None else drawn
     proofs = [*claims, *(_needing(claim, needed) for claim in dependent)]
     limited = (in_the_limit(claim, peers, draws=rule.needs_seed) for claim in proofs)
@@ -207,7 +210,13 @@ def _k_rank(cases: list[Any]) -> list[Claim]:
 
 
 def _sensitivity(model: Model, rows: int, peers: Any) -> Sensitivity:
-    return model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+    proved = model.sensitivity(rows, peers) if isinstance(model, HasSensitivity) else unproved(model)
+    if proved.verdict == "proved" and isinstance(model, HasFiniteStates):
+        rarest = float(model.posterior_probabilities(empty_round(model, 1).own).min())
+        if rarest < _RAREST:
+            reason = f"a state has a probability of {rarest:.1g}, and what lies about it cost is lost in rounding"
+            return replace(proved, verdict="undecided", reason=reason)
+    return proved
 
 
 def _in_a_panel(whole: Any, panel: Any) -> Sensitivity:
@@ -248,19 +257,40 @@ def _sensitive(rule: Rule, weakest: Sensitivity, exactly: bool) -> Claim:
     return Claim("sensitive", verdict, f"{words[verdict]}: {reason}", basis, weakest.margin, weakest.witness)
 
 
-def _price(rule: Rule, cases: list[Any], exactly: bool) -> list[Claim]:
-    """Say what a lie costs at least: in nats of log score, or in shares of the cap."""
+def _part_left(paid: list[Any], low: float) -> float:
+    """Return the part of a quadratic price that is left where PMI = 0 is paid as a score of ``low``, not of −∞.
+
+    Proof. Let q be the truth's forecast of the peers, p the report's, z the mass of q where p is 0, and M ≥ 1 the least
+    by which other scores exceed ``low``. The lie loses (1 − z)(KL(q'‖p) + ln(1 − z)) nats where p is positive, with q'
+    the rest of q scaled to mass 1, and at least zM elsewhere. As (1 − z)ln(1 − z) ≥ −z + z²/2, and by Pinsker's
+    inequality, that is at least (M − ½)z² + 2(1 − z)T², T the total variation between q' and p. That between q and p is
+    at most z + (1 − z)T, and its square, by Cauchy and Schwarz, at most 1/(M − ½) + ½ times the loss; without zeros it
+    is at most ½ times. ∎
+    """
+    extremes = [own.log_pmi_extremes(limit, peers) for own, limit, peers in paid if isinstance(own, HasScoreRange)]
+    above = min((each.low - low for each in extremes if each.impossible), default=inf)
+    return 1.0 if above == inf else (above - 0.5) / (above + 1.5)
+
+
+def _price(rule: Rule, cases: list[Any], paid: list[Any], exactly: bool) -> list[Claim]:
+    """Say what a lie costs at least: in nats of log score, or in shares of the cap.
+
+    ``cases`` have the fewest rows of peers, and ``paid`` the most. More rows never lower a Kullback-Leibler divergence,
+    but they may lower a loss where PMI = 0 is paid as the low end of a range: a linear price is then stated only if
+    rows are fixed.
+    """
     scale = rule.price_scale(exactly)
     prices = _prices(cases, -inf if scale is None else scale.low)
     if prices is None or scale is None:
         where = "here" if prices is None else "under this range"
         return [Claim("price of lying", "undecided", f"what lies cost {where} is measured by audit", "")]
-    squared = min(price.quadratic for price in prices)
+    part = 1.0 if scale.low == -inf else _part_left(paid, scale.low)
+    squared = part * min(price.quadratic for price in prices)
     verdict: Verdict = "proved" if squared > 0 else "undecided"
     text = f"a lie that moves the posterior by Δ loses at least {squared / scale.width:.3g}·‖Δ‖² of {scale.unit}"
     claims = [Claim("price of lying", verdict, text, "E4", squared / scale.width)]
     linear = [price.linear for price in prices if price.linear is not None]
-    if len(linear) == len(prices):
+    if len(linear) == len(prices) and (part == 1 or cases == paid):
         least = min(linear) / scale.width
         verdict = "proved" if least > 0 else "undecided"
         text = f"over all admissible reports a lie loses at least {least:.3g}·‖Δ‖ of {scale.unit}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from troth.core.contract import Array, DoubtsReports, Generator, Model, Models, SamplesStatistics, shared_evidence
-from troth.core.errors import MissingCapabilityError, ParameterError
+from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
 
@@ -180,7 +180,7 @@ def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generat
     for provider, one in enumerate(models):
         try:
             design = one.design(days[:, provider])
-        except MissingCapabilityError:
+        except (MissingCapabilityError, DataError):
             if rows is None:
                 raise
             design = one.plan(np.broadcast_to(np.asarray(rows, dtype=np.float64), days.shape[:-1])[:, provider])

@@ -119,6 +119,33 @@ class SamplesStatistics(Model, Protocol):
         """Draw statistics given θ; the leading axes of ``parameters`` and ``design`` broadcast."""
 
 
+class ComparedDesign(NamedTuple):
+    """What two days must have in common beside numbers of rows for their peers to be compared.
+
+    Attributes
+    ----------
+    values
+        Numbers that are the same if the designs are, up to rounding: ``(..., number)``.
+    rounding
+        The size of what was added up for each of them, in which rounding is measured; 0 for counts.
+    """
+
+    values: Array
+    rounding: Array
+
+
+@runtime_checkable
+class ComparesDays(Model, Protocol):
+    """A model that says by what the peers of two days are compared beside rows (erratum E10): the features.
+
+    It is less than `SamplesStatistics.design` where that holds what answers show, such as the spread of a provider's
+    rows: on independent days that is a part of the data.
+    """
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Read it off a statistic; raises `MissingCapabilityError` where statistics do not say it."""
+
+
 @runtime_checkable
 class DrawsAnswers(SamplesStatistics, Protocol):
     """A regression that can draw answers to given features from its likelihood, not only from a limit."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.core.limits import LARGEST_SUM, MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -74,9 +77,13 @@ class History:
 
     @classmethod
     def from_reports(cls, reports: Iterable[tuple[Any, str, Any]], reduction: Reduction) -> History:
-        """Arrange reports (day, provider, summary), sorted by day and provider; those of one day and provider add."""
+        """Arrange reports (day, provider, summary), sorted by day and provider; those of one day and provider add.
+
+        Summaries are sums over rows, so two of one day and provider count as two parts of its rows. Days are numbers,
+        dates, or text whose order is that of time, such as ``2026-05-01``.
+        """
         entries = [(day, name, np.asarray(summary, dtype=np.float64)) for day, name, summary in reports]
-        days = sorted({day for day, _, _ in entries})
+        days = _in_order({day for day, _, _ in entries})
         providers = sorted({name for _, name, _ in entries})
         day_of, place_of = ({label: i for i, label in enumerate(labels)} for labels in (days, providers))
         summaries = np.zeros((len(days), len(providers), reduction.width))
@@ -85,6 +92,7 @@ class History:
             if summary.shape != (reduction.width,):
                 where = f"day {day!r}, provider {name!r}"
                 raise DataError(f"{where}: a summary must have {reduction.width} numbers, not shape {summary.shape}")
+            refuse_impossible(reduction, summary, day, name)
             summaries[day_of[day], place_of[name]] += summary
             present[day_of[day], place_of[name]] = True
         return cls(tuple(days), tuple(providers), summaries, present, reduction)
@@ -171,6 +179,45 @@ class PastTasks:
         totals = np.zeros((count, 1, self.reduction.width))
         np.add.at(totals[:, 0], self.task, self.summaries)
         return History(tuple(range(count)), ("everybody",), totals, np.ones((count, 1), dtype=bool), self.reduction)
+
+
+def _in_order(days: set[Any]) -> list[Any]:
+    """Sort days, or say why their order is not that of time."""
+    try:
+        ordered = sorted(days)
+    except TypeError:
+        kinds = sorted({type(day).__name__ for day in days})
+        raise DataError(f"days of different kinds ({', '.join(kinds)}) have no order: label all in one way") from None
+    text = [day for day in ordered if isinstance(day, str)]
+    for one, two in pairwise(text):
+        if _numbers(one) > _numbers(two) and _between(one) == _between(two):
+            raise DataError(
+                f"as text, day {one!r} comes before {two!r}, but by its numbers after it: write days as dates with two "
+                "digits for month and day (2026-05-01), or give numbers"
+            )
+    return ordered
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+def _between(text: str) -> str:
+    """Return what is between the numbers."""
+    return re.sub(r"\d+", "#", text)
+
+
+def refuse_impossible(reduction: Reduction, summary: Array, day: Any, name: str) -> None:
+    """Refuse sums that no rows have, or that are too large to compute with."""
+    where = f"day {day!r}, provider {name!r}"
+    if not np.isfinite(summary).all():
+        raise DataError(f"{where}: a sum is not finite")
+    if (np.abs(summary) > LARGEST_SUM).any() or reduction.rows(summary) > MOST_ROWS:
+        raise DataError(f"{where}: {summary.max():g} is beyond what is computed with: rescale values, or refuse it")
+    try:
+        reduction.check(summary)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
 
 
 def statistics_of(model: HasReduction, summaries: Array, given: Reduction) -> Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.past import History
+from troth.core.past import History, refuse_impossible
 from troth.core.reductions import Counts, Moments
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ def from_summaries(
     names = tuple(str(name) for name in providers) or tuple(str(i) for i in range(array.shape[1]))
     labels = tuple(days) or tuple(range(array.shape[0]))
     present = reduction.rows(np.nan_to_num(array, nan=1.0)) > 0
+    for day, provider in np.argwhere(present | (array != 0).any(axis=-1)):
+        refuse_impossible(reduction, array[day, provider], labels[day], names[provider])
     return History(labels, names, array, np.asarray(present), reduction)
 
 

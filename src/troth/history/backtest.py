@@ -105,6 +105,7 @@ def backtest(
     """
     days, providers = history.summaries.shape[:2]
     splits = split_days(days, split, folds, gap, first)
+    _refuse_without_peers(history, splits, groups)
     if not 0 < false_alarm < 1:
         raise ParameterError(f"false_alarm must lie between 0 and 1, not {false_alarm}")
     truth = np.full((days, providers), np.nan)
@@ -165,6 +166,19 @@ def backtest(
         ahead=getattr(model, "keywords", {}).get("ahead"),
         left_out=left_out,
     )
+
+
+def _refuse_without_peers(history: History, splits: Sequence[Split], groups: Sequence[Any] | None) -> None:
+    """Refuse a history that tests nothing: without a peer every report is paid the same."""
+    labels = list(range(len(history.providers)) if groups is None else groups)
+    paid = np.concatenate([part.paid for part in splits])
+    present = [{label for label, there in zip(labels, day, strict=True) if there} for day in history.present[paid]]
+    if all(len(each) < 2 for each in present):
+        apart = "" if groups is None else " of different groups"
+        raise DataError(
+            f"nobody has a peer on any of the {len(paid)} days that would be replayed, so nothing can be tested: every "
+            f"report is paid the same without peers; give days on which at least two providers{apart} reported"
+        )
 
 
 def _stretch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,6 +43,17 @@ def first_days(days: int) -> int:
     return max(days // 4, min(_FEWEST_FIRST, days // 2))
 
 
+def _before(first: int | None) -> str:
+    return " after the days of a first fit" if first is None else f" after the first {first}"
+
+
+def _least_days(rolling: bool, folds: int, first: int | None) -> int:
+    """Return how many days as many stretches need, with those before the first."""
+    if not rolling or first is not None:
+        return 3 * folds + (first or 0) * rolling
+    return next(days for days in count(3 * folds + 1) if days - first_days(days) >= 3 * folds)
+
+
 def split_days(days: int, split: str, folds: int | None, gap: int, first: int | None) -> list[Split]:
     """Cut days into stretches; with each come the days to fit on.
 
@@ -62,11 +74,15 @@ def split_days(days: int, split: str, folds: int | None, gap: int, first: int | 
     start = (first_days(days) if first is None else first) if rolling else 0
     least = 1 if rolling else 2
     folds = max(least, min(_STRETCHES, (days - start) // 3)) if folds is None else folds
-    if start < rolling or not least <= folds <= (days - start) // 3 or gap < 0:
-        after = f" after the first {start}" if rolling else ""
+    if start < rolling and first is not None:
+        raise DataError(f"a rolling origin needs at least 1 day before its first stretch, not {first}")
+    if folds < least or gap < 0:
+        raise DataError(f"a backtest needs at least {least} stretches and a gap of at least 0, not {folds} and {gap}")
+    if folds > (days - start) // 3:
         raise DataError(
-            f"{days} days cannot be cut into {folds} stretches{after} with a gap of {gap}: a backtest needs at least "
-            f"{least} of 3 days, so ask for fewer or give it a longer history"
+            f"{days} days are too few for {folds} stretch{'es' * (folds > 1)} of at least 3 days"
+            f"{_before(first) if rolling else ''}: that takes {_least_days(rolling, folds, first)} days"
+            + (", so ask for fewer stretches, or give a longer history" if folds > least else "")
         )
     every = np.arange(days)
     splits = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
-from troth.core.errors import MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out
 from troth.mechanisms.separate_peers import SeparatePeers, design_ranks, draw_part
 
@@ -84,7 +84,7 @@ def designs_of(model: SamplesStatistics, this_round: Round, members: list[int]) 
     try:
         statistics = this_round.statistics
         return model.design(statistics if len(members) == statistics.shape[-2] else statistics[..., members, :])
-    except MissingCapabilityError:
+    except (MissingCapabilityError, DataError):
         if this_round.rows is None or not isinstance(model, HasExpectedEvidence):
             raise
         return model.plan(this_round.count_rows()[..., members])

@@ -17,7 +17,7 @@ from troth.mechanisms.breakdown import Breakdown, Figures, Step
 from troth.mechanisms.decoys import Lines, endless, refuse_unlisted
 from troth.mechanisms.expected_line_up import ExpectedLineUp
 from troth.mechanisms.line import Standing, limit_share, rank_share
-from troth.mechanisms.multi_day import EXCHANGEABLE, same_designs
+from troth.mechanisms.multi_day import EXCHANGEABLE, few_left, same_designs
 from troth.mechanisms.options import Choice, Number, Option, Whole, option
 from troth.mechanisms.panels import mean_over_panels, split
 from troth.mechanisms.place_shown import explain_place, share_at_place
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 _MOST_DECOYS = 1_000_000
 _ALL = "all"
+_LONELY = (
+    "less than half of the peers have the same rows and features on all days compared, so this report is paid as an "
+    "empty one, whatever it says"
+)
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,8 @@ class LineUp(Rule):
     strict
         The part λ of a share that is the spherical score q₀/‖q‖ of the softmax q of the same line, which is strictly
         proper; an empty report is then paid (1 − λ)/(r + 1) + λ/√(K + 1). In a line of all that peers could report it
-        is `whole_line_score`, and an empty report is paid 1/(r + 1).
+        is `whole_line_score`, and an empty report is paid 1/(r + 1). That one is scaled by the least probability of a
+        state: where a state is rare, it hardly moves a share.
     panels
         The number of panels into which each provider's peers are split at random, or single peers if there are fewer.
         The share is the mean of a line-up with each panel, and no other provider can move it by more than 1/panels, or
@@ -255,6 +260,13 @@ class LineUp(Rule):
         if self.decoys == inf:
             return r"\text{share} = \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
         return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
+
+    @property
+    def strict_when(self) -> str:  # type: ignore[override]
+        """A line of all that peers could report has a score that is scaled by the rarest state."""
+        if not self.strict or self.decoys < inf:
+            return ""
+        return "by a score that is scaled by the least probability of a state or report, which rare states make small"
 
     @property
     def truthful_by(self) -> str:  # type: ignore[override]
@@ -415,17 +427,24 @@ class LineUp(Rule):
                 parts.append(self._one_day(today, rng))
             else:
                 later = np.moveaxis(this_round.statistics[..., day + 1 : day + 1 + count, :, :], -3, 0)
+                lonely = np.zeros(today.own.shape[:-1], dtype=bool)
                 if same is not None:
-                    stay = _who_stays(this_round, same, range(day, day + count + 1))
+                    compared = range(day, day + count + 1)
+                    stay = _who_stays(this_round, same, compared)
+                    reported = (this_round.statistics[..., day : day + count + 1, :, :] != 0).any(axis=-1).all(axis=-2)
+                    lonely = few_left(this_round, reported, stay)
                     today, later = _among(today, stay), np.where(stay[..., None], later, 0.0)
                 part = self._one_day(today, rng, later)
+                empty = replace(self, decoys=count).base_share
+                part = replace(part, share=np.where(lonely, empty, part.share), noted=lonely)
                 among = {"later_days": np.full(part.share.shape, float(count))}
                 parts.append(replace(part, terms={**part.terms, **among}))
         keys = {key for part in parts for key in part.terms}
         blank = np.full(parts[0].share.shape, np.nan)
         share = np.stack([part.share for part in parts], axis=-2)
         terms = {key: np.stack([part.terms.get(key, blank) for part in parts], axis=-2) for key in sorted(keys)}
-        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms)
+        noted = np.stack([np.broadcast_to(part.noted, blank.shape) for part in parts], axis=-2)
+        return Breakdown(share, self._log_pmi(this_round), share, 0.0, 1.0, terms, _LONELY, noted)
 
     def steps(self, figures: Figures, /) -> tuple[Step, ...]:
         """Tell where the real peers stand in the line, and what that place pays."""
@@ -440,9 +459,20 @@ class LineUp(Rule):
     def more_claims(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> list[Claim]:
         """Say what holds for every attitude to risk, and for reports that say nothing, without any model."""
         del model, rows, values
-        return [self._any_risk(), self._base()]
+        return [*self._any_risk(), self._base()]
 
-    def _any_risk(self) -> Claim:
+    def _any_risk(self) -> list[Claim]:
+        """Say it of a round's payment, and under later days of a day's: days share decoys, so that a lie may hedge."""
+        name, by_itself = "truthful for every attitude to risk", self._any_risk_of_one_line()
+        if self.source == "model" or by_itself.verdict != "proved":
+            return [by_itself]
+        text = (
+            "of the total over days nothing is proved: the peers of one day are decoys of another, so a lie can make "
+            "the total steadier, and who fears risk may prefer it; in expectation no lie gains"
+        )
+        return [Claim(name, "undecided", text, ""), replace(by_itself, name=f"{name}, each day by itself")]
+
+    def _any_risk_of_one_line(self) -> Claim:
         name, basis = "truthful for every attitude to risk", "rearrangement inequality for each event “place ≤ m”"
         best = "under the truth the place of the real peers is stochastically best"
         if self.ties == "average":
@@ -456,7 +486,8 @@ class LineUp(Rule):
         if self.strict or self.panels > 1:
             what = f"the strict part, {self.strict:g} of a share," if self.strict else "the mean over panels"
             return Claim(name, "undecided", f"{best} in every line; {what} is truthful in expectation", basis)
-        return Claim(name, "proved", f"{best}, so whoever prefers more money to less tells the truth", basis, 0.0)
+        more = "more money to less" if self.source == "model" else "more money on a day to less"
+        return Claim(name, "proved", f"{best}, so whoever prefers {more} tells the truth", basis, 0.0)
 
     def _base(self) -> Claim:
         if self.strict:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import Bounds, Model, Models, SamplesStatistics, has_independent_rows
+from troth.core.contract import (
+    Bounds,
+    ComparedDesign,
+    ComparesDays,
+    Model,
+    Models,
+    SamplesStatistics,
+    has_independent_rows,
+)
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.information import leave_one_out, log_pmi
 from troth.mechanisms.bonded import Bonded
@@ -33,7 +41,9 @@ _LEFT_OUT = (
     "its rows or features are not those of the next day, so this report is not among the peers of others for these two "
     "days; its own payment does not depend on that"
 )
-_ROUNDING = 1e-13  # relative; the same features in another order add up to almost the same numbers
+_ROUNDING = 1e-13  # of a number itself: rows, and weights of rows
+_SUMMED = 1e-12  # of what was added up: the same features in another order add up to almost the same numbers
+_NO_FEATURES = ComparedDesign(np.zeros(0), np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -103,8 +113,9 @@ class MultiDay(Rule):
     Days are independent draws of θ from the same prior, and peers must have the same design on both days: equally many
     rows and, in a regression, the same features. Otherwise a provider could distinguish the days and gain by faking
     (erratum E10). So somebody whose design changes from one day to the next, or who is absent on one of them, is left
-    out of the others' peers on these two days, and is paid like everybody; whoever has no peers left is paid as for an
-    empty report. If several report on both days and nobody's design stays the same, the round stops.
+    out of the others' peers on these two days, and is paid like everybody. Whoever has less than half of its peers left
+    is paid as for an empty report: otherwise one who keeps its design could become everybody's only peer. If several
+    report on both days and nobody's design stays the same, the round stops.
 
     Parameters
     ----------
@@ -280,9 +291,12 @@ class MultiDay(Rule):
                 here, there = (np.where(on_both[..., None], side, 0.0) for side in (here, there))
             return same, here, there, nobody
         own = _designs(this_round)
+        rows = own.values[..., 0]
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
         kept = _unchanged(own)
-        agree = _unchanged(leave_one_out(own, this_round.groups)) if pooled else nobody
+        agree = nobody
+        if pooled:
+            agree = _unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
         if agree.all() or kept.all():
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         reported = (this_round.statistics != 0).any(axis=-1)
@@ -291,23 +305,38 @@ class MultiDay(Rule):
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
             provider = int(np.argmin(kept[(*leading, day)]))
-            rows = tuple(float(own[(*leading, day + k, provider, 0)]) for k in (0, 1))
-            raise UnequalSizesError(provider, day, (rows[0], rows[1]))
+            before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
+            raise UnequalSizesError(provider, day, (before, after))
         here, there = (
             np.where(agree[..., None], peers[..., days, :, :], leave_one_out(unchanged, this_round.groups))
             for days in (slice(None, -1), slice(1, None))
             for unchanged in [np.where(kept[..., None], this_round.statistics[..., days, :, :], 0.0)]
         )
+        lonely = few_left(this_round, now & later, kept) & ~agree
+        here, there = (np.where(lonely[..., None], 0.0, side) for side in (here, there))
         same = same.copy()
         possible = ~np.isneginf(this_round.evidence.log_evidence(here))
         same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
         return same, here, there, ~kept & ~agree.all(axis=-1, keepdims=True)
 
 
-def _unchanged(designs: Array) -> NDArray[np.bool_]:
-    """Return whose design is the same on the next day."""
-    close = np.isclose(designs[..., 1:, :, :], designs[..., :-1, :, :], rtol=_ROUNDING, atol=0)
-    return np.asarray(close.all(axis=-1))
+def _unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
+    """Return whose design is the same on the next day, up to rounding."""
+    values, rounding = designs
+    before, after = values[..., :-1, :, :], values[..., 1:, :, :]
+    room = _ROUNDING * np.maximum(np.abs(before), np.abs(after))
+    room += _SUMMED * np.maximum(rounding[..., :-1, :, :], rounding[..., 1:, :, :])
+    return np.asarray((np.abs(after - before) <= room).all(axis=-1))
+
+
+def few_left(this_round: Round, reported: NDArray[np.bool_], stay: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return who has less than half of its peers left, of those who reported on all days compared.
+
+    That depends on the peers' reports alone, so nobody chooses the empty share, or not to get it.
+    """
+    counts = np.stack([reported, reported & stay], axis=-1).astype(np.float64)
+    of, left = np.moveaxis(leave_one_out(counts, this_round.groups), -1, 0)
+    return np.asarray(2 * left < of)
 
 
 def same_designs(this_round: Round) -> NDArray[np.bool_]:
@@ -315,25 +344,39 @@ def same_designs(this_round: Round) -> NDArray[np.bool_]:
     return _unchanged(_designs(this_round))
 
 
-def _designs(this_round: Round) -> Array:
-    """Return rows and, where a design says more than that, all of it: ``(..., provider, number)``.
+def _designs(this_round: Round) -> ComparedDesign:
+    """Return rows and, where there are features, what models compare these by: ``(..., provider, number)``.
 
     Audits and backtests bring reports that would be refused, and features that are drawn anew each day, which is as if
     they were exchangeable: there rows alone are compared.
     """
-    designs = [this_round.count_rows()[..., None]]
+    rows = this_round.count_rows()[..., None]
+    designs = [ComparedDesign(rows, np.zeros_like(rows))]
     for model, members in this_round.providers_by_model.items():
-        if isinstance(model, SamplesStatistics) and not this_round.lenient and _has_features(this_round, model):
-            design = model.design(this_round.statistics[..., members, :])
-            everyone = np.zeros((*this_round.statistics.shape[:-1], design.shape[-1]))
-            everyone[..., members, :] = design
-            designs.append(everyone)
-    return np.concatenate(designs, axis=-1)
+        compared = _NO_FEATURES if this_round.lenient else _features(model, this_round, members)
+        if compared.values.size:
+            everyone = np.zeros((2, *rows.shape[:-1], compared.values.shape[-1]))
+            everyone[..., members, :] = compared
+            designs.append(ComparedDesign(*everyone))
+    return ComparedDesign(*(np.concatenate(parts, axis=-1) for parts in zip(*designs, strict=True)))
 
 
-def _has_features(this_round: Round, model: SamplesStatistics) -> bool:
-    """Return whether the design of a report is more than its number of rows."""
-    try:
-        return bool(model.design(np.zeros((1, this_round.statistics.shape[-1]))).shape[-1] > 1)
-    except MissingCapabilityError:
-        return False
+def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDesign:
+    """Return what a model compares days by beside rows: by its own account, or all of a design that has more."""
+    statistics = this_round.statistics[..., members, :]
+    if isinstance(model, ComparesDays):
+        return model.compared_design(statistics)
+    with_features = getattr(model, "explains_target", False)
+    if isinstance(model, SamplesStatistics):
+        try:
+            more_than_rows = model.design(np.zeros((1, statistics.shape[-1]))).shape[-1] > 1
+        except MissingCapabilityError:
+            more_than_rows = with_features
+        design = model.design(statistics) if more_than_rows else np.zeros(0)
+        return ComparedDesign(design, np.zeros_like(design))
+    if with_features:
+        raise MissingCapabilityError(
+            f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
+            "compared_design, or declare exchangeable=True if providers cannot foresee how features vary"
+        )
+    return _NO_FEATURES

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from troth.models.family import Vector
     from troth.models.fitting.fitted import FittedPrior
 
+FEATURES_UNKNOWN = (
+    "log-likelihoods do not say what features they are of, so nobody can see that peers have the same ones on days "
+    "that are compared (erratum E10): declare exchangeable=True if providers cannot foresee how features vary from day "
+    "to day, or give each provider's features (with_features) where the model can"
+)
+
 
 @dataclass(frozen=True)
 class CandidateStates(FiniteStates):

@@ -9,6 +9,7 @@ import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.models.candidate_states import (
+    FEATURES_UNKNOWN,
     CandidateStates,
     draws_by_name,
     equal_chances,
@@ -18,13 +19,14 @@ from troth.models.candidate_states import (
 )
 from troth.models.categorical import draw_codes
 from troth.models.features_at_hand import FeaturesAtHand
+from troth.models.numerics.designs import compare_rows_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,12 @@ class Candidates(CandidateStates):
         """Return whether there is a report: log-likelihoods do not say how many rows they are of."""
         return np.asarray(np.asarray(statistics).any(axis=-1, keepdims=True), dtype=np.float64)
 
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return nothing beside the number of rows, unless log-likelihoods are of answers to features."""
+        if self.pairs:
+            raise MissingCapabilityError(FEATURES_UNKNOWN)
+        return compare_rows_alone(statistics)
+
     def rows(self, statistics: Array, /) -> Array:
         """Return 0 for empty reports; other log-likelihoods do not determine the number of rows."""
         t = np.asarray(statistics, dtype=np.float64)
@@ -121,6 +129,8 @@ class Candidates(CandidateStates):
         """Draw one dataset of a candidate, with these features, or with this number of rows."""
         if self.draw is None:
             raise MissingCapabilityError("these candidates cannot draw data: give draw=")
+        if self.pairs and np.ndim(rows) == 0:
+            raise MissingCapabilityError("these candidates answer features: draw with them, not with a number of rows")
         drawn = self.draw(rng, int(np.asarray(parameters).ravel()[0]), rows)
         return (rows, drawn) if self.pairs else drawn
 

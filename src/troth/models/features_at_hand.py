@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.errors import MissingCapabilityError
 from troth.core.information import line_log_pmi
+from troth.models.numerics.designs import compare_rows_alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator, Model
+    from troth.core.contract import Array, ComparedDesign, Generator, Model
 
 
 _EXPANDED = (
@@ -111,6 +113,14 @@ class FeaturesAtHand:
     def design(self, statistics: Array, /) -> Array:
         """Return the curvature and the number of rows."""
         return np.asarray(self.model.design(statistics))
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return what statistics say of the design; the features at hand are those of every day."""
+        try:
+            compared: ComparedDesign = self.model.compared_design(statistics)
+        except MissingCapabilityError:
+            return compare_rows_alone(statistics)
+        return compared
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw coefficients from the prior."""

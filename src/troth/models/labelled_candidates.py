@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from troth.core.contract import ComparedDesign
 from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
@@ -102,6 +103,23 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         apart = (slopes - first[..., None, :]).reshape(*t.shape[:-1], -1)
         curvatures = t[..., candidates + 1 + candidates * size :]
         return np.concatenate([constant, apart, curvatures, t[..., candidates : candidates + 1]], axis=-1)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
+        t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
+        design, leading, n = self.design(t), t.shape[:-1], t[..., candidates, None]
+        slopes, upper = np.split(t[..., candidates + 1 :], [candidates * size], axis=-1)
+        rows, columns = np.triu_indices(size)
+        curvatures = upper.reshape(*leading, candidates, -1)
+        length = np.sqrt(np.maximum(curvatures[..., rows == columns], 0.0))
+        summed = np.abs(slopes).reshape(*leading, candidates, size).sum(axis=-2) + np.sqrt(n) * length.sum(axis=-2)
+        sizes = [
+            np.abs(t[..., :candidates]) + summed @ np.abs(self._points).T + n,
+            np.repeat(summed[..., None, :], candidates, axis=-2).reshape(*leading, -1),
+            (length[..., rows] * length[..., columns]).reshape(*leading, -1),
+            np.zeros_like(n),
+        ]
+        return ComparedDesign(design, np.concatenate(sizes, axis=-1))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers, in the limit of many rows: s_k ~ N(0, H_k) under candidate k."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.models.example import Example
 from troth.models.linear_regression import LinearRegression
+from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Numbers, parameter
 from troth.models.regression_candidates import RegressionCandidates
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
     from troth.core.reductions import Reduction
     from troth.models.family import Vector
 
@@ -130,6 +131,11 @@ class LinearCandidates(RegressionCandidates):
         """Return the Gram matrix of the features, and the number of rows."""
         t, S = np.asarray(statistics, dtype=np.float64), len(self._points)
         return np.concatenate([t[..., S + 1 :], t[..., S : S + 1]], axis=-1)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return the Gram matrix of the features."""
+        t, (S, d) = np.asarray(statistics, dtype=np.float64), self._points.shape
+        return compare_products(t[..., S + 1 :].reshape(*t.shape[:-1], d, d))
 
     def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
         """Draw log-likelihoods of fresh answers to the same features, exactly, from their Gram matrix alone."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.limits import LARGEST_SUM
+from troth.models.numerics.designs import compare_rows_alone
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.random_effects import (
     Effects,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
 
 BORROWED_ROWS = 3.0
 """How many rows the noise that was declared is worth beside a provider's own spread of rows."""
@@ -72,7 +73,8 @@ class RandomEffects(VaryingProviders):
 
     def _unpack(self, statistics: Array) -> Effects:
         d, spreads, leading = self._coefficients, len(self._grid.nodes), statistics.shape[:-1]
-        constant, product, precision = np.split(statistics[..., 2:], [spreads, spreads * (1 + d)], axis=-1)
+        ends = np.cumsum([spreads, spreads * d, spreads * d * d])
+        constant, product, precision, _ = np.split(statistics[..., 2:], ends, axis=-1)
         return Effects(constant, product.reshape(*leading, spreads, d), precision.reshape(*leading, spreads, d, d))
 
     def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -117,6 +119,10 @@ class RandomEffects(VaryingProviders):
         precision = self._unpack(t).precision[..., 0, :, :]
         return np.concatenate([t[..., :1], precision.reshape(*t.shape[:-1], -1)], axis=-1)
 
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return nothing: how rows scatter is a part of the data, which differ from day to day like all data."""
+        return compare_rows_alone(statistics)
+
     def _design(self, rows: Array, precision: Array) -> Array:
         return np.concatenate([rows[..., None], precision.reshape(*rows.shape, -1)], axis=-1)
 
@@ -134,7 +140,7 @@ class RandomEffects(VaryingProviders):
         """Return H, and g ~ N(Hγᵢ, H) given coefficients and spread in units of the prior."""
         d = self._coefficients
         leading = np.broadcast_shapes(gamma.shape[:-1], design.shape[:-1])
-        precision = design[..., 1:].reshape(*design.shape[:-1], d, d)
+        precision = design[..., 1 : 1 + d * d].reshape(*design.shape[:-1], d, d)
         values, vectors = np.linalg.eigh(precision)
         root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
         own = gamma + spread[..., None] * rng.standard_normal((*leading, d))

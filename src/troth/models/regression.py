@@ -16,6 +16,7 @@ from troth.core.support import Support
 from troth.models.family import Family, moments
 from troth.models.first_guess import FirstGuess, answers_of, rough, rough_scale, standardised
 from troth.models.normal import zero_where_empty
+from troth.models.numerics.designs import compare_products
 from troth.models.numerics.possible import are_products
 from troth.models.numerics.second_difference import in_chunks, peak_of, residual
 from troth.models.parameters import parameter, positive_definite, vector
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
@@ -169,6 +170,10 @@ class Regression(Family):
         """Gram matrix of the features (by rows) and number of rows: what was fixed before the answers."""
         gram = np.asarray(statistics, dtype=np.float64)[..., : len(self.mean) ** 2]
         return np.concatenate([gram, self.rows(statistics)[..., None]], axis=-1)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return the Gram matrix of the features."""
+        return compare_products(self._gram(np.asarray(statistics, dtype=np.float64)))
 
     def plan(self, rows: Any, /) -> Array:
         """Return the design of a report with these features, ``(rows, d)``."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
     from troth.core.sensitivity import Peers
     from troth.models.family import Matrix, Vector
 
@@ -109,6 +109,10 @@ class RegressionCandidates(FittedCandidates):
 
     def design(self, statistics: Array, /) -> Array:
         """Return what was fixed before the answers, with the number of rows last."""
+        raise NotImplementedError
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return what the features fix."""
         raise NotImplementedError
 
     def _chosen(self, parameters: Array, leading: tuple[int, ...]) -> NDArray[np.intp]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from troth.core.errors import ParameterError
+from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions import Moments
 from troth.core.support import Support
-from troth.models.candidate_states import FittedCandidates, equal_chances, refuse_alike
+from troth.models.candidate_states import FEATURES_UNKNOWN, FittedCandidates, equal_chances, refuse_alike
 from troth.models.example import Example
 from troth.models.family import moments
 from troth.models.parameters import matrix, parameter, probabilities
@@ -19,7 +19,7 @@ from troth.models.parameters import matrix, parameter, probabilities
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
     from troth.core.reductions import Reduction
     from troth.models.family import Matrix, Vector
 
@@ -139,6 +139,11 @@ class ReportedCandidates(FittedCandidates):
     def rows(self, statistics: Array, /) -> Array:
         """Count the rows behind each statistic."""
         return np.asarray(statistics, dtype=np.float64)[..., -1]
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Refuse: providers compute log-likelihoods of features that nobody else sees."""
+        del statistics
+        raise MissingCapabilityError(FEATURES_UNKNOWN)
 
     @cached_property
     def _roots(self) -> Array:

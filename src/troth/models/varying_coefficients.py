@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.models.numerics.designs import compare_products
 from troth.models.random_effects import RandomEffects
 from troth.models.regression import Regression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from troth.core.contract import Array, Generator
+    from troth.core.contract import Array, ComparedDesign, Generator
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class VaryingCoefficients(RandomEffects, Regression):
     def design(self, statistics: Array, /) -> Array:
         """Return the number of rows, and the precision that they give the provider's coefficients."""
         return RandomEffects.design(self, statistics)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return the precision that the features give the provider's coefficients."""
+        return compare_products(self._unpack(np.asarray(statistics, dtype=np.float64)).precision[..., 0, :, :])
 
     def draw_parameters(self, rng: Generator, shape: tuple[int, ...] = (), /) -> Array:
         """Draw (coefficients, τ) from the prior, shape ``(*shape, d + 1)``."""

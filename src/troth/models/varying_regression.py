@@ -9,6 +9,8 @@ import numpy as np
 
 from troth.models.example import Example
 from troth.models.fitting.moments import regression_parameters
+from troth.models.numerics.designs import compare_products
+from troth.models.numerics.possible import SLACK
 from troth.models.parameters import parameter, positive
 from troth.models.random_effects import BORROWED_ROWS
 from troth.models.regression import Regression
@@ -18,7 +20,9 @@ from troth.models.varying_coefficients import VaryingCoefficients
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from troth.core.contract import Array, Generator
+    from numpy.typing import NDArray
+
+    from troth.core.contract import Array, ComparedDesign, Generator
     from troth.core.reductions import Reduction
     from troth.core.sensitivity import Peers, Sensitivity
     from troth.models.fitting.free_parameters import FreeParameters
@@ -34,7 +38,7 @@ class VaryingLinearRegression(VaryingCoefficients):
     `LinearRegression` with a noise for each provider.
 
     The summary (n, products of (z, r)), r = y − z·mean, adds over rows. The statistic is a normal log-likelihood of β
-    for each τ.
+    for each τ, and s², without which it would not say what the features were.
 
     Parameters
     ----------
@@ -74,7 +78,31 @@ class VaryingLinearRegression(VaryingCoefficients):
         fit = np.where(seen, rotated**2 / np.where(seen, values, 1.0), 0.0).sum(axis=-1)
         variance = self._variance(s[..., 0], seen.sum(axis=-1), matrix[..., d, d] - fit)
         precision, product = self._in_units_of_prior(gram, product, variance)
-        return self._limited(self._integrated(s[..., 0], precision, product), s)
+        return self._limited(self._with_variance(self._integrated(s[..., 0], precision, product), variance), s)
+
+    @staticmethod
+    def _with_variance(statistics: Array, variance: Array) -> Array:
+        return np.concatenate([statistics, np.where(statistics[..., :1] > 0, variance[..., None], 0.0)], axis=-1)
+
+    def _again(self, statistics: Array) -> tuple[Array, NDArray[np.bool_]]:
+        again, right = super()._again(statistics)
+        least = np.where(statistics[..., 0] > 0, self._variance(statistics[..., 0], np.zeros(()), np.zeros(())), 0.0)
+        return self._with_variance(again, statistics[..., -1]), right & (statistics[..., -1] >= least * (1 - SLACK))
+
+    def design(self, statistics: Array, /) -> Array:
+        """Return the number of rows, the precision that they give the provider's coefficients, and s²."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return np.concatenate([super().design(t), t[..., -1:]], axis=-1)
+
+    def compared_design(self, statistics: Array, /) -> ComparedDesign:
+        """Return ZᵀZ in units of the prior; s² is what answers show, on each day anew."""
+        t = np.asarray(statistics, dtype=np.float64)
+        return compare_products(self._unpack(t).precision[..., 0, :, :] * t[..., -1:, None])
+
+    def draw_statistics(self, rng: Generator, parameters: Array, design: Array, /) -> Array:
+        """Draw statistics for each (coefficients, τ) and precision."""
+        drawn = super().draw_statistics(rng, parameters, design)
+        return self._with_variance(drawn, np.broadcast_to(design[..., -1], drawn.shape[:-1]))
 
     def _variance(self, rows: Array, rank: Array, squares: Array) -> Array:
         """Return s², the variance of a provider's answers with these squared residuals."""
@@ -92,7 +120,8 @@ class VaryingLinearRegression(VaryingCoefficients):
         design = Regression.plan(self, rows)
         gram, count = self._gram(design), design[..., -1]
         variance = np.full(count.shape, self.noise**2)
-        return self._design(count, self._in_units_of_prior(gram, np.zeros(gram.shape[:-1]), variance)[0])
+        precision = self._in_units_of_prior(gram, np.zeros(gram.shape[:-1]), variance)[0]
+        return np.concatenate([self._design(count, precision), np.where(count > 0, variance, 0.0)[..., None]], axis=-1)
 
     def draw_data(self, rng: Generator, parameters: Array, rows: Any, /) -> tuple[Array, Array]:
         """Draw (z, y): answers for features ``rows`` of shape (rows, d), or for ``rows`` standard normal ones."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.errors import MissingCapabilityError
+from troth.core.errors import DataError, MissingCapabilityError
 from troth.models.numerics.extremes import datasets_by_type
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def recover_counts(log_table: Array, statistics: Array, rows: Array | None = Non
         ruling_out = np.isneginf(log_table[symbols][:, excluded])
         solved = _solve(log_table[np.ix_(symbols, alive)], distinct[np.ix_(members, alive)], ruling_out, only_rows)
         if not (solved @ ruling_out > 0).all():
-            raise MissingCapabilityError(_NO_DATASET)
+            raise DataError(_NO_DATASET)
         counts[np.ix_(members, symbols)] = solved
     return np.asarray(np.nan_to_num(counts)[back.ravel()], dtype=np.float64).reshape(*t.shape[:-1], len(log_table))
 
@@ -55,7 +55,7 @@ def _solve(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         counts: Array = np.round(t @ np.linalg.pinv(table)).astype(np.float64)
         if (counts >= 0).all() and np.allclose(counts @ table, t, rtol=_CLOSE, atol=_CLOSE):
             return counts
-        raise MissingCapabilityError(_NO_DATASET)
+        raise DataError(_NO_DATASET)
     return _search(table, t, ruling_out, only_rows)
 
 
@@ -83,7 +83,7 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         near = near[np.isclose(near @ table, t[i], rtol=_CLOSE, atol=_CLOSE).all(axis=1)]
         near = near[(near @ ruling_out > 0).all(axis=1)]
         if len(near) == 0:
-            raise MissingCapabilityError(_NO_DATASET)
+            raise DataError(_NO_DATASET)
         if np.ptp(near.sum(axis=1)) > 0 or (len(near) > 1 and not only_rows):
             raise MissingCapabilityError(
                 "several datasets have these log-likelihoods: pass rows= beside the statistics, or use another rule"

@@ -307,7 +307,7 @@ def test_any_option_that_a_family_declares_can_be_given(
         (["--types", "60"], "at least 180"),
         (["--family", "Cauchy"], "no family 'Cauchy'"),
         (["--option", "strats=2"], "no such option of a fit; it has outcome, types, max_types, starts, seed"),
-        (["--option", "types=two"], "'two' is no number"),
+        (["--option", "types=two"], "'two' is not a number"),
         (["--option", "types=1.5"], "types must be a whole number of at least 1"),
         (["--option", "outcome=words"], "there is no outcome 'words'"),
         (["--gold", "past.csv"], "--gold is for tasks"),

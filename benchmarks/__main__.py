@@ -22,6 +22,7 @@ from benchmarks import (
     service,
     service_load,
     tasks,
+    values_that_differ,
     verdicts,
 )
 
@@ -38,6 +39,7 @@ BENCHMARKS = {
     "labelled_rows": labelled_rows.main,
     "labelled_speed": labelled_speed.main,
     "providers_that_differ": providers_that_differ.main,
+    "values_that_differ": values_that_differ.main,
     "verdicts": verdicts.main,
     "tasks": tasks.main,
     "service": service.main,

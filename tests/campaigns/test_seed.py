@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,23 @@ def test_verify_recomputes_what_the_seed_is_made_of(field: str) -> None:
 
     verify(resealed(ledger, lambda entry: entry))
     with pytest.raises(LedgerError):
+        verify(resealed(ledger, change))
+
+
+@pytest.mark.parametrize(
+    ("moved", "processor", "valid"), [(1e-15, True, True), (1e-15, False, False), (1e-6, True, False)]
+)
+def test_last_bits_may_differ_on_another_processor_alone(moved: float, processor: bool, valid: bool) -> None:
+    ledger = paid({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
+
+    def change(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["entry"] == "payment":
+            return {**entry, "log_pmi": entry["log_pmi"] + moved}
+        if entry["entry"] == "round" and processor:
+            return {**entry, "versions": {**entry["versions"], "processor": "m68k"}}
+        return entry
+
+    with nullcontext() if valid else pytest.raises(LedgerError, match="log_pmi is"):
         verify(resealed(ledger, change))
 
 

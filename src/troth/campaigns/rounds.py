@@ -7,14 +7,13 @@ missing.
 
 from __future__ import annotations
 
-import platform
 from collections import Counter
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.arithmetic import SAME, versions
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import (
     FORMAT,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from troth.core.contract import Model
 
 
-SAME = 1e-9  # how far sums of the same data may differ between engines
 MOST_ROWS = 10**12
 """The most rows of a report: log evidence of more has no digits left that payments could be computed from."""
 
@@ -329,12 +327,6 @@ def check_features(model: Model, report: Report) -> None:
         design = regression.design(regression.from_summary(report.summary))
         if not np.allclose(regression.plan(features), design, rtol=1e-6, atol=1e-6 * np.abs(design).max()):
             raise DataError("the features are not those of the rows that the summary is of")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a payment was computed with."""
-    known = {"python": platform.python_version(), "troth": version("troth")}
-    return known | {name: version(name) for name in ("numpy", "scipy")}
 
 
 def now() -> str:

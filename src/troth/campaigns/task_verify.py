@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from troth.campaigns.arithmetic import SAME, close, computed_alike
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
-from troth.campaigns.rounds import SAME, check_beacon, versions
+from troth.campaigns.rounds import check_beacon
 from troth.campaigns.seed import follows
 from troth.campaigns.task_data import public_tasks
 from troth.campaigns.task_file import read_file, same_content
@@ -53,7 +54,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         settled = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    same = head.get("versions") == versions()
+    same = computed_alike(ledger)
     differ = np.abs(settled.shares.share - written) > (0.0 if same else SAME)
     if differ.any():
         first = int(np.argmax(differ))
@@ -65,7 +66,7 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
         if mine.get("entry") == "tasks" and (not same or same_content(settled.file, file)):
             mine = {**mine, "digest": theirs.get("digest")} if same else theirs
-        if mine != theirs:
+        if mine != theirs and (same or not close(mine, theirs)):
             what = next(key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
             who = f" of {theirs['provider']!r}" if "provider" in theirs else ""
             raise LedgerError(

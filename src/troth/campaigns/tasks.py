@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from troth.campaigns.arithmetic import versions
 from troth.campaigns.ledger_entries import payment_entry, reader_of, report_entry, report_root
 from troth.campaigns.money import portion
-from troth.campaigns.rounds import begin, check_beacon, link_of, now, versions
+from troth.campaigns.rounds import begin, check_beacon, link_of, now
 from troth.campaigns.seed import generator
 from troth.campaigns.settle import Payment
 from troth.campaigns.task_data import refuse_past_tasks

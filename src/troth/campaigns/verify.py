@@ -6,17 +6,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from troth.campaigns.arithmetic import close, computed_alike, versions
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
-    SAME,
     check_beacon,
     check_kinds,
     check_limits,
     check_possible,
     later_days,
-    versions,
     write_round,
     written_days,
 )
@@ -132,7 +131,11 @@ def _check_plan(campaign: Campaign, rounds: list[dict[str, Any]], number: int, d
 def _check_stamp(entry: dict[str, Any], place: str) -> None:
     """Check that an entry says when and with what it was computed."""
     named = entry.get("versions")
-    if not isinstance(named, dict) or set(map(type, named.values())) != {str} or set(named) != set(versions()):
+    if (
+        not isinstance(named, dict)
+        or set(map(type, named.values())) != {str}
+        or set(versions()) - set(named) - {"processor"}
+    ):
         raise LedgerError(f"{place}: the versions are missing")
     try:
         datetime.fromisoformat(entry["time"])
@@ -148,23 +151,15 @@ def _check_link(campaign: Campaign, link: str | None, before: str | None, number
 
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
-    """Compare what was recomputed with what is written, bit for bit; versions may differ in last digits."""
-    same = all(entry["versions"] == versions() for entry in ledger.of("round"))
+    """Compare what was recomputed with what is written, bit for bit, or as other machines compute it."""
+    same = computed_alike(ledger)
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
-        if mine != theirs and (same or not _close(mine, theirs)):
+        if mine != theirs and (same or not close(mine, theirs)):
             raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(
             f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
         )
-
-
-def _close(mine: Any, theirs: Any) -> bool:
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(_close(mine[key], theirs[key]) for key in mine)
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= SAME * max(1.0, abs(mine), abs(theirs))
-    return bool(mine == theirs)
 
 
 def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:

@@ -1,0 +1,47 @@
+"""What the last bits of a payment depend on, and how far numbers may differ that were computed elsewhere."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+if TYPE_CHECKING:
+    from troth.campaigns.ledger import Ledger
+
+SAME = 1e-9
+"""How far sums of the same data may differ between engines, and scores between machines."""
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of the programs that compute payments, and the arithmetic of this processor."""
+    programs = {name: version(name) for name in ("troth", "numpy", "scipy")}
+    return {"python": platform.python_version(), **programs, "processor": _processor()}
+
+
+def _processor() -> str:
+    """Name the instructions that NumPy and BLAS chose, and the C library: a logarithm may differ in its last bit."""
+    vectors = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+    kernels = {str(library.get("architecture")) for library in threadpool_info() if library["user_api"] == "blas"}
+    libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+    return " ".join([platform.machine(), *vectors, *sorted(kernels), libc or "another libc"])
+
+
+def computed_alike(ledger: Ledger) -> bool:
+    """Whether a ledger was computed with these versions on such a processor, so that all of it repeats bit for bit."""
+    return all(entry.get("versions") == versions() for entry in ledger.of("round"))
+
+
+def close(mine: Any, theirs: Any) -> bool:
+    """Whether two entries of a ledger are equal but for the last digits of their fractions."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(close(mine[key], theirs[key]) for key in mine)
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return abs(mine - theirs) <= SAME * max(1.0, abs(mine), abs(theirs))
+    return bool(mine == theirs)

@@ -248,14 +248,14 @@ def backtest_campaign(
     return compare_models(history, candidates, rule_for, seed=seed, **options)
 
 
-def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:
+def campaign_history(campaign: Campaign) -> History | None:
     """Read the history that a campaign file names, if it names one."""
     source = campaign.history_source
     if source is None:
         return None
     named = campaign.history or {}
     columns = {"provider": named.get("provider"), "day": named.get("day")}
-    history = read_history(campaign, beside(campaign, source), **columns, watch=watch)
+    history = read_history(campaign, beside(campaign, source), **columns)
     if named.get("digest") not in (None, history_digest(history)):
         raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit again")
     return history

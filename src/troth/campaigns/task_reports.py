@@ -66,10 +66,10 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), public_tasks(campaign), seed)
 
 
-def planned_tasks(campaign: Campaign, providers: Sequence[str], each: int = 3) -> Tasks:
+def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
     """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
     model: Any = campaign.model
-    names, each = sorted(providers), min(each, len(providers))
+    names, each = sorted(providers), min(3, len(providers))
     task, place = np.divmod(np.arange(len(names) * each), each)
     first = np.zeros((len(task), model.reduction.width))
     first[:, 0] = 1.0

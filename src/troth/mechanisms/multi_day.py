@@ -15,6 +15,7 @@ from troth.core.contract import (
     Model,
     Models,
     SamplesStatistics,
+    explains_target,
     has_independent_rows,
 )
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
@@ -366,7 +367,7 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
     statistics = this_round.statistics[..., members, :]
     if isinstance(model, ComparesDays):
         return model.compared_design(statistics)
-    with_features = getattr(model, "explains_target", False)
+    with_features = explains_target(model)
     if isinstance(model, SamplesStatistics):
         try:
             more_than_rows = model.design(np.zeros((1, statistics.shape[-1]))).shape[-1] > 1

@@ -159,7 +159,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     return names, rates
 
 
-def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
+def worst_tasks(result: TaskResult) -> list[WorstTask]:
     """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
     given = _label_counts(result)
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
@@ -171,7 +171,7 @@ def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
         counts, answers = given[1], given[1].sum(axis=1)
         agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
     unanimous = np.zeros(len(answers), dtype=bool) if given is None else agreement >= 1
-    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:size]
+    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:_WORST]
     said = _said(result, given, places, order)
     worst = []
     for place, words in zip(order, said, strict=True):

@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from troth.audits.strategies.amounts import check_share
-from troth.audits.strategies.row_shapes import count_rows, explains_target
+from troth.audits.strategies.row_shapes import count_rows
 from troth.audits.strategies.strategy import RowLie
-from troth.core.contract import Array, Generator, Model
+from troth.core.contract import Array, Generator, Model, explains_target
 
 
 @runtime_checkable

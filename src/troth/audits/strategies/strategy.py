@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from troth.audits.strategies.row_shapes import count_rows, explains_target
-from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.audits.strategies.row_shapes import count_rows
+from troth.core.contract import Array, Generator, HasSummary, Model, explains_target
 from troth.core.errors import MissingCapabilityError, ParameterError
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class Strategy:
     def name(self) -> str:
         """What it is called in tables."""
         return str(self)
+
+    @property
+    def needed_accounts(self) -> int:
+        """How many accounts it takes."""
+        return 1
 
 
 @dataclass(frozen=True)

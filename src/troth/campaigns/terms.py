@@ -432,7 +432,7 @@ class Campaign:
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:
-    """Return sources relative to the campaign file; signs in the names of its own folders are no patterns."""
+    """Return sources relative to the campaign file; signs in the names of its own folders are not patterns."""
     base = "" if campaign.path is None else str(campaign.path.parent)
     sources = []
     for entry in map(str, [source] if isinstance(source, str | Path) else source):

@@ -150,7 +150,7 @@ class LineUp(Rule):
         ``"model"``, or ``"days"``: decoys are the same peers' reports on up to ``decoys`` later days. Days that have
         fewer than r later ones take decoys from the model.
     exchangeable
-        For later days: declare that designs vary from day to day in a way that providers cannot foresee.
+        For later days: declare that designs vary from day to day in a way that providers cannot predict.
 
     Notes
     -----

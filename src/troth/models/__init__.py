@@ -53,7 +53,7 @@ def register(family: type[F]) -> type[F]:
     Raises
     ------
     ParameterError
-        If it is no family, another one has its name, or it does not describe itself: what it is for, each
+        If it is not a family, another one has its name, or it does not describe itself: what it is for, each
         hyper-parameter, and an example of it.
     """
     check_entry(FAMILIES, family, Family)

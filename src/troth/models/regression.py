@@ -74,7 +74,7 @@ class Regression(Family):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Numbers that are no labels or counts."""
+        """Numbers, neither labels nor counts."""
         return answers_of(target) == "numbers"
 
     @classmethod

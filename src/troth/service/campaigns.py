@@ -407,7 +407,7 @@ def _checked(plain: dict[str, Any]) -> Campaign:
 
 
 def _check_tasks(campaign: Campaign) -> None:
-    """Refuse tasks whose cost nobody could foresee, or that one worker could take: workers send their own files."""
+    """Refuse tasks whose cost nobody could predict, or that one worker could take: workers send their own files."""
     if not campaign.budget:
         message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")

@@ -40,7 +40,7 @@ def predicts_answers(model: Any) -> bool:
 class LabelWithOwnModel(RowLie):
     """Replace every label by what a model fitted to the provider's own rows predicts."""
 
-    label = "label with a model of its own"
+    label = "label with its own model"
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002

@@ -107,12 +107,12 @@ class Counts:
         return move_to_last(rng, summaries, by[-1])
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Give so many rows, drawn without replacement, the next code, around the corner."""
+        """Give ``rows`` rows, drawn without replacement, the next code; after the last comes the first."""
         moved = draw_rows(rng, summaries, rows)
         return np.asarray(summaries - moved + np.roll(moved, 1, axis=-1))
 
     def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Draw so many rows of each summary without replacement."""
+        """Draw ``rows`` rows of each summary without replacement."""
         return draw_rows(rng, summaries, rows)
 
     def check(

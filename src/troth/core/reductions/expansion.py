@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.reductions.answers import Answer
+    from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
 
 _AT_ONCE = 1 << 18  # entries of matrices that are held together
@@ -44,7 +44,7 @@ class Expansion:
 
     Examples
     --------
-    >>> from troth.core.reductions.answers import YesNo
+    >>> from troth.core.reductions.answer_likelihoods import YesNo
     >>> Expansion(YesNo(), (0.0,)).of_rows(np.array([[2.0, 1.0], [1.0, 0.0]])).round(4)
     array([ 2.    , -1.3863,  0.5   ,  1.25  ])
     """

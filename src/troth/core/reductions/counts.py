@@ -145,11 +145,3 @@ class Counts:
         if wanted != self:
             raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
         return np.asarray(summary, dtype=np.float64)
-
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the counts: none follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the counts."""
-        return packed

@@ -266,14 +266,6 @@ class Expansion:
             raise DataError("the history was expanded at another point, or for other answers: read its rows again")
         return np.asarray(summary, dtype=np.float64)
 
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the summaries: half of a matrix has no entry that follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries."""
-        return packed
-
 
 @lru_cache(maxsize=4)
 def _upper_half(size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

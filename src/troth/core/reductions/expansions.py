@@ -156,14 +156,6 @@ class Expansions:
             raise DataError("the history was read for other candidates: read its rows again")
         return np.asarray(summary, dtype=np.float64)
 
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the summaries: no entry follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries."""
-        return packed
-
 
 def _at(aggregates: Mapping[str, Any], point: int) -> dict[str, Any]:
     """Return the aggregates of one point, without the point in their names."""

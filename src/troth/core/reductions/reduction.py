@@ -64,12 +64,6 @@ class Reduction(Protocol):
         Raises `DataError` if it cannot be known, such as squares that were never added up.
         """
 
-    def pack(self, summaries: Array, /) -> Array:
-        """Return summaries without entries that follow from others, to send them from one process to another."""
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries that were packed."""
-
 
 @runtime_checkable
 class SaysSummary(Protocol):

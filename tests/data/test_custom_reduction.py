@@ -90,7 +90,7 @@ class Pareto(models.Family):
 
     def from_summary(self, summary: Array, /) -> Array:
         """(n, Σ ln(x/m))."""
-        return np.asarray(summary) @ [[1.0, -np.log(self.least)], [0.0, 1.0]]
+        return np.asarray(summary @ np.array([[1.0, -np.log(self.least)], [0.0, 1.0]]))
 
     def statistics(self, data: Any, /) -> Array:
         """(n, Σ ln(x/m))."""

@@ -121,7 +121,8 @@ def test_days_are_split_in_order() -> None:
     with pytest.raises(DataError, match="after the first 99"):
         split_days(100, "rolling", 1, 0, 99)
     past = weighed(7, days=40, drift=0.0)
-    assert Learner(models.Normal, {"noise": 1.0}, recent=12)(past).days == 12
+    fitted: Any = Learner(models.Normal, {"noise": 1.0}, recent=12)(past)
+    assert fitted.days == 12
 
 
 def test_a_lie_that_changes_nothing_is_not_said_to_cost() -> None:

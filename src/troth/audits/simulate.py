@@ -148,7 +148,7 @@ class _Scene:
         self.width = rule.days * (max(rows) * 2 + len(rows) * self.statistics * 2)
 
     def _theta(self, rng: Generator, shape: tuple[int, ...]) -> Array:
-        return np.asarray(self.models[0].draw_parameters(rng, shape))  # type: ignore[attr-defined]
+        return np.asarray(self.models[0].draw_parameters(rng, shape))
 
     def draw(self, rng: Generator, simulations: int) -> tuple[Any, Array, Array | None]:
         """Draw the liar's data, everybody's honest statistics and, if the rule wants one, a test set."""

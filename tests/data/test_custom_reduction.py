@@ -92,10 +92,6 @@ class Pareto(models.Family):
         """(n, Σ ln(x/m))."""
         return np.asarray(summary @ np.array([[1.0, -np.log(self.least)], [0.0, 1.0]]))
 
-    def statistics(self, data: Any, /) -> Array:
-        """(n, Σ ln(x/m))."""
-        return self.from_summary(self.summary(data))
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + n) − (a + n) ln(b + Σ ln(x/m))."""
         a = self.shape + statistics[..., 0]

@@ -62,7 +62,7 @@ def describe_guesses(guesses: Guesses) -> dict[str, Any]:
     return {**origin, "tasks": dict(zip(guesses.tasks, sums, strict=True))}
 
 
-def check_task_sums(
+def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
     """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""

@@ -1,4 +1,4 @@
-"""Rows gathered by provider and day, for custom models that declare no sums."""
+"""Rows gathered by provider and day, for custom models that declare no reduction."""
 
 from __future__ import annotations
 

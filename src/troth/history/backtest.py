@@ -60,7 +60,7 @@ def backtest(
     Parameters
     ----------
     history
-        Past reports as sums by day and provider; reports may be missing.
+        Past reports as summaries by day and provider; reports may be missing.
     model
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
@@ -233,7 +233,7 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
-    """Fit, and return one model or one per provider, all of which can take sums."""
+    """Fit, and return one model or one per provider, all of which can take summaries."""
     fitted: Any = candidate
     if not isinstance(candidate, Model | list | tuple) and callable(candidate):
         fitted = candidate(past)
@@ -249,6 +249,6 @@ def _models(candidate: Candidate, past: History, providers: int) -> Any:
     for each in models:
         if not isinstance(each, HasReduction):
             raise MissingCapabilityError(
-                f"{type(each).__name__} does not declare its sums, so past sums cannot be mapped to its statistics"
+                f"{type(each).__name__} declares no reduction, so past summaries cannot be mapped to its statistics"
             )
     return fitted if isinstance(fitted, Model) else models

@@ -96,10 +96,6 @@ class Regression(Family):
         """Name the coefficient of each column but the last, the target."""
         return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
 
-    def statistics(self, data: Any, /) -> Array:
-        """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
-        return self.from_summary(self.summary(data))
-
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
         d = len(self.mean)

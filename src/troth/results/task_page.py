@@ -114,11 +114,11 @@ def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
     if labels is None:
         return None
     names = list(result.campaign.categories or map(str, range(labels)))
-    sums = result.sums
+    summaries = result.summaries
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places = tasks.indices.to_numpy()
-    counts = np.zeros((len(tasks.dictionary), sums.shape[1]))
-    np.add.at(counts, places, sums)
+    counts = np.zeros((len(tasks.dictionary), summaries.shape[1]))
+    np.add.at(counts, places, summaries)
     return names, counts, tasks
 
 
@@ -141,14 +141,14 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
         return None
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names = sorted(payment.provider for payment in busiest)
-    table, sums, places = result.shares, result.sums, given[2].indices.to_numpy()
+    table, summaries, places = result.shares, result.summaries, given[2].indices.to_numpy()
     providers = table.column("provider").combine_chunks().dictionary_encode()
     number = {name: place for place, name in enumerate(providers.dictionary.to_pylist())}
     codes = providers.indices.to_numpy()
     answers = []
     for name in names:
         mine = codes == number[name]
-        answers.append(dict(zip(places[mine].tolist(), sums[mine].argmax(axis=1).tolist(), strict=True)))
+        answers.append(dict(zip(places[mine].tolist(), summaries[mine].argmax(axis=1).tolist(), strict=True)))
     rates: list[list[float | None]] = []
     for one in answers:
         line: list[float | None] = []
@@ -188,4 +188,6 @@ def _said(result: TaskResult, given: Any, places: Any, order: list[int]) -> list
             ", ".join(f"{int(n)} × {name}" for name, n in zip(names, counts[place], strict=True) if n)
             for place in order
         ]
-    return ["; ".join(result.answer(result.sums[row]) for row in np.flatnonzero(places == place)) for place in order]
+    return [
+        "; ".join(result.answer(result.summaries[row]) for row in np.flatnonzero(places == place)) for place in order
+    ]

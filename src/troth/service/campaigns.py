@@ -400,7 +400,7 @@ def _checked(plain: dict[str, Any]) -> Campaign:
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
     if not isinstance(campaign.model, HasReduction):
-        raise InvalidError("[model]: this family does not declare its sums over rows")
+        raise InvalidError("[model]: this family declares no reduction")
     if campaign.task is not None:
         _check_tasks(campaign)
     return campaign

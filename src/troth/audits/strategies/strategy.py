@@ -92,13 +92,13 @@ class Knowledge:
     reduction
         How rows became the summaries.
     own
-        Its true summaries of the days that are replayed, ``(day, sum)``.
+        Its true summaries of the days that are replayed, ``(day, entry)``.
     stale
-        Its latest report that is older than each of them by a number of days, ``(day, sum)``; zeros if there is none.
+        Its latest report that is older than each of them by a number of days, ``(day, entry)``; zeros if there is none.
     past
-        Its own reports of the other days, ``(day, sum)``.
+        Its own reports of the other days, ``(day, entry)``.
     population
-        Everybody's reports of the other days, ``(report, sum)``.
+        Everybody's reports of the other days, ``(report, entry)``.
     rng
         For lies that draw.
     rehearse

@@ -133,7 +133,7 @@ class ScalesAnswers(Protocol):
 
 
 @runtime_checkable
-class HasHistorySums(Protocol):
+class HasHistoryReduction(Protocol):
     """A reduction that adds up more of past days than a payment needs, so that more can be learnt from them."""
 
     def of_history(self) -> Reduction:

@@ -17,7 +17,7 @@ from troth.models import LatentClass
 
 
 def past(days: int, providers: int, types: int, seed: int = 1) -> History:
-    """Days of so many types; every provider has its own rates and its own day effects."""
+    """Days of ``types`` types; every provider has its own rates and its own day effects."""
     rng = np.random.default_rng(seed)
     rates = np.clip(np.linspace(0.05, 0.9, types)[:, None] + 0.08 * rng.standard_normal((types, providers)), 0.02, 0.98)
     p = rates[rng.integers(types, size=days)]

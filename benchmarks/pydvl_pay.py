@@ -40,7 +40,7 @@ EFFORTS = {
 RULES: dict[str, troth.Rule] = {
     "Troth: LineUp": troth.LineUp(decoys=49),  # the expected pay does not depend on their number
     "Troth: SyntheticPeers": troth.SyntheticPeers(),
-    "Troth: MultiDay": troth.MultiDay(exchangeable=True),  # nobody foresees the features of the next day
+    "Troth: MultiDay": troth.MultiDay(exchangeable=True),  # nobody can predict the features of the next day
 }
 
 

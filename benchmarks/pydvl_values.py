@@ -47,7 +47,7 @@ def leave_one_out(task: Task, reports: Sequence[Report], test: Report) -> Any:
 
 
 def shapley(task: Task, reports: Sequence[Report], test: Report, permutations: int, seed: int) -> Any:
-    """Estimate truncated Monte Carlo Shapley values with pyDVL's own truncation, from so many permutations."""
+    """Estimate truncated Monte Carlo Shapley values with pyDVL's own truncation, from ``permutations`` permutations."""
     dvl = _pydvl()
 
     def fit(data: Any) -> Any:

@@ -11,7 +11,7 @@ from benchmarks.timing import best_time
 
 
 def cases(providers: int) -> dict[str, Any]:
-    """Return each rule with a round of so many providers of 100 rows each."""
+    """Return each rule with a round of ``providers`` providers of 100 rows each."""
     rng = np.random.default_rng(3)
     model = troth.models.Bernoulli(1, 1)
     ones = rng.binomial(100, 0.3, providers).astype(np.float64)

@@ -26,7 +26,7 @@ CLASSES = 3
 
 
 def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
-    """Write about so many labels, three or four on a task, and return the tables of a campaign with a law per worker."""
+    """Write about ``labels`` labels, three or four on a task, and return the tables of a campaign with a likelihood per worker."""
     rng = np.random.default_rng(seed)
     tasks, workers = int(0.3 * labels), max(20, labels // 200)
     sizes = np.where(rng.random(tasks) < 1 / 3, 4, 3)
@@ -39,15 +39,15 @@ def write_labels(path: Path, labels: int, seed: int = 0) -> dict[str, Any]:
     names = np.array([f"worker {number:05d}" for number in range(workers)])
     csv.write_csv(pa.table({"item": task, "worker": names[worker], "label": label}), path)
 
-    def law(right: float) -> list[list[float]]:
+    def likelihood(right: float) -> list[list[float]]:
         table: list[list[float]] = (right * np.eye(CLASSES) + (1 - right) / CLASSES).tolist()
         return table
 
-    laws = {name: {"likelihood": law(right)} for name, right in zip(names, accuracy, strict=True)}
-    model = {"family": "Finite", "columns": ["label"], "prior": [1 / CLASSES] * CLASSES, "likelihood": law(0.7)}
+    confusions = {name: {"likelihood": likelihood(right)} for name, right in zip(names, accuracy, strict=True)}
+    model = {"family": "Finite", "columns": ["label"], "prior": [1 / CLASSES] * CLASSES, "likelihood": likelihood(0.7)}
     return {
         "campaign": {"name": "labels", "price": "0.05"},
-        "model": {**model, "providers": laws},
+        "model": {**model, "providers": confusions},
         "data": {"source": str(path), "provider": "worker", "task": "item"},
     }
 

@@ -1,7 +1,7 @@
 """A simulated crowd: who earns what, and what each kind of lie loses under what people do today.
 
 A fifth of the workers answer at random, a tenth always the most frequent label, a twentieth copy one public guess, and
-the rest are honest with an accuracy of their own. Confusion matrices are learnt from past tasks on which
+the rest are honest each with its own accuracy. Confusion matrices are learnt from past tasks on which
 everybody behaved the same. The docs show ``--tasks 10000``. For crowd-kit: ``pip install attrs tqdm nltk``, then ``pip
 install --no-deps crowd-kit``.
 """

@@ -25,8 +25,8 @@ LOOKS = {
 }
 
 
-def foreseen(own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the chances of what peers report, given one's own data."""
+def predicted(own: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the chances of what peers report, given a clinic's own data."""
     orders = gammaln(PEER_ROWS + 1) - gammaln(PEERS + 1).sum(axis=-1)
     chances = np.exp(orders + MODEL.log_evidence(own + PEERS) - MODEL.log_evidence(own))
     return np.asarray(chances, dtype=np.float64)
@@ -44,7 +44,7 @@ def expected_shares(truth: int) -> NDArray[np.float64]:
 
     The expectation of the default rule over its decoys and over what peers have, summed over all cases.
     """
-    return np.asarray(shares_beside_peers() @ foreseen(REPORTS[truth]), dtype=np.float64)
+    return np.asarray(shares_beside_peers() @ predicted(REPORTS[truth]), dtype=np.float64)
 
 
 def draw(path: Path, look: str) -> None:

@@ -65,10 +65,6 @@ class Rayleigh(models.Family):
         """(n, Σx²/2) in metres."""
         return np.asarray(summary, dtype=np.float64) * [1.0, self._metres**2 / 2]
 
-    def statistics(self, data: Any, /) -> Array:
-        """(n, Σx²/2)."""
-        return self.from_summary(self.summary(data))
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """lnΓ(a + n) − (a + n) ln(b + Σx²/2)."""
         t = np.asarray(statistics)

@@ -103,7 +103,12 @@ def test_a_family_that_does_not_describe_itself_is_refused() -> None:
 
         description: ClassVar[str] = "numbers"
 
+    @dataclass(frozen=True)
+    class Mute(models.Family):
+        description: ClassVar[str] = "numbers"
+
     refused: list[tuple[Any, str]] = [
+        (Mute, "what numbers rows become"),
         (Silent, "what data it is for"),
         (Bare, "declare shape"),
         (Vague, "example of"),

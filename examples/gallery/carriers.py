@@ -5,7 +5,7 @@ minutes late (1) or not (0).
 
 **Providers.** The nine largest carriers, each reporting every day which of its flights were late. They share
 something real, the day: snow or a storm in New York delays everybody. And they differ: some are late more often,
-and each has bad days of its own.
+and each has its own bad days.
 
 **Assumed.** Two models compete. The *textbook* one says that on one day all flights are late with the same
 probability: `Bernoulli`, with a prior learnt from past days. *Day types* is what `troth.fit` learns: four kinds of

@@ -109,8 +109,8 @@ def draw(gains: dict[tuple[str, float], Array], path: Path) -> None:
     figure = Figure(figsize=(8.4, 4.8), layout="constrained", facecolor="white")
     axes = figure.subplots()
     styles = {
-        "move answers up": ("#5e3c99", "o", "by so many standard deviations"),
-        "blur answers": ("#998ec3", "s", "with noise of so many standard deviations"),
+        "move answers up": ("#5e3c99", "o", "by this many standard deviations"),
+        "blur answers": ("#998ec3", "s", "with noise of this many standard deviations"),
         "shuffle answers": ("#e66101", "^", "of such a share of patients"),
         "withhold patients": ("#4d4d4d", "D", "such a share"),
     }

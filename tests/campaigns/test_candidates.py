@@ -146,7 +146,7 @@ def test_a_python_function_is_no_campaign() -> None:
 
 @pytest.mark.parametrize("size", [4, 12])
 def test_every_kind_of_table_is_reduced_to_the_same_sums(size: int, tmp_path: Path) -> None:
-    """Four candidates are summed in the engine, twelve have so many sums that columns are fetched."""
+    """Four candidates are summed in the engine, twelve have too many sums, so columns are fetched."""
     path = written(tmp_path, candidates(size))
     terms, frame = troth.Campaign.load(path), pd.read_csv(tmp_path / "rows.csv")
     frame.to_parquet(tmp_path / "rows.parquet")
@@ -211,7 +211,7 @@ def test_no_lie_gains_and_made_up_reports_earn_the_empty_share() -> None:
     """Decoys from the normal limit of each candidate are as good as real peers for a report that says nothing."""
     model, rows = candidates(6), [40] * 5
     names = {lie.name for lie in lies_for_model(model)}
-    assert {"flip 10%", "shuffle labels", "label with a model of its own", "copy public labels", "send the easiest 50%",
+    assert {"flip 10%", "shuffle labels", "label with its own model", "copy public labels", "send the easiest 50%",
             "swap two features", "fabricate from the prior"} <= names  # fmt: skip
     few = [
         strategies.Flip(),

@@ -384,7 +384,7 @@ def test_bonded_payments_may_be_taken_from_the_deposit() -> None:
 
 
 class Rayleigh:
-    """A model of one's own, with two functions."""
+    """A custom model, with two functions."""
 
     def statistics(self, data: Any) -> Any:
         x = np.asarray(data, dtype=float)

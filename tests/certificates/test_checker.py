@@ -48,7 +48,7 @@ def test_every_claim_about_providers_that_differ(name: str) -> None:
 
 @pytest.mark.parametrize("family", dict.fromkeys(FAMILIES), ids=lambda family: family.__name__)
 def test_probabilities_of_all_that_is_listed_add_up_to_one(family: Any) -> None:
-    """Of what peers could report, beforehand and given each report of one's own."""
+    """Of what peers could report, beforehand and given each own report."""
     for seed in range(6):
         drawn = family(generator(seed), 2)
         world = World(drawn, [2] * len(drawn), None, None, troth.SyntheticPeers())

@@ -252,7 +252,7 @@ def test_simulated_information_needs_no_rows() -> None:
     assert abs(found.value - troth.mutual_information(models.Poisson(2, 1), 1, 10**4).value) < 6 * found.standard_error
 
     class Rows:
-        """A model of one's own, which must be drawn row by row."""
+        """A custom model, which must be drawn row by row."""
 
         inner = models.Normal(0, 1, 1)
         statistics, log_evidence = inner.statistics, inner.log_evidence

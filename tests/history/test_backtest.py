@@ -278,5 +278,5 @@ def test_what_cannot_be_replayed_is_refused() -> None:
         def log_evidence(self, statistics: Any, /) -> Any:
             return model.log_evidence(statistics)
 
-    with pytest.raises(MissingCapabilityError, match="Bare does not declare its sums"):
+    with pytest.raises(MissingCapabilityError, match="Bare declares no reduction"):
         backtest(past, Bare(), RULES["multi-day"], folds=2)

@@ -3,7 +3,7 @@
 Peers have few rows on some days and many on others. `SyntheticPeers` draws peers of the day's own sizes, so it is
 truthful whatever a provider knows about sizes. `MultiDay(exchangeable=True)` compares with the next day's sizes, so it
 is truthful if, given all that the provider knows, both days' sizes have the same distribution, and not if
-it foresees them.
+it can predict them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MODELS: dict[str, Any] = {
 
 
 def datasets(model: Any, rows: int) -> tuple[Any, Any]:
-    """All datasets of so many rows up to their order: statistics and log numbers of orders."""
+    """All datasets of ``rows`` rows up to their order: statistics and log numbers of orders."""
     types = datasets_by_type(rows, 2)
     t = types[:, ::-1] if isinstance(model, models.Bernoulli) else model.from_summary(types)
     return t, gammaln(rows + 1) - gammaln(types + 1).sum(axis=1)
 
 
 def beliefs(model: Any, rows: int, truths: Any) -> tuple[Any, Any, Any]:
-    """Peers' datasets of so many rows, their probabilities, and those given each true dataset."""
+    """Peers' datasets of ``rows`` rows, their probabilities, and those given each true dataset."""
     peers, orders = datasets(model, rows)
     nothing = model.log_evidence(np.zeros(peers.shape[-1]))
     marginal = np.exp(orders + model.log_evidence(peers) - nothing)
@@ -107,7 +107,7 @@ def test_multi_day_is_truthful_where_sizes_are_exchangeable(model: Any, busy: fl
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-@pytest.mark.parametrize("tomorrow", [(0.0, 1.0), (0.3, 0.7)], ids=["foreseen", "half foreseen"])
+@pytest.mark.parametrize("tomorrow", [(0.0, 1.0), (0.3, 0.7)], ids=["predicted", "half predicted"])
 def test_multi_day_is_not_truthful_where_a_provider_foresees_the_sizes(model: Any, tomorrow: Any) -> None:
     """A quiet day before a busy one, known or likely, as a Sunday before a Monday: some fake gains."""
     assert worst(over_two_days(model, (1.0, 0.0), tomorrow)) > 1e-3

@@ -213,7 +213,7 @@ def log_ratio(one: Any, other: Any) -> float:
 def test_an_audit_knows_lies_for_labelled_rows(name: str) -> None:
     audit = troth.audit(FAMILIES[name], troth.LineUp(decoys=9), rows=[20] * 4, simulations=40)
     text = str(audit)
-    for lie in ("a model of its own", "copy public labels", "easiest", "swap two features", "shuffle labels"):
+    for lie in ("its own model", "copy public labels", "easiest", "swap two features", "shuffle labels"):
         assert lie in text
 
 

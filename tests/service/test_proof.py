@@ -63,7 +63,7 @@ def post(world: World, name: str, path: str, body: Any = None, status: int = 200
 
 
 def confirmed(world: World, name: str, ones: int, zeros: int) -> dict[str, Any]:
-    """Report through the API with a nonce of one's own, and return the signed receipt."""
+    """Report through the API with the provider's nonce, and return the signed receipt."""
     submission = world.submit(name, ones, zeros)
     path = f"/rounds/1/submissions/{submission}/confirm"
     receipt: dict[str, Any] = post(world, name, path, {"nonce": f"words of {name}"})["receipt"]
@@ -140,7 +140,7 @@ def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) ->
         check_paid_round(receipt, {**paid, **own})
     body = {**json.loads(paid["line"]["text"]), **own, "reports": 2}
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    with pytest.raises(StatementError, match="no line of the ledger whose head is signed"):
+    with pytest.raises(StatementError, match="not a line of the ledger whose head is signed"):
         check_paid_round(receipt, {**paid, **own, "line": {**paid["line"], "text": text}})
     key = Ed25519PrivateKey.generate()
     stated = {name: value for name, value in paid["line"]["head"].items() if name not in ("key", "signature")}
@@ -150,7 +150,7 @@ def test_a_tree_of_its_own_for_each_provider_is_found(world: World, ash: Any) ->
     with pytest.raises(StatementError, match="signed with the key"):
         check_paid_round(receipt, {**paid, **own, "line": line})
     other = world.store.keys.sign({**stated, "campaign": "0" * 16, "lines": 1, "root": line_root})
-    with pytest.raises(StatementError, match="no line of the ledger"):
+    with pytest.raises(StatementError, match="not a line of the ledger"):
         check_paid_round(receipt, {**paid, **own, "line": {**line, "head": other}})
     believed = check_paid_round(receipt, {**paid, **own, "line": None})
     assert not any("one of the" in done for done in believed.done)

@@ -33,7 +33,7 @@ from troth.service.errors import RefusedError
 from troth.service.schema import campaigns as campaign_table
 from troth.service.settling import Paid, _judge
 
-BAD = 13  # so many ones cannot be paid
+BAD = 13  # this many ones cannot be paid
 DAILY: dict[str, Any] = {
     **TERMS,
     "campaign": {**TERMS["campaign"], "budget_per": "day"},

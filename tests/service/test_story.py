@@ -188,7 +188,7 @@ def invite(analyst: Person, campaign: str, *names: str) -> list[str]:
 
 
 def join(browser: Any, served: Served, link: str, name: str, **options: Any) -> Person:
-    """Follow an invitation in a browser of one's own."""
+    """Follow an invitation in a separate browser."""
     person = Person(browser, served, **options)
     person.go(link)
     assert name in person.text()

@@ -39,7 +39,7 @@ from troth.service.accounts import start_session
 from troth.service.errors import InvalidError
 from troth.service.ledgers import load_file, load_ledger
 from troth.service.pages import terms_form
-from troth.service.preview import foresee
+from troth.service.preview import make_preview
 from troth.service.schema import upload_tasks
 from troth.service.store import Store
 from troth.service.uploads import UploadError, read_public_upload, read_upload
@@ -467,7 +467,7 @@ def test_the_form_makes_a_campaign_of_tasks_and_previews_it() -> None:
     with pytest.raises(InvalidError) as refused:
         campaigns.checked_terms(terms_form.terms_of({**terms_form.blank("Finite"), **typed, "tasks": ""}))
     assert terms_form.field_of(refused.value, terms_form.blank()) == "tasks"
-    shown = foresee(dict(terms.plain), 5, 50)
+    shown = make_preview(dict(terms.plain), 5, 50)
     assert {claim["name"]: claim["verdict"] for claim in shown["proofs"]}["wrong labels cost"] == "proved"
     assert {each["lie"] for each in shown["lies"]["findings"] if each["verdict"] == "GAINS"} == set()
     assert "answer at random" in {each["lie"] for each in shown["lies"]["findings"]}

@@ -57,7 +57,7 @@ def one_app() -> FastAPI:
 
 
 class Door:
-    """The application on a database of one's own."""
+    """The application on a fresh database."""
 
     _making = threading.Lock()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, Model, Models, shared_evidence
+from troth.core.contract import Array, HasSupport, Models, one_each, shared_evidence
 from troth.core.errors import DataError, ParameterError
 from troth.mechanisms import Round
 from troth.models.numerics.reports import enumerate_reports
@@ -82,7 +82,7 @@ def best_response(
     no report earns more than the truth
     """
     evidence = shared_evidence(model)
-    models = [model] * len(rows) if isinstance(model, Model) else list(model)
+    models = one_each(model, len(rows))
     if not 0 <= provider < len(rows):
         raise ParameterError(f"provider must be one of the {len(rows)} providers, not {provider!r}")
     own_rows = int(rows[provider])
@@ -130,8 +130,8 @@ def _check_size(models: list[Any], rows: Sequence[int], provider: int, places: l
     """Refuse before enumerating what would take too long."""
     situations = 1.0
     for j in (provider, *places):
-        support = getattr(models[j], "support", None)
-        labels = int(support.high) + 1 if support is not None and np.isfinite(support.high) else 1
+        model = models[j]
+        labels = int(model.support.high) + 1 if isinstance(model, HasSupport) and np.isfinite(model.support.high) else 1
         situations *= comb(most + labels, labels) if j == provider else comb(int(rows[j]) + labels - 1, labels - 1)
     if situations > _LARGEST:
         raise DataError(f"{situations:.1e} situations are too many to enumerate; use audit instead")

@@ -23,6 +23,7 @@ from troth.core.contract import (
     SamplesData,
     SamplesStatistics,
     has_independent_rows,
+    one_each,
     refuse_unmade,
     shared_evidence,
 )
@@ -98,7 +99,7 @@ def audit(
     scene = _Scene(model, rule, _whole_rows(rows), liar)
     single = [lie] if lie is not None else [lies] if isinstance(lies, Strategy) or callable(lies) else lies
     plays = lies_for_model(scene.own) if single is None else [as_strategy(each) for each in single]
-    tried = [(play, False) for play in plays] + [(play, True) for play in plays if _accounts(play) > 1]
+    tried = [(play, False) for play in plays] + [(play, True) for play in plays if play.needed_accounts > 1]
     rng = np.random.default_rng(20201206) if rng is None else check_generator(rng)
     chunk = max(1, min(simulations, _CHUNK // scene.width))
     sizes = [min(chunk, simulations - start) for start in range(0, simulations, chunk)]
@@ -114,7 +115,7 @@ def audit(
                 watch(done, simulations)
     labels = _unique([f"{play.name}, in a group" if grouped else play.name for play, grouped in tried])
     findings = tuple(
-        total.finding(label, rule, false_alarm, _accounts(play))
+        total.finding(label, rule, false_alarm, play.needed_accounts)
         for label, (play, _), total in zip(labels, tried, totals, strict=True)
     )
     return Audit(rule, simulations, false_alarm, scene.empty_share(np.random.default_rng(1)), findings)
@@ -130,7 +131,7 @@ class _Scene:
             raise ParameterError(f"liar must be one of the {len(rows)} providers, not {liar!r}")
         self.model, self.rule, self.rows, self.liar = model, rule, rows, liar
         self.evidence = shared_evidence(model)
-        self.models = [model] * len(rows) if isinstance(model, Model) else list(model)
+        self.models = one_each(model, len(rows))
         if len(self.models) != len(rows):
             raise DataError(f"{len(self.models)} models for {len(rows)} providers: give one model, or one each")
         for each in self.models:
@@ -147,7 +148,7 @@ class _Scene:
         self.width = rule.days * (max(rows) * 2 + len(rows) * self.statistics * 2)
 
     def _theta(self, rng: Generator, shape: tuple[int, ...]) -> Array:
-        return np.asarray(self.models[0].draw_parameters(rng, shape))  # type: ignore[attr-defined]
+        return np.asarray(self.models[0].draw_parameters(rng, shape))
 
     def draw(self, rng: Generator, simulations: int) -> tuple[Any, Array, Array | None]:
         """Draw the liar's data, everybody's honest statistics and, if the rule wants one, a test set."""
@@ -260,10 +261,6 @@ def _draw_statistics(model: Any, rng: Generator, theta: Array, counts: Array) ->
         except DataError:
             pass
     return np.stack([model.statistics(model.draw_data(rng, theta, int(n))) for n in counts], axis=-2)
-
-
-def _accounts(play: Strategy) -> int:
-    return int(getattr(play, "accounts", getattr(play, "members", 1)))
 
 
 def _unique(labels: list[str]) -> list[str]:

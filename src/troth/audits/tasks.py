@@ -88,7 +88,7 @@ def audit_tasks(
 def _lies(
     rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, task: Places
 ) -> Iterator[tuple[str, Places]]:
-    """Yield lies and what they answer; −1 is no answer."""
+    """Yield lies and what they answer; −1 stands for no answer."""
     size = labels.tables.shape[2]
     made_up = rng.integers(size, size=(2, len(label)))
     likely = np.einsum("k,rkl->rl", labels.prior, tables).argmax(axis=1)

@@ -9,7 +9,7 @@ from troth.audits import Audit, audit
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
 from troth.certificates.in_the_limit import in_the_limit
-from troth.core.contract import HasEvidenceCost, Model
+from troth.core.contract import HasEvidenceCost, one_each
 from troth.core.errors import DataError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def reduced(setting: Setting) -> Setting:
 
 def evidence_cost(models: Models) -> int:
     """Return how many closed forms the slowest log evidence takes as long as."""
-    each = {models} if isinstance(models, Model) else set(models)
+    each = set(one_each(models))
     return max(model.evidence_cost if isinstance(model, HasEvidenceCost) else 1 for model in each)
 
 

@@ -123,7 +123,7 @@ def _check_line(receipt: Mapping[str, Any], paid: Mapping[str, Any]) -> Checked:
     check_signature(head, HEAD, receipt["key"])
     under = includes(head["root"], head["lines"], line["place"], leaf(f"{line['text']}\n".encode()), line["hashes"])
     if head["campaign"] != receipt["campaign"] or not under:
-        raise StatementError("the round is no line of the ledger whose head is signed")
+        raise StatementError("the round is not a line of the ledger whose head is signed")
     entry = json.loads(line["text"])
     shown = {"entry": "round", "day": receipt["day"], "number": paid["paid_as"]}
     shown |= {name: paid[name] for name in ("root", "link", "beacon", "seed")}
@@ -156,7 +156,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     """
     amount = payment["payment"]
     if not isfinite(payment["share"]):
-        raise PaymentError("share", f"{payment['share']} is no share")
+        raise PaymentError("share", f"{payment['share']} is not a share")
     amounts = [_amount(payment[name]) for name in ("payment", "cap", "deposit")]
     paid, cap, deposit = (int(each.scaleb(-int(amounts[0].as_tuple().exponent))) for each in amounts)
     if abs(paid - payment["share"] * cap) > _ROUNDING * cap + 1:
@@ -167,7 +167,7 @@ def check_payment(campaign: Campaign | None, payment: Mapping[str, Any]) -> Chec
     if campaign.task is not None:
         return _check_tasks(campaign, payment, paid, cap)
     if not re.fullmatch(r"\d{1,30}(/\d{1,30})?", payment["exact_cap"], re.ASCII):
-        raise PaymentError("cap", f"{payment['exact_cap']!r} is no fraction")
+        raise PaymentError("cap", f"{payment['exact_cap']!r} is not a fraction")
     exact_cap = Fraction(payment["exact_cap"])
     if int(exact_cap) != cap or exact_cap > campaign.round_budget:
         raise PaymentError("cap", f"{payment['cap']} is not {exact_cap} minor units, or more than the budget")
@@ -200,12 +200,12 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
     """Check a payment for tasks: the cap is the price of all, the payment that of the sum of shares, rounded down."""
     price, tasks, shares = campaign.price or Fraction(), payment["rows"], payment["terms"]["shares"]
     if cap != floor(price * tasks):
-        made = campaign.text(floor(price * tasks))
-        raise PaymentError("cap", f"{payment['cap']} is shown, and {tasks} tasks at this price make {made}")
+        earned = campaign.text(floor(price * tasks))
+        raise PaymentError("cap", f"{payment['cap']} is shown, and {tasks} tasks at this price make {earned}")
     least, most = (portion(end, price) for end in around(float(shares)).within(0.0, float(tasks)))
     if not least <= paid <= most:
-        made = f"{campaign.text(least)} to {campaign.text(most)}"
-        raise PaymentError("payment", f"{payment['payment']} is shown, but a sum of shares of {shares} makes {made}")
+        earned = f"{campaign.text(least)} to {campaign.text(most)}"
+        raise PaymentError("payment", f"{payment['payment']} is shown, but a sum of shares of {shares} makes {earned}")
     done = [f"the payment of {payment['payment']} is the price times the sum of shares shown, {shares}"]
     return Checked(
         [*done, f"the cap is the price of {tasks} tasks"],
@@ -217,7 +217,7 @@ def _check_tasks(campaign: Campaign, payment: Mapping[str, Any], paid: int, cap:
 def _amount(text: Any) -> Decimal:
     """Return an amount of money; `ValueError` if it is none."""
     if not isinstance(text, str) or not re.fullmatch(r"-?\d{1,20}(\.\d{1,9})?", text, re.ASCII):
-        raise ValueError(f"{text!r} is no amount of money")
+        raise ValueError(f"{text!r} is not an amount of money")
     return Decimal(text)
 
 

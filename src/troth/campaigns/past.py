@@ -12,7 +12,7 @@ from troth.campaigns.terms import Campaign, beside
 from troth.campaigns.toml import to_toml
 from troth.core.contract import HasReduction, Model
 from troth.core.errors import DataError, ParameterError, TrothError
-from troth.core.reductions.reduction import HasHistorySums, HasTarget
+from troth.core.reductions.reduction import HasHistoryReduction, HasTarget
 from troth.core.settings import plain_copy
 from troth.data import Request, read_reports
 from troth.data.files import find_files
@@ -34,13 +34,13 @@ AS_DECLARED = "as declared"
 _KEYS_OF_DATA = ("columns", "column", "target", "intercept", "categories", "scales", "levels")
 
 
-def history_sums(campaign: Campaign) -> Reduction:
-    """Return the sums that a history is read as: the model's own, and more if its reduction says so."""
+def history_reduction(campaign: Campaign) -> Reduction:
+    """Return the reduction by which a history is read: the model's own, or the one for past days that it names."""
     model = campaign.model
     if not isinstance(model, HasReduction):
-        raise DataError(f"{type(model).__name__} does not declare its sums over rows, so no history can be read for it")
+        raise DataError(f"{type(model).__name__} declares no reduction, so no history can be read for it")
     reduction = model.reduction
-    return reduction.of_history() if isinstance(reduction, HasHistorySums) else reduction
+    return reduction.of_history() if isinstance(reduction, HasHistoryReduction) else reduction
 
 
 def read_history(
@@ -52,7 +52,7 @@ def read_history(
     watch: Callable[[str, int, int], None] | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> History:
-    """Read past days as sums by day and provider, from any table that a campaign may have.
+    """Read past days as summaries by day and provider, from any table that a campaign may have.
 
     Of labelled rows the rows are kept too, up to 4 million numbers, and beyond that a random sample stands for them:
     sums depend on the point at which they are taken.
@@ -69,10 +69,10 @@ def read_history(
     named = day or campaign.day
     if named is None:
         raise DataError("a history has days: name the column that holds them (--day, or [data] day in the campaign)")
-    sums = history_sums(campaign)
-    keeps_rows = isinstance(sums, HasTarget)
+    reduction = history_reduction(campaign)
+    keeps_rows = isinstance(reduction, HasTarget)
     request = Request(
-        sums,
+        reduction,
         campaign.columns,
         provider or campaign.provider,
         named,
@@ -95,8 +95,8 @@ def read_history(
         rows, taken = sum(report.rows for report in reports), sum(map(len, tables.values()))
         if taken < rows and notice is not None:
             notice(f"the history has {rows:,} rows: a random sample of {taken:,} stands for them")
-        return History.from_tables(tables, sums)
-    return History.from_reports([(report.day, report.provider, report.summary) for report in reports], sums)
+        return History.from_tables(tables, reduction)
+    return History.from_reports([(report.day, report.provider, report.summary) for report in reports], reduction)
 
 
 def history_digest(history: History) -> str:
@@ -135,7 +135,7 @@ def given_parameters(campaign: Campaign, family: type[Family]) -> dict[str, Any]
 def read_fit_options(campaign: Campaign, family: str | None, written: Sequence[str]) -> dict[str, Any]:
     """Read options of a fit, as its family declares them, that are typed as ``name=value``."""
     chosen = _family(campaign, family)
-    kinds = {name: kind for name, kind in chosen.fit_options(history_sums(campaign)).items() if kind is not None}
+    kinds = {name: kind for name, kind in chosen.fit_options(history_reduction(campaign)).items() if kind is not None}
     options: dict[str, Any] = {}
     for each in written:
         name, _, text = each.partition("=")
@@ -248,14 +248,14 @@ def backtest_campaign(
     return compare_models(history, candidates, rule_for, seed=seed, **options)
 
 
-def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] | None = None) -> History | None:
+def campaign_history(campaign: Campaign) -> History | None:
     """Read the history that a campaign file names, if it names one."""
     source = campaign.history_source
     if source is None:
         return None
     named = campaign.history or {}
     columns = {"provider": named.get("provider"), "day": named.get("day")}
-    history = read_history(campaign, beside(campaign, source), **columns, watch=watch)
+    history = read_history(campaign, beside(campaign, source), **columns)
     if named.get("digest") not in (None, history_digest(history)):
         raise DataError("[history] digest: this is not the history that the model was learnt from; run troth fit again")
     return history
@@ -264,7 +264,7 @@ def campaign_history(campaign: Campaign, watch: Callable[[str, int, int], None] 
 def _family(campaign: Campaign, family: str | None) -> type[Family]:
     if family is not None:
         return named_family(family)
-    default = default_family(history_sums(campaign))
+    default = default_family(history_reduction(campaign))
     if default is not None:
         return default
     if not isinstance(campaign.model, Family):

@@ -1,4 +1,4 @@
-"""A published pilot: rows that say where a likelihood is expanded, and that are no part of the evidence."""
+"""A published pilot: rows that say where a likelihood is expanded, and that are not part of the evidence."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def open_exclusively(path: Path, mode: int = 0o600) -> int:
-    """Return a handle on a file that did not exist before and is no link."""
+    """Return a handle on a file that did not exist before and is not a link."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
 
 

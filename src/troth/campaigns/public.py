@@ -62,7 +62,7 @@ def describe_guesses(guesses: Guesses) -> dict[str, Any]:
     return {**origin, "tasks": dict(zip(guesses.tasks, sums, strict=True))}
 
 
-def check_task_sums(
+def check_task_summaries(
     tasks: Sequence[str], summaries: Array, model: Any, columns: Sequence[str | None], values: Bounds | None = None
 ) -> None:
     """Refuse sums on tasks that no rows can make, or that cannot occur under any class of a likelihood."""
@@ -72,7 +72,7 @@ def check_task_sums(
         raise DataError(f"sums have {distinct.shape[1]} numbers, but those of {type(model).__name__} {reduction.width}")
     if (beyond := ~(np.abs(distinct) <= LARGEST_SUM)).any():
         task = tasks[first[int(np.argmax(beyond.any(axis=1)))]]
-        raise DataError(f"task {task!r}: its sums are no numbers up to {LARGEST_SUM:g}; rescale the values")
+        raise DataError(f"task {task!r}: its sums are not numbers up to {LARGEST_SUM:g}; rescale the values")
     evidence = np.asarray(model.log_evidence(model.from_summary(distinct)))
     for summary, value, place in zip(distinct, evidence, first, strict=True):
         where = f"task {tasks[place]!r}"

@@ -11,7 +11,7 @@ import numpy as np
 
 from troth.campaigns.money import portion
 from troth.campaigns.seed import generator
-from troth.core.contract import DrawsAnswers, Model
+from troth.core.contract import DrawsAnswers, Model, one_each
 from troth.core.errors import DataError, TrothError, UnpayableRoundError
 from troth.mechanisms import Figures, Round
 
@@ -62,7 +62,7 @@ class Scene:
     def models(self) -> list[Model]:
         """Everybody's model."""
         model = self.round.model
-        return [model] * len(self.names) if isinstance(model, Model) else list(model)
+        return one_each(model, len(self.names))
 
     @property
     def paid_by_model(self) -> list[tuple[Model, list[int]]]:
@@ -107,7 +107,7 @@ def with_features(model: Model | Sequence[Model], reports: Sequence[Report | Non
     """Let decoys of those whose features are at hand be drawn from the likelihood, of others from its normal limit."""
     if all(report is None or report.features is None for report in reports):
         return model if isinstance(model, Model) else list(model)
-    each = [model] * len(reports) if isinstance(model, Model) else model
+    each = one_each(model, len(reports))
     return [
         one.with_features(report.features, report.rows)
         if report is not None and report.features is not None and isinstance(one, DrawsAnswers)

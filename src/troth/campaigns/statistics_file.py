@@ -1,6 +1,6 @@
 """A summary instead of rows: a small file that a provider makes of its data and sends in their place.
 
-It has all that a payment depends on, and a digest of the data for later disputes. Its nonce, which nobody can foresee,
+It has all that a payment depends on, and a digest of the data for later disputes. Its nonce, which nobody can predict,
 goes into the round's seed, and lets the provider find its report in the ledger. What no data can have is refused.
 """
 

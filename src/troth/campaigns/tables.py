@@ -11,7 +11,7 @@ from troth import models
 from troth.campaigns.currencies import usual_decimals
 from troth.campaigns.model_file import check_digest
 from troth.campaigns.money import to_minor, to_price
-from troth.core.contract import HasReduction, HasSupport, Model
+from troth.core.contract import HasReduction, HasSupport, Model, explains_target
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError, Section, numbers
 from troth.data.engines import ENGINES
@@ -171,7 +171,7 @@ def _scales(
     section: Section, columns: Sequence[str | None], model: Any, levels: Mapping[str, Any]
 ) -> tuple[tuple[float, float] | None, ...]:
     """Take the public centre and scale of columns of a regression: numbers, and a target that is not counted."""
-    if section.left and not getattr(model, "explains_target", False):
+    if section.left and not explains_target(model):
         raise section.wrong("are for regressions only")
     for scaled in section.left:
         if scaled in levels:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from troth.campaigns.past import given_parameters, history_sums, paid_files, with_model
+from troth.campaigns.past import given_parameters, history_reduction, paid_files, with_model
 from troth.campaigns.task_data import read_public_tasks, task_request
 from troth.campaigns.task_file import reports_digest
 from troth.core.errors import DataError, ParameterError
@@ -59,7 +59,7 @@ def fit_tasks(campaign: Campaign, past: Any, gold: Any = None, family: str | Non
             f"{both[0]}: these are the tasks that the campaign pays for ([data] source), and answers being paid must "
             "not influence the confusion matrices that pay them: learn from other tasks"
         )
-    request = replace(task_request(campaign), reduction=history_sums(campaign))
+    request = replace(task_request(campaign), reduction=history_reduction(campaign))
     reports = read_tasks(past, request, campaign.rows or 1)
     classes, answered = None, 0
     if gold is not None:

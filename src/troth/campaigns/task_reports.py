@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.public import check_task_sums
+from troth.campaigns.public import check_task_summaries
 from troth.campaigns.task_data import public_tasks
 from troth.campaigns.tasks import arrange, pay_tasks, settle_tasks
 from troth.core.settings import CampaignError
@@ -48,7 +48,7 @@ def pay_task_reports(campaign: Campaign, reports: Sequence[TaskReport], ledger: 
 def check_own_tasks(campaign: Campaign, provider: str, own: OwnTasks) -> None:
     """Refuse reports on tasks that no data can have, or that cannot occur under the provider's likelihood."""
     campaign.check_task_counts([provider], [len(own.names)])
-    check_task_sums(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
+    check_task_summaries(own.names, own.summaries, campaign.model_of(provider), campaign.columns, campaign.values)
 
 
 def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes | None = None) -> None:
@@ -66,10 +66,10 @@ def rehearse_tasks(campaign: Campaign, providers: Sequence[str], content: bytes 
     settle_tasks(campaign, join_tasks(dict.fromkeys(providers, own)), public_tasks(campaign), seed)
 
 
-def planned_tasks(campaign: Campaign, providers: Sequence[str], each: int = 3) -> Tasks:
+def planned_tasks(campaign: Campaign, providers: Sequence[str]) -> Tasks:
     """Return tasks as they may be given out, a few providers on each, to try rules on before anybody reports."""
     model: Any = campaign.model
-    names, each = sorted(providers), min(each, len(providers))
+    names, each = sorted(providers), min(3, len(providers))
     task, place = np.divmod(np.arange(len(names) * each), each)
     first = np.zeros((len(task), model.reduction.width))
     first[:, 0] = 1.0

@@ -18,7 +18,7 @@ from troth.campaigns.money import to_text
 from troth.campaigns.public import (
     Guesses,
     check_public,
-    check_task_sums,
+    check_task_summaries,
     describe_public,
     take_guesses,
     take_public,
@@ -378,7 +378,7 @@ class Campaign:
             raise sections["public"].fail("summary", message)
         if self.guesses is not None:
             try:
-                check_task_sums(self.guesses.tasks, self.guesses.summaries, self.model_of(PUBLIC), self.columns)
+                check_task_summaries(self.guesses.tasks, self.guesses.summaries, self.model_of(PUBLIC), self.columns)
             except DataError as error:
                 raise sections["public"].fail("tasks", str(error)) from None
         if self.day is not None:
@@ -432,7 +432,7 @@ class Campaign:
 
 
 def beside(campaign: Campaign, source: Source) -> list[str]:
-    """Return sources relative to the campaign file; signs in the names of its own folders are no patterns."""
+    """Return sources relative to the campaign file; signs in the names of its own folders are not patterns."""
     base = "" if campaign.path is None else str(campaign.path.parent)
     sources = []
     for entry in map(str, [source] if isinstance(source, str | Path) else source):

@@ -12,7 +12,7 @@ import numpy as np
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.witnesses import extreme_round
 from troth.core.claims import STRENGTH, Claim, Verdict
-from troth.core.contract import HasFiniteStates, HasScoreRange, Model, refuse_unmade
+from troth.core.contract import HasFiniteStates, HasScoreRange, Model, one_each, refuse_unmade
 from troth.core.errors import MissingCapabilityError, ParameterError, ScoreOutOfRangeError, UnboundedRangeError
 from troth.core.sensitivity import HasSensitivity, Price, Sensitivity, unproved
 from troth.mechanisms import default_rule
@@ -130,7 +130,7 @@ def certify(
 
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
-    each = [model] if isinstance(model, Model) else list(model)
+    each = one_each(model)
     texts = Counter(str(getattr(one, "approximation", "")) for one in each)
     assumed = dict.fromkeys(str(getattr(one, "assumption", "")) for one in each)
     source = "the family's own account"

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from troth.core.contract import Array, DoubtsReports, Generator, Model, Models, SamplesStatistics, shared_evidence
+from troth.core.contract import (
+    Array,
+    DoubtsReports,
+    Generator,
+    Model,
+    Models,
+    SamplesStatistics,
+    one_each,
+    shared_evidence,
+)
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
 from troth.core.information import leave_one_out, log_pmi
 from troth.core.notebook import html_table
@@ -132,8 +141,8 @@ def check_fit(
 
 def doubt_of(model: Models, statistics: Array) -> str:
     """Return why a model is poor for reports, from what the first one that can tell says; nothing if it is good."""
-    first = model if isinstance(model, Model) else next((one for one in model if isinstance(one, DoubtsReports)), None)
-    return first.doubt(statistics) if isinstance(first, DoubtsReports) else ""
+    first = next((one for one in one_each(model) if isinstance(one, DoubtsReports)), None)
+    return first.doubt(statistics) if first is not None else ""
 
 
 def why_unchecked(model: Model, width: int) -> str:
@@ -169,7 +178,7 @@ def _two_sided(values: Array) -> float:
 
 def _simulate(model: Any, days: Array, rows: Any, simulations: int, rng: Generator) -> Array:
     shared_evidence(model)
-    models: list[Any] = [model] * days.shape[-2] if isinstance(model, Model) else list(model)
+    models = one_each(model, days.shape[-2])
     for one in models:
         if not isinstance(one, SamplesStatistics):
             raise MissingCapabilityError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from troth.core.contract import Model
+from troth.core.contract import one_each
 
 if TYPE_CHECKING:
     from troth.core.claims import Claim, Premise
@@ -35,7 +35,7 @@ def limit_of(models: Models, premise: Premise = "model", *, draws: bool) -> str:
     >>> limit_of(model.with_features([[1.0]]), "draws", draws=True)
     ''
     """
-    each = [models] if isinstance(models, Model) else list(models)
+    each = one_each(models)
     kinds = (["evidence_limit"] if premise == "model" else []) + (["draws_limit"] if draws else [])
     limits = dict.fromkeys(str(getattr(one, kind, "")) for kind in kinds for one in each)
     return ", and of ".join(words for words in limits if words)

@@ -15,10 +15,10 @@ from troth.core.contract import (
     Generator,
     HasExpectedEvidence,
     HasSupport,
-    Model,
     Models,
     SamplesPosterior,
     SamplesStatistics,
+    one_each,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def find_near_duplicates(
     """
     rng = np.random.default_rng(20201206) if rng is None else rng
     t = np.asarray(statistics, dtype=np.float64)
-    models = [model] * len(t) if isinstance(model, Model) else list(model)
+    models = one_each(model, len(t))
     pairs: list[NearDuplicates] = []
     members: dict[Any, list[int]] = {}
     for provider, one in enumerate(models):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.mechanisms import Rule
 
+_KINDS = 40  # of tasks, on which losses are computed
 _LABELS = "losses are enumerated for labels with finitely many classes"
 
 
@@ -52,7 +53,7 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     return np.asarray(chance @ share.T)
 
 
-def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
+def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
     """Return the least that a wrong label costs on some kinds of tasks, exactly, and how many kinds were tried."""
     labels = labels_of(tasks)
     if labels is None:
@@ -71,6 +72,6 @@ def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
         expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected
         worst, tried = min(worst, float(loss[~np.eye(size, dtype=bool)].min())), tried + 1
-        if tried == kinds:
+        if tried == _KINDS:
             break
     return worst, tried

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Model, SamplesData
+from troth.core.contract import SamplesData, one_each
 from troth.core.errors import TrothError
 from troth.mechanisms import Round
 
@@ -27,7 +27,7 @@ def extreme_round(
     Only the two largest providers report, in simulations of the model: the one as if in another world than the
     other, or both in the same. None where nothing can be drawn, or nobody has a peer.
     """
-    models: list[Any] = [model] * len(rows) if isinstance(model, Model) else list(model)
+    models = one_each(model, len(rows))
     labels = list(range(len(rows)) if groups is None else groups)
     order = sorted(range(len(rows)), key=lambda place: -rows[place])
     other = next((place for place in order if labels[place] != labels[order[0]]), None)

@@ -75,7 +75,7 @@ def fit(
         Path | None,
         typer.Option(
             "--pilot",
-            help="In place of HISTORY: published rows where labels are expanded.",
+            help="Published rows that fix the point of expansion, in place of HISTORY.",
             show_default="none",
         ),
     ] = None,

@@ -65,7 +65,7 @@ def end() -> None:
 def progress() -> Iterator[Watch | None]:
     """Yield a function that draws a bar: called with the name of a task, how much is done and how much there is.
 
-    Yields None where standard error is no terminal, so that nothing is drawn.
+    Yields None where standard error is not a terminal, so that nothing is drawn.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None

@@ -45,7 +45,7 @@ def verify_receipt(
     except TrothError:
         raise
     except _MALFORMED as error:
-        raise DataError(f"{receipt}: this is no receipt that a service signs: {error!r}") from None
+        raise DataError(f"{receipt}: this is not a receipt that a service signs: {error!r}") from None
     if payments is not None:
         try:
             shown = _read(payments)
@@ -88,4 +88,4 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")

@@ -147,7 +147,15 @@ class ComparesDays(Model, Protocol):
 
 
 @runtime_checkable
-class DrawsAnswers(SamplesStatistics, Protocol):
+class TakesFeatures(Protocol):
+    """A regression that knows more about a provider whose features are at hand."""
+
+    def with_features(self, features: Any, /) -> SamplesStatistics:
+        """Return the model of a provider with these features, ``(row, feature)``."""
+
+
+@runtime_checkable
+class DrawsAnswers(TakesFeatures, SamplesStatistics, Protocol):
     """A regression that can draw answers to given features from its likelihood, not only from a limit."""
 
     def with_features(self, features: Any, rows: int | None = None, /) -> SamplesStatistics:
@@ -431,6 +439,16 @@ def has_independent_rows(model: Model) -> bool:
     A model says so by an attribute ``independent_rows``, which is taken to be True where there is none.
     """
     return bool(getattr(model, "independent_rows", True))
+
+
+def explains_target(model: Any) -> bool:
+    """Return whether data are features and target, ``(z, y)``; a model says so by an attribute ``explains_target``."""
+    return bool(getattr(model, "explains_target", False))
+
+
+def one_each(models: Models, providers: int = 1) -> list[Any]:
+    """Return the model of each provider, where one model may serve all."""
+    return [models] * providers if isinstance(models, Model) else list(models)
 
 
 def combine(models: Sequence[Model]) -> list[Model]:

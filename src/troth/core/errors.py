@@ -174,7 +174,7 @@ class UnequalSizesError(TrothError, ValueError):
         return (
             f"nobody has the same rows{features} on {span}, such as provider {name}: {size}, but {when} on day "
             f"{days[self.day + 1]}; unequal sizes make faking pay, so take the same from somebody at least, or "
-            f"{remedy} if providers cannot foresee them"
+            f"{remedy} if providers cannot predict them"
         )
 
 

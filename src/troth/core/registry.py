@@ -13,7 +13,7 @@ C = TypeVar("C")
 
 
 def check_entry(registry: Mapping[str, type[C]], entry: Any, base: type[C]) -> None:
-    """Refuse what is no class of this kind, and a second class under a name that is taken.
+    """Refuse what is not a class of this kind, and a second class under a name that is taken.
 
     A class that was defined again in the same place, such as a notebook's cell, takes the place of the old one.
 

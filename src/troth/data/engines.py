@@ -59,7 +59,6 @@ def in_spark(fragments: Sequence[Summarising], request: Request) -> Iterator[Par
     for part in parts:
         if isinstance(part, TrothError):
             raise part
-        part.summaries = request.reduction.unpack(part.summaries)
         yield part
 
 
@@ -70,9 +69,7 @@ class _Task:
     def __call__(self, fragment: Summarising) -> Part | TrothError:
         try:
             with threadpool_limits(1):
-                part = fragment.summarise(self.request)
-            part.summaries = self.request.reduction.pack(part.summaries)
-            return part
+                return fragment.summarise(self.request)
         except TrothError as error:
             return error  # as data: it reaches the buyer without a Java traceback
 

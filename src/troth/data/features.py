@@ -62,7 +62,7 @@ class Keeper:
         self._features = features
         self._levels = np.zeros(16, dtype=np.int64)
         self._reports = 0
-        self._kept: list[tuple[Array, NDArray[np.integer], NDArray[np.intp]]] = []
+        self._batches: list[tuple[Array, NDArray[np.integer], NDArray[np.intp]]] = []
 
     def add(self, reports: NDArray[np.intp], columns: Sequence[NDArray[Any]], numbers: NDArray[np.integer]) -> None:
         """Add rows: the report of each, its features by column, and its number in its file."""
@@ -74,28 +74,28 @@ class Keeper:
         values = np.empty((len(columns), len(some)))
         for row, column in zip(values, columns, strict=True):
             row[:] = column[some] if len(some) < len(column) else column
-        self._kept.append((values, ranks[some], reports[some]))
-        if sum(part[0].size for part in self._kept) > 2 * MOST_IN_ALL:
+        self._batches.append((values, ranks[some], reports[some]))
+        if sum(part[0].size for part in self._batches) > 2 * MOST_IN_ALL:
             self._thin()
 
     def _thin(self) -> None:
         """Keep the rows of the highest rank of each report, as many as that number of reports allows."""
         most = most_rows(self._features, self._reports)
-        values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._kept, strict=True))
+        values, ranks, reports = (np.concatenate(parts, axis=-1) for parts in zip(*self._batches, strict=True))
         order = np.lexsort((-ranks, reports))
         ranks, reports = ranks[order], reports[order]
         starts = np.searchsorted(reports, np.arange(self._reports + 1))
         crowded = np.flatnonzero(np.diff(starts) > most)
         self._levels[crowded] = ranks[starts[crowded] + most] + 1
         stay = ranks >= self._levels[reports]
-        self._kept = [(values[:, order[stay]], ranks[stay], reports[stay])]
+        self._batches = [(values[:, order[stay]], ranks[stay], reports[stay])]
 
     def samples(self) -> dict[int, Sample]:
         """Return the sample of each report."""
-        if not self._kept:
+        if not self._batches:
             return {}
         self._thin()
-        values, ranks, reports = self._kept[0]
+        values, ranks, reports = self._batches[0]
         ends = np.searchsorted(reports, np.arange(self._reports + 1)).tolist()
         parts = [slice(*pair) for pair in pairwise(ends)]
         return {k: Sample(values[:, part].T, ranks[part], int(self._levels[k])) for k, part in enumerate(parts)}

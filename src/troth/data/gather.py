@@ -1,4 +1,4 @@
-"""Rows gathered by provider and day, for custom models that declare no sums."""
+"""Rows gathered by provider and day, for custom models that declare no reduction."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Model
 
+_FIRST = 100_000  # rows, by which a first campaign is guessed
+
 
 def column_names(data: Any) -> list[str]:
     """Return the columns of any table, of its first file if it has several."""
@@ -36,7 +38,7 @@ def column_names(data: Any) -> list[str]:
 
 
 def first_rows(
-    data: Any, columns: Sequence[str], provider: str | None, day: str | None, rows: int = 100_000
+    data: Any, columns: Sequence[str], provider: str | None, day: str | None
 ) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the first rows of a file or folder, as lists by column, and where each row stands.
 
@@ -53,7 +55,7 @@ def first_rows(
                 values[name] += batch.column(name).to_pylist()
             places += [f"row {row + k + 1:,} of {file_name(fragment.path)}" for k in range(batch.num_rows)]
             row += batch.num_rows
-            if len(places) >= rows:
+            if len(places) >= _FIRST:
                 return values, places
     return values, places
 

@@ -471,7 +471,7 @@ def _no_numbers(array: Any) -> NDArray[np.bool_]:
 
 
 def numbers_of_text(array: Any) -> Array:
-    """Return the numbers that a column of text holds; what is no number is left out."""
+    """Return the numbers that a column of text holds; anything else is left out."""
     return np.array([float(entry) for entry in array.to_pylist() if _reads_as_number(entry)])
 
 

@@ -48,7 +48,7 @@ def read_reports(
     engine
         ``"threads"`` or ``"spark"``, for files.
     skip
-        Files that are no data, such as the ledger that lies beside them.
+        Files that are not data, such as the ledger in the same folder.
     watch
         Called with the number of fragments done and in all.
     look

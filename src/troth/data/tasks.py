@@ -103,7 +103,7 @@ def add_up(
     spell: Callable[[int], str],
     place: Callable[[int], tuple[str, int]],
 ) -> Array:
-    """Return what the rows of each report add up to, or refuse a value that is no number or too large to add up."""
+    """Return what the rows of each report add up to, or refuse a value that is not a number or too large to add up."""
     with np.errstate(over="ignore", invalid="ignore"):
         summaries = request.reduction.add(columns, reports, size)
     too_large = ~(np.abs(request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
@@ -115,7 +115,7 @@ def add_up(
         name, number = place(int(rows[row]))
         where = f"column {request.entries[column]!r}, row {number + 1:,}" + (f" of {name}" if name else "")
         raise DataError(
-            f"{spell(first)}: {values[column, row]:g} is no number that can be added up, and squared: these are at "
+            f"{spell(first)}: {values[column, row]:g} cannot be added up and squared: numbers are at "
             f"most {LARGEST_SUM:g} ({where}); correct or rescale it"
         )
     return summaries

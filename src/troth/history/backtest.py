@@ -8,29 +8,29 @@ lie gains, day by day, has a mean and a confidence interval over days.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from troth.audits.strategies import RowLie, Strategy, SummaryLie, lies_for_reduction, lies_left_out
-from troth.core.contract import Array, HasReduction, Model
+from troth.core.contract import Array, HasReduction, Model, one_each
 from troth.core.errors import DataError, MissingCapabilityError, ParameterError
-from troth.core.past import History
 from troth.history.drift import Stretch, ages_of
 from troth.history.findings import Backtest
 from troth.history.judged import daily_mean, findings_of, mean_of
-from troth.history.learn import Recent
+from troth.history.learn import Learner
 from troth.history.likelihood import log_marginal, score_measure
 from troth.history.replay import Replay
 from troth.history.stretches import Split, split_days
 from troth.history.trends import trends_of
 from troth.mechanisms import Rule
+from troth.models.fitting.fitted import FittedPrior, FittedProviders
 
-Fitted: TypeAlias = Any
-"""A model, one model per provider, or anything with one of these as ``models`` or ``model``."""
+if TYPE_CHECKING:
+    from troth.core.past import History
 
-Candidate: TypeAlias = Fitted | Callable[[History], Fitted]
-"""A fixed model, or a function that fits one to past days."""
+Candidate: TypeAlias = Any
+"""A model, one model per provider, what a fit gave, or a function that returns one of these for past days."""
 
 Payer: TypeAlias = Rule | Callable[[Any], Rule]
 """A rule, or a function from the fitted model to a rule, for rules with a range that depends on the model."""
@@ -60,7 +60,7 @@ def backtest(
     Parameters
     ----------
     history
-        Past reports as sums by day and provider; reports may be missing.
+        Past reports as summaries by day and provider; reports may be missing.
     model
         How to fit a model to past days, ``fit(history) -> model`` or one model per provider; or a fixed model.
     rule
@@ -162,8 +162,8 @@ def backtest(
         scores=fresh,
         measure=_measure(fitted),
         family=type(payer).__name__,
-        recent=model.days if isinstance(model, Recent) else None,
-        ahead=getattr(model, "keywords", {}).get("ahead"),
+        recent=model.recent if isinstance(model, Learner) else None,
+        ahead=model.options.get("ahead") if isinstance(model, Learner) else None,
         left_out=left_out,
     )
 
@@ -207,7 +207,7 @@ def _by_lie(gains: Array) -> Array:
 
 def _measure(model: Any) -> str | None:
     """Return what log scores leave out, or None if a model does not say or providers' models differ in it."""
-    measures = {score_measure(each) for each in ([model] if isinstance(model, Model) else model)}
+    measures = {score_measure(each) for each in one_each(model)}
     return measures.pop() if len(measures) == 1 else None
 
 
@@ -233,21 +233,22 @@ def _chosen_lies(lies: Any, history: History, model: Any) -> tuple[list[Any], tu
 
 
 def _models(candidate: Candidate, past: History, providers: int) -> Any:
-    """Fit, and return one model or one per provider, all of which can take sums."""
+    """Fit, and return one model or one per provider, all of which can take summaries."""
     fitted: Any = candidate
     if not isinstance(candidate, Model | list | tuple) and callable(candidate):
         fitted = candidate(past)
-    for name in ("models", "model"):
-        if not isinstance(fitted, Model | list | tuple) and hasattr(fitted, name):
-            fitted = getattr(fitted, name)
+    if isinstance(fitted, FittedPrior):
+        fitted = fitted.model
+    if isinstance(fitted, FittedProviders):
+        fitted = fitted.models
     if isinstance(fitted, Mapping):
         fitted = [fitted[provider] for provider in past.providers]
-    models = [fitted] if isinstance(fitted, Model) else list(fitted)
+    models = one_each(fitted)
     if not isinstance(fitted, Model) and len(models) != providers:
         raise DataError(f"{len(models)} models for {providers} providers: give one model, or one each")
     for each in models:
         if not isinstance(each, HasReduction):
             raise MissingCapabilityError(
-                f"{type(each).__name__} does not declare its sums, so past sums cannot be mapped to its statistics"
+                f"{type(each).__name__} declares no reduction, so past summaries cannot be mapped to its statistics"
             )
     return fitted if isinstance(fitted, Model) else models

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from troth.core.errors import ParameterError
 from troth.models import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from troth.core.past import History
     from troth.core.reductions import Reduction
@@ -67,29 +66,29 @@ def default_family(reduction: Reduction) -> type[Family] | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Recent:
-    """A fit to the last days of a history alone: what providers and days were like long ago is forgotten.
+class Learner:
+    """A way to learn a model: a family and options of its fit, to all days of a history or to the last ones alone.
 
     Examples
     --------
     >>> from troth.core.reductions import Counts
     >>> from troth.history.arrange import from_summaries
     >>> past = from_summaries(Counts(2), [[[k, 9 - k]] for k in range(9)])
-    >>> Recent(lambda days: days.summaries[:, 0, 0].tolist(), days=3)(past)
-    [6.0, 7.0, 8.0]
+    >>> Learner(FAMILIES["Bernoulli"], {}, recent=5)(past).days
+    5
     """
 
-    fit: Callable[[History], Any]
-    days: int
+    family: type[Family]
+    options: Mapping[str, Any]
+    recent: int | None = None
 
-    def __call__(self, history: History) -> Any:
-        """Fit to the last days."""
-        return self.fit(history.select(days=history.days[-self.days :]))
+    def __call__(self, history: History) -> Fitted:
+        """Learn the model."""
+        days = history if self.recent is None else history.select(days=history.days[-self.recent :])
+        return fit(days, self.family, **self.options)
 
 
-def candidates_for(
-    reduction: Reduction, recent: int | None = None, **options: Any
-) -> dict[str, Callable[[History], Fitted]]:
+def candidates_for(reduction: Reduction, recent: int | None = None, **options: Any) -> dict[str, Learner]:
     """Return ways to learn a model from a history of these summaries: the textbook's, and by provider.
 
     Parameters
@@ -105,15 +104,15 @@ def candidates_for(
     >>> list(candidates_for(Counts(2))), list(candidates_for(Moments()))
     (['textbook Bernoulli', 'day types'], ['textbook Normal', 'day types', 'offsets', 'drifting offsets'])
     """
-    candidates: dict[str, Callable[[History], Fitted]] = {}
+    candidates: dict[str, Learner] = {}
     for name, family in FAMILIES.items():
         if family.suits_reduction(reduction):
             known = family.fit_options(reduction)
             given = {key: value for key, value in options.items() if key in known and key != "ahead"}
-            learn = partial(fit, family=family, **given)
-            candidates[family.provider_effects or f"textbook {name}"] = learn
+            candidates[family.provider_effects or f"textbook {name}"] = Learner(family, given)
             if recent is not None and family.provider_effects:
-                candidates[f"{family.provider_effects}, last {recent} days"] = Recent(learn, recent)
+                candidates[f"{family.provider_effects}, last {recent} days"] = Learner(family, given, recent)
             if "ahead" in known:
-                candidates[f"drifting {family.provider_effects}"] = partial(learn, ahead=options.get("ahead") or AHEAD)
+                drifting = given | {"ahead": options.get("ahead") or AHEAD}
+                candidates[f"drifting {family.provider_effects}"] = Learner(family, drifting)
     return candidates

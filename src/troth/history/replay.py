@@ -86,7 +86,7 @@ class Replay:
         return np.where(unknown, np.nan, np.where(refused, 0.0, share)), refused & ~unknown
 
     def _lie(self, lie: SummaryLie | RowLie, provider: int, knowledge: Knowledge) -> Array:
-        """Return what a provider reports, ``(day, sum)``: its changed summaries, or those of its changed rows."""
+        """Return what a provider reports, ``(day, entry)``: its changed summaries, or those of its changed rows."""
         if isinstance(lie, SummaryLie) and lie.suits_reduction(knowledge.reduction):
             return lie.change_summary(knowledge)
         assert isinstance(lie, RowLie)  # noqa: S101 (it was chosen)

@@ -28,6 +28,7 @@ from troth.core.contract import (
     OrdersPeers,
     SamplesStatistics,
     has_independent_rows,
+    one_each,
     shared_evidence,
 )
 from troth.core.errors import DataError, MissingCapabilityError
@@ -390,15 +391,15 @@ class Lines:
 
 def refuse_unlisted(model: Models, rows: Sequence[int], groups: Sequence[Any] | None, panels: int) -> None:
     """Refuse models and numbers of rows of which not all that peers could report can be tried."""
-    one_each = [model] * len(rows) if isinstance(model, Model) else list(model)
+    each_model = one_each(model, len(rows))
     labels = list(range(len(rows))) if groups is None else list(groups)
     evidence, sizes = shared_evidence(model), np.array(rows, dtype=np.float64)
     total: defaultdict[Model, float] = defaultdict(float)
     of_group: defaultdict[tuple[Model, Any], float] = defaultdict(float)
-    for each in dict.fromkeys(one_each):
+    for each in dict.fromkeys(each_model):
         _count(each, 1)
         _chances(evidence, *enumerate_reports(each, [1])[1:])
-    for each, label, size in zip(one_each, labels, sizes, strict=True):
+    for each, label, size in zip(each_model, labels, sizes, strict=True):
         weight = size if has_independent_rows(each) else log(_count(each, int(size)))
         total[each] += weight
         of_group[each, label] += weight

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.contract import Array, HasExpectedEvidence, SamplesStatistics, has_independent_rows
+from troth.core.contract import (
+    Array,
+    HasExpectedEvidence,
+    SamplesStatistics,
+    TakesFeatures,
+    has_independent_rows,
+)
 from troth.core.errors import DataError, MissingCapabilityError
 from troth.core.information import leave_one_out
 from troth.mechanisms.separate_peers import SeparatePeers, design_ranks, draw_part
@@ -55,7 +61,7 @@ def sampling_classes(this_round: Round) -> dict[SamplesStatistics, list[int]]:
     for model, members in this_round.providers_by_model.items():
         if not isinstance(model, SamplesStatistics):
             remedy = "it needs design, draw_parameters, draw_statistics"
-            if hasattr(model, "with_features"):
+            if isinstance(model, TakesFeatures):
                 remedy = "give a model for each provider, model.with_features(features), or its number of rows"
             raise MissingCapabilityError(f"{type(model).__name__} cannot draw statistics: {remedy}")
         classes[model] = members

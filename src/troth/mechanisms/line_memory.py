@@ -32,7 +32,7 @@ class LineMemory:
         self._numbers = 0
 
     def decoys(self, draw: Callable[[], Iterable[Array]], numbers: int) -> Iterator[tuple[Array, list[bytes]]]:
-        """Yield blocks ``(decoy, line, statistic)`` of so many numbers in all, each with a key for every line."""
+        """Yield blocks ``(decoy, line, statistic)`` of ``numbers`` numbers in all, each with a key for every line."""
         if self._blocks:
             yield from zip(self._blocks, self._keys, strict=True)
             return

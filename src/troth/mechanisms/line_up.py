@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from troth.core.claims import Claim
-from troth.core.contract import HasReduction, HasSupport
+from troth.core.contract import HasReduction, HasSupport, explains_target
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
 from troth.core.reductions.reduction import counted_labels
 from troth.core.settings import whole_problem
@@ -150,7 +150,7 @@ class LineUp(Rule):
         ``"model"``, or ``"days"``: decoys are the same peers' reports on up to ``decoys`` later days. Days that have
         fewer than r later ones take decoys from the model.
     exchangeable
-        For later days: declare that designs vary from day to day in a way that providers cannot foresee.
+        For later days: declare that designs vary from day to day in a way that providers cannot predict.
 
     Notes
     -----
@@ -206,8 +206,9 @@ class LineUp(Rule):
 
     def refuses(self, model: Model) -> tuple[str, str] | None:
         """Refuse a line of all that peers could report where that is endless."""
-        features = getattr(model, "explains_target", False)
-        if self.decoys < inf or not isinstance(model, HasSupport) or (model.support.finite and not features):
+        if self.decoys < inf or not isinstance(model, HasSupport):
+            return None
+        if model.support.finite and not explains_target(model):
             return None
         return "decoys", endless(model)
 

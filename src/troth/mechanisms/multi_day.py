@@ -15,6 +15,7 @@ from troth.core.contract import (
     Model,
     Models,
     SamplesStatistics,
+    explains_target,
     has_independent_rows,
 )
 from troth.core.errors import DataError, MissingCapabilityError, UnequalSizesError
@@ -77,8 +78,8 @@ _LAST = LastDayOption(
 EXCHANGEABLE = Flag(
     "exchangeable",
     False,
-    "true if numbers of rows or features vary from day to day and nobody can foresee them",
-    "Numbers of rows or features vary from day to day in a way nobody can foresee",
+    "true if numbers of rows or features vary from day to day and nobody can predict them",
+    "Numbers of rows or features vary from day to day in a way nobody can predict",
 )
 
 
@@ -124,7 +125,7 @@ class MultiDay(Rule):
     last
         How the last day, which has no next, is paid: ``"equal"``, the full cap to everybody, or a one-time rule.
     exchangeable
-        Declare that numbers of rows, and features, vary from day to day in a way that providers cannot foresee.
+        Declare that numbers of rows, and features, vary from day to day in a way that providers cannot predict.
 
     Notes
     -----
@@ -252,7 +253,7 @@ class MultiDay(Rule):
     def truthful(self, model: Models, rows: Sequence[int], values: Bounds | None = None) -> Claim:
         """Every day is truthful against the next, and the last by its own rule."""
         designs = (
-            "nobody can foresee peers' designs, as is declared"
+            "nobody can predict peers' designs, as is declared"
             if self.exchangeable
             else "peers are those with the same design, rows and features, on both days"
         )
@@ -293,31 +294,31 @@ class MultiDay(Rule):
         own = _designs(this_round)
         rows = own.values[..., 0]
         pooled = isinstance(this_round.model, Model) and has_independent_rows(this_round.model)
-        kept = _unchanged(own)
+        same_design = _unchanged(own)
         agree = nobody
         if pooled:
             agree = _unchanged(ComparedDesign(*(leave_one_out(part, this_round.groups) for part in own)))
-        if agree.all() or kept.all():
+        if agree.all() or same_design.all():
             return same, peers[..., :-1, :, :], peers[..., 1:, :, :], nobody
         reported = (this_round.statistics != 0).any(axis=-1)
         now, later = reported[..., :-1, :], reported[..., 1:, :]
-        stopped = ((now & later).sum(axis=-1) > 1) & ~(kept & later).any(axis=-1)
+        stopped = ((now & later).sum(axis=-1) > 1) & ~(same_design & later).any(axis=-1)
         if stopped.any():
             *leading, day = (int(i) for i in np.argwhere(stopped)[0])
-            provider = int(np.argmin(kept[(*leading, day)]))
+            provider = int(np.argmin(same_design[(*leading, day)]))
             before, after = (float(rows[(*leading, day + k, provider)]) for k in (0, 1))
             raise UnequalSizesError(provider, day, (before, after))
         here, there = (
             np.where(agree[..., None], peers[..., days, :, :], leave_one_out(unchanged, this_round.groups))
             for days in (slice(None, -1), slice(1, None))
-            for unchanged in [np.where(kept[..., None], this_round.statistics[..., days, :, :], 0.0)]
+            for unchanged in [np.where(same_design[..., None], this_round.statistics[..., days, :, :], 0.0)]
         )
-        lonely = few_left(this_round, now & later, kept) & ~agree
+        lonely = few_left(this_round, now & later, same_design) & ~agree
         here, there = (np.where(lonely[..., None], 0.0, side) for side in (here, there))
         same = same.copy()
         possible = ~np.isneginf(this_round.evidence.log_evidence(here))
         same[..., :-1, :] = np.where(possible, log_pmi(this_round.evidence, this_round.own[..., :-1, :, :], here), 0.0)
-        return same, here, there, ~kept & ~agree.all(axis=-1, keepdims=True)
+        return same, here, there, ~same_design & ~agree.all(axis=-1, keepdims=True)
 
 
 def _unchanged(designs: ComparedDesign) -> NDArray[np.bool_]:
@@ -366,7 +367,7 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
     statistics = this_round.statistics[..., members, :]
     if isinstance(model, ComparesDays):
         return model.compared_design(statistics)
-    with_features = getattr(model, "explains_target", False)
+    with_features = explains_target(model)
     if isinstance(model, SamplesStatistics):
         try:
             more_than_rows = model.design(np.zeros((1, statistics.shape[-1]))).shape[-1] > 1
@@ -377,6 +378,6 @@ def _features(model: Model, this_round: Round, members: list[int]) -> ComparedDe
     if with_features:
         raise MissingCapabilityError(
             f"{type(model).__name__} does not say by what features days are compared (erratum E10): give it a method "
-            "compared_design, or declare exchangeable=True if providers cannot foresee how features vary"
+            "compared_design, or declare exchangeable=True if providers cannot predict how features vary"
         )
     return _NO_FEATURES

@@ -23,7 +23,7 @@ def register(rule: type[Rule]) -> type[Rule]:
     Raises
     ------
     ParameterError
-        If it is no rule, another one has its name, or it does not describe itself: what it is for and each option.
+        If it is not a rule, another one has its name, or it does not describe itself: what it is for and each option.
     """
     from troth.mechanisms.rule import Rule as AnyRule  # which asks this registry
 

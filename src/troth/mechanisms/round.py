@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, Models, refuse_unmade, shared_evidence
+from troth.core.contract import Array, CountsRows, Generator, Model, Models, one_each, refuse_unmade, shared_evidence
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import Measured, check_generator, leave_one_out, log_pmi, peer_log_pmi
 
@@ -132,7 +132,7 @@ class Round:
 
 def empty_round(model: Models, providers: int, days: int = 1, **reports: Any) -> Round:
     """Return a round of empty reports, or several days of them for a rule that compares days."""
-    first: Any = model if isinstance(model, Model) else model[0]
+    first = one_each(model)[0]
     width = first.width if isinstance(first, Measured) else np.shape(first.statistics([]))[-1]
     shape = (providers,) if days == 1 else (days, providers)
     return Round(model, np.zeros((*shape, width)), rows=np.zeros(shape), **reports)

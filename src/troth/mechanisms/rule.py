@@ -127,7 +127,7 @@ class Rule(RuleDescription):
 
     @classmethod
     def task_defaults(cls, model: Model, rows: int = 1) -> dict[str, Any]:  # noqa: ARG003
-        """Return settings that campaigns of many small tasks, with up to so many rows of a report, have by default."""
+        """Return settings that campaigns of many small tasks, with up to ``rows`` rows in a report, have by default."""
         return {}
 
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:

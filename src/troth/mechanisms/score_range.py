@@ -19,6 +19,7 @@ from troth.core.contract import (
     Model,
     Models,
     has_independent_rows,
+    one_each,
     shared_evidence,
 )
 from troth.core.errors import DataError, ParameterError, UnboundedRangeError
@@ -191,7 +192,7 @@ def situations(
     limits = _whole(rows)
     if len(limits) < 2:
         raise DataError("a range needs the row limits of at least two providers")
-    models = [model] * len(limits) if isinstance(model, Model) else list(model)
+    models = one_each(model, len(limits))
     labels = range(len(limits)) if groups is None else list(groups)
     as_peers = limits if peer_rows is None else _whole(peer_rows)
     for what, given in (("models", models), ("group labels", labels), ("numbers of peers' rows", as_peers)):

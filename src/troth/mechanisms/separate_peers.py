@@ -1,4 +1,4 @@
-"""Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are no single dataset.
+"""Peers drawn one by one, where a provider's rows share an effect, so that peers' rows are not one dataset.
 
 Providers of the same model and design are of one kind, and exchangeable given θ. One draw is made for every provider,
 kind by kind in an order that does not depend on who comes first. A provider that leaves out c providers of a kind

@@ -53,8 +53,8 @@ def register(family: type[F]) -> type[F]:
     Raises
     ------
     ParameterError
-        If it is no family, another one has its name, or it does not describe itself: what it is for, each
-        hyper-parameter, and an example of it.
+        If it is not a family, another one has its name, or it does not describe itself: what it is for, each
+        hyper-parameter, an example of it, and what numbers rows become.
     """
     check_entry(FAMILIES, family, Family)
     name, parameters = family.__name__, {each.name: each for each in declared_parameters(family)}
@@ -69,6 +69,8 @@ def register(family: type[F]) -> type[F]:
     for each in family.parameters():
         if each.required and each.example is None:
             raise ParameterError(f"{name}: give an example of {each.name}", parameter=each.name)
+    if family.summary is Family.summary and family.statistics is Family.statistics:
+        raise ParameterError(f"{name}: say what numbers rows become, as summary or statistics")
     FAMILIES[name] = family
     return family
 

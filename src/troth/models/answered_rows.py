@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from troth.core.errors import DataError
-from troth.core.reductions.answers import Answer, Classes, CountAnswers, YesNo
+from troth.core.reductions.answer_likelihoods import Answer, Classes, CountAnswers, YesNo
 from troth.core.support import Support
 from troth.models.first_guess import log_mean, log_odds, log_shares
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FEATURES_UNKNOWN = (
     "log-likelihoods do not say what features they are of, so nobody can see that peers have the same ones on days "
-    "that are compared (erratum E10): declare exchangeable=True if providers cannot foresee how features vary from day "
+    "that are compared (erratum E10): declare exchangeable=True if providers cannot predict how features vary from day "
     "to day, or give each provider's features (with_features) where the model can"
 )
 

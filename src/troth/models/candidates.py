@@ -83,7 +83,7 @@ class Candidates(CandidateStates):
         return {"prior": self.prior, "candidates": self.log_likelihood}
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuse: a function is no plain data."""
+        """Refuse: a function is not plain data."""
         raise MissingCapabilityError(
             "Candidates has a Python function, which no ledger can hold and nobody else could verify: pay them with "
             "rule.pay, or take candidates of plain numbers, such as LogisticCandidates"

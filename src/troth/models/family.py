@@ -117,8 +117,11 @@ class Family:
         return Support()
 
     def statistics(self, data: Any, /) -> Array:
-        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``."""
-        raise NotImplementedError
+        """Numbers for one provider's dataset that add over providers, shape ``(..., statistic)``: from its summary.
+
+        A family defines `summary`, or this where rows are i.i.d. given θ.
+        """
+        return self.from_summary(self.summary(data))
 
     def log_evidence(self, statistics: Array, /) -> Array:
         """Λ(t), one number for each leading index of ``(..., statistic)``."""

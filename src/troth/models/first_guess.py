@@ -139,7 +139,7 @@ class GuessesFromLabels(Protocol):
     """A family in which each task has a class, which is started from the names of labels; the first one is taken."""
 
     def first_guess_of_labels(self, labels: int, /) -> FirstGuess:
-        """Return hyper-parameters for a class for each of so many labels, which are no data, and what they mean."""
+        """Return hyper-parameters for one class per label, without looking at data, and what they mean."""
         ...
 
 

@@ -41,8 +41,8 @@ class KeptFeatures(FeaturesAtHand):
     @cached_property
     def _counts(self) -> Array | None:
         """How many rows each of the kept features stands for, or None if each is one row."""
-        kept = len(self.features)
-        return None if kept == self.total else np.diff(np.arange(kept + 1) * self.total // kept)
+        size = len(self.features)
+        return None if size == self.total else np.diff(np.arange(size + 1) * self.total // size)
 
     @property
     def draws_limit(self) -> str:  # type: ignore[override]

@@ -217,10 +217,6 @@ class LatentClass(FiniteStates):
         absolute = log_likelihood(*given)
         return np.where(many, log_likelihood_ratios(*given), absolute) if many.any() else absolute
 
-    def statistics(self, data: Any, /) -> Array:
-        """Log-likelihoods per type of the rows along the last axis."""
-        return self.from_summary(self.summary(data))
-
     possible_statistics: ClassVar[str] = "log-likelihoods, or what they are below the greatest, are not above 0"
 
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:

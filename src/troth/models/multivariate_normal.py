@@ -73,10 +73,6 @@ class NormalVectors(Family):
         matrix[..., 1:, 1:] = t[..., d + 1 :].reshape(*t.shape[:-1], d, d)
         return are_products(matrix, self.rows(t))
 
-    def statistics(self, data: Any, /) -> Array:
-        """Count the rows and sum deviations and their outer products, weighted by what a row is worth."""
-        return self.from_summary(self.summary(data))
-
 
 @dataclass(frozen=True)
 class MultivariateNormal(ReferenceNoise, NormalVectors):

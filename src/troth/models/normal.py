@@ -71,10 +71,6 @@ class NormalMean(Family):
         """Count the rows and sum the deviations from the prior mean along the last axis."""
         return moments(count_and_sum, self.support.check(data), self.mean)
 
-    def statistics(self, data: Any, /) -> Array:
-        """Weight of the rows, and weighted sum of their deviations from the prior mean, along the last axis."""
-        return self.from_summary(self.summary(data))
-
     def log_evidence(self, statistics: Array, /) -> Array:
         """h²/2λ − ½ ln λ."""
         t = np.asarray(statistics) / self._unit**2

@@ -46,7 +46,7 @@ class Posterior(NamedTuple):
     residual: Array
 
 
-class Information(NamedTuple):
+class Differences(NamedTuple):
     """W, minus half the second difference of hᵀΛ⁻¹h; minus that of ln det Λ; the posterior rates of own and peers."""
 
     W: Array
@@ -74,7 +74,7 @@ class Regression(Family):
 
     @classmethod
     def suits_target(cls, target: Column, /) -> bool:
-        """Numbers that are no labels or counts."""
+        """Numbers, neither labels nor counts."""
         return answers_of(target) == "numbers"
 
     @classmethod
@@ -95,10 +95,6 @@ class Regression(Family):
     def parameter_names(self, columns: Sequence[str | None], _: Sequence[str] | None = None, /) -> list[str]:
         """Name the coefficient of each column but the last, the target."""
         return ["intercept" if column is None else f"coefficient of {column}" for column in columns[:-1]]
-
-    def statistics(self, data: Any, /) -> Array:
-        """Gram matrix of the features, their products with r, the square of r, and the number of rows."""
-        return self.from_summary(self.summary(data))
 
     def summary(self, data: Any, /) -> Array:
         """Count the rows, and multiply (z, r) with itself."""
@@ -219,7 +215,7 @@ class Regression(Family):
     def _prior_root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self._prior_precision), dtype=np.float64)
 
-    def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> Information:
+    def _information(self, own: Array, peers: Array, both: Array, unit: float, scale: float | None) -> Differences:
         """Second differences of hᵀΛ⁻¹h and of the log-determinant, and the squared residuals of each side around μ_T.
 
         With r = h − Λμ_T, W = ½(r₁ᵀΛ₁⁻¹r₁ + r₂ᵀΛ₂⁻¹r₂ − μ_TᵀPμ_T) is stationary in μ_T, and c − hᵀΛ⁻¹h is
@@ -247,7 +243,7 @@ class Regression(Family):
         W = 0.5 * ((distances[0] - anchor) + distances[1]) / unit
         prior_log_determinant = 2 * np.log(np.diagonal(np.sqrt(unit) * self._prior_root)).sum()
         determinant = (one.log_determinant - prior_log_determinant) - (joint.log_determinant - two.log_determinant)
-        return Information(W, determinant, one.residual / 2, two.residual / 2)
+        return Differences(W, determinant, one.residual / 2, two.residual / 2)
 
     def _corner(
         self, scale: float | None, t: Array, mean: Array, near: Array, anchor: Array

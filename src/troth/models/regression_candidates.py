@@ -88,10 +88,6 @@ class RegressionCandidates(FittedCandidates):
         """Return nothing: coefficients are given, whatever the scales."""
         return {}
 
-    def statistics(self, data: Any, /) -> Array:
-        """Return the log-likelihood under each candidate, the number of rows, and what fresh answers need."""
-        return self.from_summary(self.summary(data))
-
     def _checked(self, data: Any) -> tuple[Array, Array]:
         return checked_rows(data, self._features_of_row, self.support)
 

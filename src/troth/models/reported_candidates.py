@@ -127,10 +127,6 @@ class ReportedCandidates(FittedCandidates):
         count = np.full((*rows.shape[:-2], 1), float(rows.shape[-2]))
         return np.concatenate([count, moments(lambda x: x.sum(axis=-2), rows)], axis=-1)
 
-    def statistics(self, data: Any, /) -> Array:
-        """Return the log-likelihoods, and the number of rows."""
-        return self.from_summary(self.summary(data))
-
     def from_summary(self, summary: Array, /) -> Array:
         """Put the number of rows last."""
         s = np.asarray(summary, dtype=np.float64)

@@ -50,10 +50,6 @@ class VaryingProviders(Family):
         largest = _LARGEST.get(differ, self.largest_spread)
         return min(self.smallest_spread, largest / 10), largest
 
-    def statistics(self, data: Any, /) -> Array:
-        """Numbers that add over providers, of the rows along the last axis."""
-        return self.from_summary(self.summary(data))
-
     possible_statistics: ClassVar[str] = "statistics are what the model makes of the sums that they begin with"
 
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.campaigns.check import evidence_cost
-from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior
+from troth.core.contract import HasFiniteStates, Model, NamesParameters, SamplesData, SamplesPosterior, one_each
 from troth.core.errors import DataError
 from troth.data.request import level_names
 
@@ -42,7 +42,7 @@ def beliefs_of(campaign: Campaign, reports: list[Report]) -> list[Belief]:
     """Prior and posterior of the parameters, from all reports of a day together; of none, the prior twice."""
     campaign = campaign.on(reports[0].day) if reports else campaign
     models = campaign.models_for([report.provider for report in reports])
-    model: Any = models if isinstance(models, Model) else models[0]
+    model = one_each(models)[0]
     if reports:
         total = statistics_of_reports(campaign, models, reports).sum(axis=0)
     else:

@@ -112,7 +112,7 @@ def data_in_words(result: Result, day: Day, provider: str) -> str:
     related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
     if provider not in reports or len(reports) - len(related) < 2 or not isinstance(reduction, SaysSummary):
         return ""
-    peers = result.sums_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
+    peers = result.summaries_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
     (what, ours), (_, theirs) = (
         reduction.in_words(sums, campaign.categories) for sums in (reports[provider].summary, peers)
     )

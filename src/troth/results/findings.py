@@ -12,7 +12,7 @@ from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cos
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.certificates.fit import doubt_of
-from troth.core.contract import DoubtsReports, LeavesCandidates, Model
+from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
 from troth.core.errors import TrothError, first_line
 from troth.data.read import reports_by_day
 from troth.history import History
@@ -142,7 +142,7 @@ def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
 def effective_candidates(campaign: Campaign, reports: list[Report]) -> EffectiveCandidates | None:
     """Count the candidates that each report of a round, and all together, leave; None for a model without any."""
     models = campaign.models_for([report.provider for report in reports])
-    first = models if isinstance(models, Model) else models[0]
+    first = one_each(models)[0]
     if not isinstance(first, LeavesCandidates):
         return None
     return first.effective(statistics_of_reports(campaign, models, reports))
@@ -151,7 +151,7 @@ def effective_candidates(campaign: Campaign, reports: list[Report]) -> Effective
 def doubt_of_reports(campaign: Campaign, reports: list[Report]) -> str:
     """Say why the model is poor for the reports of a round, where it can tell."""
     models = campaign.models_for([report.provider for report in reports])
-    if not any(isinstance(one, DoubtsReports) for one in ([models] if isinstance(models, Model) else models)):
+    if not any(isinstance(one, DoubtsReports) for one in one_each(models)):
         return ""
     return doubt_of(models, statistics_of_reports(campaign, models, reports))
 

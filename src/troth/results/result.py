@@ -89,7 +89,7 @@ class Result:
         return by_day
 
     @cached_property
-    def sums_by_day(self) -> dict[Day, Array]:
+    def summaries_by_day(self) -> dict[Day, Array]:
         """Everybody's summaries of each day, added up."""
         everybody = self.reports_by_day.items()
         return {day: np.sum([report.summary for report in reports.values()], axis=0) for day, reports in everybody}

@@ -114,11 +114,11 @@ def _label_counts(result: TaskResult) -> tuple[list[str], Array, Any] | None:
     if labels is None:
         return None
     names = list(result.campaign.categories or map(str, range(labels)))
-    sums = result.sums
+    summaries = result.summaries
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
     places = tasks.indices.to_numpy()
-    counts = np.zeros((len(tasks.dictionary), sums.shape[1]))
-    np.add.at(counts, places, sums)
+    counts = np.zeros((len(tasks.dictionary), summaries.shape[1]))
+    np.add.at(counts, places, summaries)
     return names, counts, tasks
 
 
@@ -141,14 +141,14 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
         return None
     busiest = sorted(result.payments, key=lambda payment: -payment.rows)[:_BUSIEST]
     names = sorted(payment.provider for payment in busiest)
-    table, sums, places = result.shares, result.sums, given[2].indices.to_numpy()
+    table, summaries, places = result.shares, result.summaries, given[2].indices.to_numpy()
     providers = table.column("provider").combine_chunks().dictionary_encode()
     number = {name: place for place, name in enumerate(providers.dictionary.to_pylist())}
     codes = providers.indices.to_numpy()
     answers = []
     for name in names:
         mine = codes == number[name]
-        answers.append(dict(zip(places[mine].tolist(), sums[mine].argmax(axis=1).tolist(), strict=True)))
+        answers.append(dict(zip(places[mine].tolist(), summaries[mine].argmax(axis=1).tolist(), strict=True)))
     rates: list[list[float | None]] = []
     for one in answers:
         line: list[float | None] = []
@@ -159,7 +159,7 @@ def worker_agreement(result: TaskResult) -> tuple[list[str], list[list[float | N
     return names, rates
 
 
-def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
+def worst_tasks(result: TaskResult) -> list[WorstTask]:
     """Return tasks whose workers disagree, the worst and those with more answers first; of values, those paid least."""
     given = _label_counts(result)
     tasks = result.shares.column("task").combine_chunks().dictionary_encode()
@@ -171,7 +171,7 @@ def worst_tasks(result: TaskResult, size: int = _WORST) -> list[WorstTask]:
         counts, answers = given[1], given[1].sum(axis=1)
         agreement = (np.einsum("tl,tl->t", counts, counts) - answers) / np.maximum(answers * (answers - 1), 1)
     unanimous = np.zeros(len(answers), dtype=bool) if given is None else agreement >= 1
-    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:size]
+    order = [t for t in np.lexsort((mean, -answers, agreement)) if answers[t] > 1 and not unanimous[t]][:_WORST]
     said = _said(result, given, places, order)
     worst = []
     for place, words in zip(order, said, strict=True):
@@ -188,4 +188,6 @@ def _said(result: TaskResult, given: Any, places: Any, order: list[int]) -> list
             ", ".join(f"{int(n)} × {name}" for name, n in zip(names, counts[place], strict=True) if n)
             for place in order
         ]
-    return ["; ".join(result.answer(result.sums[row]) for row in np.flatnonzero(places == place)) for place in order]
+    return [
+        "; ".join(result.answer(result.summaries[row]) for row in np.flatnonzero(places == place)) for place in order
+    ]

@@ -84,9 +84,9 @@ class TaskResult(Result):
         return table.filter(pc.not_equal(table.column("provider"), PUBLIC))
 
     @cached_property
-    def sums(self) -> Array:
+    def summaries(self) -> Array:
         """What the rows of each report add up to, ``(report, entry)``, in the order of `shares`."""
-        return _sums(self.shares)
+        return _summaries(self.shares)
 
     @property
     def payments(self) -> tuple[Payment, ...]:
@@ -210,7 +210,7 @@ class TaskResult(Result):
         columns = (some.column(name).to_pylist() for name in ("task", "share", "peers"))
         return [
             OwnShare(task, self.answer(row), share, peers, rule.task_reason(share, base, peers))
-            for task, share, peers, row in zip(*columns, _sums(some), strict=True)
+            for task, share, peers, row in zip(*columns, _summaries(some), strict=True)
         ]
 
     def shares_without_peers(self, provider: str) -> float:
@@ -304,7 +304,7 @@ def _recorded(ledger: Ledger, file: bytes) -> bytes:
     return file
 
 
-def _sums(table: Any) -> Array:
+def _summaries(table: Any) -> Array:
     names = [name for name in table.column_names if name.startswith("sum_")]
     return np.stack([table.column(name).to_numpy() for name in names], axis=1)
 

@@ -400,14 +400,14 @@ def _checked(plain: dict[str, Any]) -> Campaign:
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise InvalidError(f"terms: cannot be used: {error}") from None
     if not isinstance(campaign.model, HasReduction):
-        raise InvalidError("[model]: this family does not declare its sums over rows")
+        raise InvalidError("[model]: this family declares no reduction")
     if campaign.task is not None:
         _check_tasks(campaign)
     return campaign
 
 
 def _check_tasks(campaign: Campaign) -> None:
-    """Refuse tasks whose cost nobody could foresee, or that one worker could take: workers send their own files."""
+    """Refuse tasks whose cost nobody could predict, or that one worker could take: workers send their own files."""
     if not campaign.budget:
         message = "is missing; workers see it: give at least price × [limits] tasks × number of workers"
         raise InvalidError(f"[campaign] budget: {message}", section="campaign", key="budget")

@@ -87,7 +87,7 @@ class KeyFolder:
 
     def record_use(self, commitment: str, seeds: Mapping[int, str]) -> None:
         """Note, durably, which seeds rounds make of a secret, and refuse others than those that were noted before."""
-        with locked(self._made()):
+        with locked(self._existing_folder()):
             record_use(self._secret_path(commitment), seeds)
 
     def heads(self, campaign: str) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class KeyFolder:
     def add_head(self, campaign: str, head: Mapping[str, Any]) -> None:
         """Note a head, durably, unless a later one was noted."""
         path = self._head_path(campaign)
-        with locked(self._made()):
+        with locked(self._existing_folder()):
             last = self.heads(campaign)[-1:]
             if last and (last[0]["epoch"], last[0]["lines"]) >= (head["epoch"], head["lines"]):
                 return  # another process has signed it, or a later one
@@ -125,7 +125,7 @@ class KeyFolder:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         if self._key is None:
-            path = self._made() / "signing.key"
+            path = self._existing_folder() / "signing.key"
             if not path.exists():
                 with suppress(FileExistsError):  # another process was first
                     create_private(path, Ed25519PrivateKey.generate().private_bytes_raw().hex().encode() + b"\n")
@@ -136,12 +136,12 @@ class KeyFolder:
         return self._key
 
     def _secret_path(self, commitment: str) -> Path:
-        return self._made() / f"{commitment.removeprefix('sha256:')}.secret"
+        return self._existing_folder() / f"{commitment.removeprefix('sha256:')}.secret"
 
     def _head_path(self, campaign: str) -> Path:
-        return self._made() / f"{campaign}.heads.jsonl"
+        return self._existing_folder() / f"{campaign}.heads.jsonl"
 
-    def _made(self) -> Path:
+    def _existing_folder(self) -> Path:
         if not self.folder.is_dir():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.folder

@@ -69,8 +69,8 @@ def migrate(store: Store) -> str | None:
 
 def _move_secrets(connection: sql.Connection) -> None:
     """Take secrets that an older version kept in the database out of it."""
-    kept = sql.select(campaigns.c.secret, campaigns.c.secret_rounds).where(campaigns.c.secret.is_not(None))
-    for row in connection.execute(kept):
+    with_secret = sql.select(campaigns.c.secret, campaigns.c.secret_rounds).where(campaigns.c.secret.is_not(None))
+    for row in connection.execute(with_secret):
         keys_of(connection).keep(Secret(row.secret, row.secret_rounds))
     connection.execute(sql.update(campaigns).where(campaigns.c.secret.is_not(None)).values(secret=None))
 

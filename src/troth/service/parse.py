@@ -1,4 +1,4 @@
-"""What the child does with an upload: it reads one provider's rows into sums, a preview and a summary by column."""
+"""What the child does with an upload: read one provider's rows into a summary, and show what the columns hold."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parse(
     rows: int | None,
     tasks: int | None = None,
 ) -> Any:
-    """Read a file and return plain data for the server: sums and previews, or what is wrong.
+    """Read a file and return plain data for the server: summaries and previews, or what is wrong.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def parse(
             content["summary"] = [float(value) for value in report.summary]
         else:
             own = read_own_tasks(name, request, provider, rows=rows or 1, format=kind, look=view)
-            content = {"tasks": own.names, "sums": own.summaries.tolist()}
+            content = {"tasks": own.names, "summaries": own.summaries.tolist()}
         if declared is not None and declared != view.rows:
             raise DataError(f"declares {declared:,} rows, but has {view.rows:,}; the file is damaged")
     except TooLargeError as error:

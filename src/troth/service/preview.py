@@ -31,7 +31,7 @@ SANDBOX = Sandbox(COMPUTING, places=1, patience=20.0)
 """Where all this is computed, one thing at a time."""
 
 
-def foresee(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
+def make_preview(plain: dict[str, Any], providers: int, rows: int) -> dict[str, Any]:
     """Return a preview of valid terms: scale, prior, proofs and what lies earn.
 
     Parameters

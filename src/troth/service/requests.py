@@ -117,7 +117,7 @@ class Confirmation(Strict):
     """Which submission this one replaces, where one was confirmed before, and your part of the nonce."""
 
     replaces: Line | None = None
-    nonce: Line | None = Field(default=None, description="Any text that the service cannot foresee.")
+    nonce: Line | None = Field(default=None, description="Any text that the service cannot predict.")
 
 
 class Voiding(Strict):

@@ -207,7 +207,7 @@ def confirm(
     replaces
         The upload that is the report now, where there is one: nobody replaces what they have not seen.
     nonce
-        Any text that the service could not foresee: then it cannot have chosen its own part of the nonce to steer the
+        Any text that the service could not predict: then it cannot have chosen its own part of the nonce to steer the
         seed.
     """
     row, member = _locked(tx, user, campaign, number)

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,9 @@ from troth.service.store import after, now
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
+    from troth.campaigns.ledger import Ledger
     from troth.campaigns.terms import Campaign
+    from troth.data.request import Report
     from troth.service.accounts import User
     from troth.service.store import Store
 
@@ -199,93 +201,149 @@ def settle(store: Store, campaign: str) -> None:
 
 
 def _settled(store: Store, campaign: str) -> bool:
+    """Try once to pay, and return whether that was all that can be done now."""
+    due = _load_due(store, campaign)
+    if due is None:
+        return True
+    attempts = _count_attempt(store, due.rounds) if due.received else 0
+    if attempts is None:
+        time.sleep(0.05)
+        return False
+    outcome = _compute(store, due, attempts)
+    return outcome is None or _record(store, due, outcome)
+
+
+@dataclass(frozen=True)
+class _Due:
+    """Closed rounds that are to be paid, and what their payments depend on."""
+
+    campaign: Row[Any]
+    terms: Campaign
+    rounds: list[Row[Any]]
+    confirmed: list[Row[Any]]
+    received: list[Report]
+    ledger: Ledger
+    known_lines: int
+    final: bool
+
+    def is_empty(self, row: Row[Any]) -> bool:
+        """Whether nobody reported to a round."""
+        return read_day(row.day) not in {report.day for report in self.received}
+
+
+@dataclass
+class _Outcome:
+    """What an attempt to pay has come to; the payments themselves are in the ledger."""
+
+    paid_days: list[Any] = field(default_factory=list)
+    file: bytes | None = None
+    verdict: dict[str, Any] | None = None
+    problem: str | None = None
+
+
+def _load_due(store: Store, campaign: str) -> _Due | None:
+    """Return what is to be paid, or None if that is nothing, or reports that came in time are still to be read."""
     with store.read() as tx:
         campaign_row = tx.execute(select(campaigns).where(campaigns.c.id == campaign)).one()
         rows, waiting = list_rounds(tx, campaign), _waiting(tx, campaign)
         if not waiting or upload_queue.pending(tx, [row.id for row in waiting]):
-            return True  # nothing to pay, or reports that came in time are still to be read or confirmed
+            return None
         confirmed = confirmed_rows(tx, campaign, [row.id for row in waiting])
         received = received_reports(tx, confirmed)
         ledger = ledgers.load_ledger(tx, campaign)
-    terms, known_lines, problem = terms_of(campaign_row), len(ledger.lines), None
     final = any(row.final for row in rows) and not any(row.state == "open" for row in rows)
-    reported_days = {report.day for report in received}
-    empty = [row for row in waiting if read_day(row.day) not in reported_days]
-    paid_days: list[Any] = []
-    file: bytes | None = None
-    beacon = next((row.beacon for row in reversed(waiting) if row.beacon is not None), None)
-    verdict: dict[str, Any] | None = None
-    options: dict[str, Any] = {"final": final, "beacon": beacon}
-    attempts = _count_attempt(store, waiting) if received else 0
-    if attempts is None:
-        time.sleep(0.05)
-        return False
+    return _Due(campaign_row, terms_of(campaign_row), waiting, confirmed, received, ledger, len(ledger.lines), final)
+
+
+def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
+    """Add payments to the ledger in memory, and judge them; None if that is to be tried again later."""
+    campaign, terms, ledger, outcome = due.campaign.id, due.terms, due.ledger, _Outcome()
+    beacon = next((row.beacon for row in reversed(due.rounds) if row.beacon is not None), None)
+    options: dict[str, Any] = {"final": due.final, "beacon": beacon}
     try:
         heads.check_continues(store.keys, campaign, ledger)
-        check_receipts(store.keys, campaign, terms, confirmed)
-        refuse_lonely(terms, received)
-        options["secret"] = secret_of(store.keys, campaign_row)
+        check_receipts(store.keys, campaign, terms, due.confirmed)
+        refuse_lonely(terms, due.received)
+        options["secret"] = secret_of(store.keys, due.campaign)
         if attempts > MOST_ATTEMPTS:
             raise UnboundedError("whoever tried was killed")
-        if received:
-            paid_days, file = pay_rounds(terms, received, ledger, **options)
-            verdict = judge(terms, ledger, file) if paid_days else None
-            anyway = any(row.anyway for row in waiting)
-            if verdict is not None and verdict["model"] == "does not fit" and not anyway:
-                problem, paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
+        if due.received:
+            outcome.paid_days, outcome.file = pay_rounds(terms, due.received, ledger, **options)
+            outcome.verdict = judge(terms, ledger, outcome.file) if outcome.paid_days else None
+            _stop_if_unfit(due, outcome)
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
-        return True
+        return None
     except UnboundedError as error:
         if attempts < MOST_ATTEMPTS:
             logger.warning("payments exceeded their limits; it is tried again")
-            return True
-        suspect = find_suspect(terms, received, ledger, options)
-        problem = plain_text(UnboundedError(error.why, suspect), MOST_ATTEMPTS)
+            return None
+        suspect = find_suspect(terms, due.received, ledger, options)
+        outcome.problem = plain_text(UnboundedError(error.why, suspect), MOST_ATTEMPTS)
     except TrothError as error:
-        problem = str(error)
+        outcome.problem = str(error)
     except Exception:
         logger.exception("a round could not be paid")
-        problem = "something went wrong while the payments were computed; it was logged"
-    amounts = {paid.day: sum(payment.payment for payment in paid.payments) for paid in Result(terms, ledger).rounds}
+        outcome.problem = "something went wrong while the payments were computed; it was logged"
+    return outcome
+
+
+def _stop_if_unfit(due: _Due, outcome: _Outcome) -> None:
+    """Pay nothing under a model that does not fit, unless the analyst has said to pay anyway."""
+    verdict = outcome.verdict
+    if verdict is not None and verdict["model"] == "does not fit" and not any(row.anyway for row in due.rounds):
+        outcome.problem, outcome.paid_days = f"the model does not fit these reports: {verdict['remedy']}", []
+
+
+def _record(store: Store, due: _Due, outcome: _Outcome) -> bool:
+    """Store what an attempt has come to, in one transaction, unless something that it depends on has changed."""
+    campaign, ids = due.campaign.id, [row.id for row in due.rounds]
+    amounts = {
+        paid.day: sum(payment.payment for payment in paid.payments) for paid in Result(due.terms, due.ledger).rounds
+    }
     try:
         with store.write() as tx:
             tx.execute(select(campaigns.c.id).where(campaigns.c.id == campaign).with_for_update(key_share=True))
-            ids = [row.id for row in waiting]
             tx.execute(select(rounds.c.id).where(rounds.c.id.in_(ids)).with_for_update(key_share=True)).all()
-            if _marks(_waiting(tx, campaign)) != _marks(waiting):
+            if _marks(_waiting(tx, campaign)) != _marks(due.rounds):
                 return False  # one was reopened or closed meanwhile
             if upload_queue.pending(tx, ids):
                 return True  # one more has arrived in time
-            if _receipts(confirmed_rows(tx, campaign, ids)) != _receipts(confirmed):
+            if _receipts(confirmed_rows(tx, campaign, ids)) != _receipts(due.confirmed):
                 return False  # a report that was read late was confirmed meanwhile
-            if problem is None:
+            if outcome.problem is None:
                 try:  # before anything of it can be seen
-                    heads.record_seeds(store.keys, terms, ledger)
+                    heads.record_seeds(store.keys, due.terms, due.ledger)
                 except TrothError as error:
-                    problem = str(error)
-            if problem is None:
-                ledgers.add_lines(tx, campaign, ledger, known_lines, file)
-            elif ledgers.height(tx, campaign) != known_lines:
+                    outcome.problem = str(error)
+            if outcome.problem is None:
+                ledgers.add_lines(tx, campaign, due.ledger, due.known_lines, outcome.file)
+            elif ledgers.height(tx, campaign) != due.known_lines:
                 return False
-            for row in waiting:
-                of_row = None if row in empty else problem  # a day without reports waits for nothing
-                values: dict[str, Any] = {"settled": now(), "problem": of_row, "attempts": 0}
-                values |= {"verdict": None if row in empty or verdict is None else json.dumps(verdict)}
-                values |= {"anyway": row.anyway and read_day(row.day) in paid_days}
-                if row in empty or (problem is None and read_day(row.day) in paid_days):
-                    values |= {"state": "paid", "paid": now(), "amount": amounts.get(read_day(row.day), 0)}
-                    values |= {"head": None if row in empty else ledger.head}
-                    values |= {"published": now()} if campaign_row.publish_at_once else {}
+            for row in due.rounds:
                 still_closed = (rounds.c.id == row.id) & (rounds.c.state == "closed")
+                values = _values(due, outcome, row, amounts.get(read_day(row.day), 0))
                 tx.execute(update(rounds).where(still_closed).values(**values))
-            if problem is None and (not terms.daily or final or any(entry["last"] for entry in ledger.of("round"))):
+            last = not due.terms.daily or due.final or any(entry["last"] for entry in due.ledger.of("round"))
+            if outcome.problem is None and last:
                 tx.execute(update(campaigns).where(campaigns.c.id == campaign).values(state="ended"))
     except ConflictError:
         return False
-    if problem is None:
-        heads.sign_head(store.keys, campaign, ledger)
+    if outcome.problem is None:
+        heads.sign_head(store.keys, campaign, due.ledger)
     return True
+
+
+def _values(due: _Due, outcome: _Outcome, row: Row[Any], amount: int) -> dict[str, Any]:
+    """Return what a round becomes: paid, as one without reports always is, or closed with the reason why it is not."""
+    empty, paid = due.is_empty(row), read_day(row.day) in outcome.paid_days
+    values: dict[str, Any] = {"settled": now(), "problem": None if empty else outcome.problem, "attempts": 0}
+    values |= {"verdict": None if empty or outcome.verdict is None else json.dumps(outcome.verdict)}
+    values |= {"anyway": row.anyway and paid}
+    if empty or (outcome.problem is None and paid):
+        values |= {"state": "paid", "paid": now(), "amount": amount, "head": None if empty else due.ledger.head}
+        values |= {"published": now()} if due.campaign.publish_at_once else {}
+    return values
 
 
 def _count_attempt(store: Store, waiting: list[Row[Any]]) -> int | None:

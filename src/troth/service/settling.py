@@ -146,8 +146,8 @@ def suspect_of(reports: Sequence[Report], fails: Callable[[list[Report]], bool])
     """Search for the one report that makes a computation fail, by halves; the others report what the smallest did."""
     smallest = min(reports, key=lambda report: (report.rows, _size(report)))
 
-    def failing(kept: Sequence[Report]) -> bool:
-        keys = {report.key for report in kept}
+    def failing(unchanged: Sequence[Report]) -> bool:
+        keys = {report.key for report in unchanged}
         return fails(
             [
                 report if report.key in keys else replace(smallest, provider=report.provider, day=report.day)

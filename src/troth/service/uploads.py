@@ -285,16 +285,17 @@ def _checked(
 
 
 def _own_tasks(campaign: Campaign, answer: dict[str, Any]) -> OwnTasks:
-    """Return reports on tasks whose names and sums have the right form."""
+    """Return reports on tasks whose names and summaries have the right form."""
     names, reduction = answer["tasks"], campaign.request.reduction
-    sums = np.array([[_number(value) for value in row] for row in answer["sums"]], dtype=np.float64)
+    summaries = np.array([[_number(value) for value in row] for row in answer["summaries"]], dtype=np.float64)
     if not all(type(name) is str and name == task_name(name) and name.isprintable() for name in names):
         raise ValueError(names)
     if names != sorted(set(names)) or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(names)
-    if sums.shape != (len(names), reduction.width) or not (reduction.rows(sums) <= (campaign.rows or 1)).all():
-        raise ValueError(sums.shape)
-    return OwnTasks(tuple(names), sums)
+    shape = len(names), reduction.width
+    if summaries.shape != shape or not (reduction.rows(summaries) <= (campaign.rows or 1)).all():
+        raise ValueError(summaries.shape)
+    return OwnTasks(tuple(names), summaries)
 
 
 def _task_report(campaign: Campaign, report: Report, own: OwnTasks) -> TaskReport:

@@ -112,14 +112,14 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def log_to_stderr(level: str = "info") -> None:
+def log_to_stderr() -> None:
     """Write the service's log, and the server's, to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("troth.service", "uvicorn", "uvicorn.error"):
         target = logging.getLogger(name)
         target.handlers, target.propagate = [handler] if name != "uvicorn.error" else [], name == "uvicorn.error"
-        target.setLevel(level.upper())
+        target.setLevel("INFO")
 
 
 def answer_errors(app: FastAPI) -> None:

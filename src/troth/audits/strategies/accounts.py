@@ -39,6 +39,11 @@ class Collude(Strategy):
 
     label = "{members} collude: {fake.name}"
 
+    @property
+    def needed_accounts(self) -> int:
+        """One for each member."""
+        return self.members
+
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:
         """Give all members the same report."""
         if not 2 <= self.members <= honest.shape[-2]:
@@ -57,6 +62,11 @@ class Split(Strategy):
     accounts: int = 2
 
     label = "split over {accounts} accounts"
+
+    @property
+    def needed_accounts(self) -> int:
+        """One for each part."""
+        return self.accounts
 
     def play(self, rng: Generator, model: Model, data: Any, honest: Array, liar: int) -> Play:  # noqa: ARG002
         """Append accounts for all parts but the first."""

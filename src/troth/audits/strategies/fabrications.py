@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.audits.strategies.row_shapes import count_rows, explains_target, row_axis, values_of
+from troth.audits.strategies.row_shapes import count_rows, row_axis, values_of
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
-from troth.core.contract import Array, SamplesPosterior
+from troth.core.contract import Array, SamplesPosterior, explains_target
 from troth.core.errors import MissingCapabilityError, ParameterError
 
 if TYPE_CHECKING:

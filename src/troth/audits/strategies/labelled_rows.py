@@ -8,9 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from troth.audits.strategies.amounts import check_share
-from troth.audits.strategies.row_shapes import count_rows, explains_target
+from troth.audits.strategies.row_shapes import count_rows
 from troth.audits.strategies.strategy import RowLie
-from troth.core.contract import Array, Generator, Model
+from troth.core.contract import Array, Generator, Model, explains_target
 
 
 @runtime_checkable
@@ -40,7 +40,7 @@ def predicts_answers(model: Any) -> bool:
 class LabelWithOwnModel(RowLie):
     """Replace every label by what a model fitted to the provider's own rows predicts."""
 
-    label = "label with a model of its own"
+    label = "label with its own model"
     suits_model = staticmethod(predicts_answers)
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002

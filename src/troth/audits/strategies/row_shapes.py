@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, HasSupport
+from troth.core.contract import Array, HasSupport, explains_target
 from troth.core.errors import MissingCapabilityError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-def explains_target(model: Any) -> bool:
-    """Whether data are features and target, ``(z, y)``; a model says so by ``explains_target``."""
-    return bool(getattr(model, "explains_target", False))
 
 
 def row_axis(model: Any) -> int:

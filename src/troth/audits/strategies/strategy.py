@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from troth.audits.strategies.row_shapes import count_rows, explains_target
-from troth.core.contract import Array, Generator, HasSummary, Model
+from troth.audits.strategies.row_shapes import count_rows
+from troth.core.contract import Array, Generator, HasSummary, Model, explains_target
 from troth.core.errors import MissingCapabilityError, ParameterError
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Strategy:
         """What it is called in tables."""
         return str(self)
 
+    @property
+    def needed_accounts(self) -> int:
+        """How many accounts it takes."""
+        return 1
+
 
 @dataclass(frozen=True)
 class RowLie(Strategy):
@@ -87,13 +92,13 @@ class Knowledge:
     reduction
         How rows became the summaries.
     own
-        Its true summaries of the days that are replayed, ``(day, sum)``.
+        Its true summaries of the days that are replayed, ``(day, entry)``.
     stale
-        Its latest report that is older than each of them by a number of days, ``(day, sum)``; zeros if there is none.
+        Its latest report that is older than each of them by a number of days, ``(day, entry)``; zeros if there is none.
     past
-        Its own reports of the other days, ``(day, sum)``.
+        Its own reports of the other days, ``(day, entry)``.
     population
-        Everybody's reports of the other days, ``(report, sum)``.
+        Everybody's reports of the other days, ``(report, entry)``.
     rng
         For lies that draw.
     rehearse

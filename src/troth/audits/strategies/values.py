@@ -12,13 +12,13 @@ from troth.audits.strategies.row_shapes import (
     admissible,
     count_labels,
     count_rows,
-    explains_target,
     has_labels,
     row_axis,
     values_of,
     with_values,
 )
 from troth.audits.strategies.strategy import Knowledge, RowLie, SummaryLie
+from troth.core.contract import explains_target
 from troth.core.errors import MissingCapabilityError, ParameterError
 from troth.core.reductions.reduction import ChangesLabels, ChangesMeans, ScalesAnswers
 

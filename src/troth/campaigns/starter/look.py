@@ -151,7 +151,7 @@ def _number(value: Any) -> float | None:
 
 
 def is_written_number(text: str) -> bool:
-    """Whether a text is a number, perhaps with signs that are no part of it.
+    """Whether a text is a number, perhaps with signs that do not belong to it.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def is_written_number(text: str) -> bool:
 
 
 def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_labels: str) -> None:
-    """Refuse numbers that are written with signs that are no part of a number."""
+    """Refuse numbers that are written with signs that do not belong to a number."""
     odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
     if not odd or sum(map(is_written_number, odd)) < _MOSTLY * len(odd):
         return

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MOST_LABELS, _FEW_NUMBERS = 50, 10
 _SKEWED = 0.1  # beyond its even part, from which a label is said to be frequent
-_USUAL = 0.9  # of reports, from which several labels in a report are no error
+_USUAL = 0.9  # of reports, from which several labels in a report are not an error
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def guess_values(data: Path, provider: str, task: str, columns: list[str], family: str | None) -> Guess:
     """Look at the first rows and say which family of values they could be, with noise from the spread within tasks.
 
-    A worker has one row on a task. So families in which providers differ are no choice: how far a worker is off and
+    A worker has one row on a task. So families in which providers differ are left out: how far a worker is off and
     the noise of its row cannot be told apart.
     """
     several = len(columns) > 1

@@ -107,12 +107,12 @@ class Counts:
         return move_to_last(rng, summaries, by[-1])
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Give so many rows, drawn without replacement, the next code, around the corner."""
+        """Give ``rows`` rows, drawn without replacement, the next code; after the last comes the first."""
         moved = draw_rows(rng, summaries, rows)
         return np.asarray(summaries - moved + np.roll(moved, 1, axis=-1))
 
     def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Draw so many rows of each summary without replacement."""
+        """Draw ``rows`` rows of each summary without replacement."""
         return draw_rows(rng, summaries, rows)
 
     def check(
@@ -145,11 +145,3 @@ class Counts:
         if wanted != self:
             raise DataError(f"the history has counts of {self.size} codes, but the model wants {wanted!r}")
         return np.asarray(summary, dtype=np.float64)
-
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the counts: none follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the counts."""
-        return packed

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.reductions.answers import Answer
+    from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
 
 _AT_ONCE = 1 << 18  # entries of matrices that are held together
@@ -44,7 +44,7 @@ class Expansion:
 
     Examples
     --------
-    >>> from troth.core.reductions.answers import YesNo
+    >>> from troth.core.reductions.answer_likelihoods import YesNo
     >>> Expansion(YesNo(), (0.0,)).of_rows(np.array([[2.0, 1.0], [1.0, 0.0]])).round(4)
     array([ 2.    , -1.3863,  0.5   ,  1.25  ])
     """
@@ -265,14 +265,6 @@ class Expansion:
         if wanted != self:
             raise DataError("the history was expanded at another point, or for other answers: read its rows again")
         return np.asarray(summary, dtype=np.float64)
-
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the summaries: half of a matrix has no entry that follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries."""
-        return packed
 
 
 @lru_cache(maxsize=4)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from troth.core.reductions.answers import Answer
+    from troth.core.reductions.answer_likelihoods import Answer
     from troth.core.reductions.reduction import Reduction
 
 _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what data can have
@@ -37,7 +37,7 @@ class Expansions:
 
     Examples
     --------
-    >>> from troth.core.reductions.answers import YesNo
+    >>> from troth.core.reductions.answer_likelihoods import YesNo
     >>> Expansions(YesNo(), ((0.0,), (1.0,))).of_rows(np.array([[2.0, 1.0], [1.0, 0.0]])).round(3)
     array([ 2.   , -1.386,  0.5  ,  1.25 , -1.44 , -0.493,  0.617])
     """
@@ -155,14 +155,6 @@ class Expansions:
         if wanted != self:
             raise DataError("the history was read for other candidates: read its rows again")
         return np.asarray(summary, dtype=np.float64)
-
-    def pack(self, summaries: Array, /) -> Array:
-        """Return the summaries: no entry follows from others."""
-        return summaries
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries."""
-        return packed
 
 
 def _at(aggregates: Mapping[str, Any], point: int) -> dict[str, Any]:

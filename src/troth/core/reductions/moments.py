@@ -345,19 +345,3 @@ class Moments:
             matrix = residual @ matrix @ residual.T
             parts.append(matrix.reshape(*s.shape[:-1], d * d))
         return np.concatenate(parts, axis=-1)
-
-    def pack(self, summaries: Array, /) -> Array:
-        """Return summaries without the lower half of symmetric products."""
-        if not self.squares or not len(summaries):
-            return summaries
-        upper = np.flatnonzero(np.triu(np.ones((self.columns, self.columns), dtype=bool)).ravel())
-        return summaries[:, np.concatenate([np.arange(self._before_squares), self._before_squares + upper])]
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return summaries with the lower half of symmetric products put back."""
-        if not self.squares or not len(packed):
-            return packed
-        place = np.zeros((self.columns, self.columns), dtype=np.intp)
-        rows, columns = np.triu_indices(self.columns)
-        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-        return packed[:, np.concatenate([np.arange(self._before_squares), self._before_squares + place.ravel()])]

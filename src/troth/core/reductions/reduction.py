@@ -64,12 +64,6 @@ class Reduction(Protocol):
         Raises `DataError` if it cannot be known, such as squares that were never added up.
         """
 
-    def pack(self, summaries: Array, /) -> Array:
-        """Return summaries without entries that follow from others, to send them from one process to another."""
-
-    def unpack(self, packed: Array, /) -> Array:
-        """Return the summaries that were packed."""
-
 
 @runtime_checkable
 class SaysSummary(Protocol):
@@ -97,7 +91,7 @@ class ThinsRows(Protocol):
     """A reduction that knows what a summary would be if rows were withheld."""
 
     def thinned(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Return summaries ``(report, entry)`` of so many of their rows, ``(report,)``, picked at random."""
+        """Return summaries ``(report, entry)`` of ``rows`` of their rows, ``(report,)``, picked at random."""
 
 
 @runtime_checkable
@@ -115,7 +109,7 @@ class ChangesMeans(Protocol):
         """Return summaries ``(report, entry)`` of as many rows with other means, as close as the support allows."""
 
     def shifted(self, summaries: Array, by: Array, rng: np.random.Generator, /) -> Array:
-        """Return summaries whose values are larger by so much, ``(code or column,)``."""
+        """Return summaries whose values are larger ``by`` a number, ``(code or column,)``."""
 
 
 @runtime_checkable
@@ -123,7 +117,7 @@ class ChangesLabels(Protocol):
     """A reduction that counts labels."""
 
     def relabelled(self, summaries: Array, rows: Array, rng: np.random.Generator, /) -> Array:
-        """Return summaries ``(report, entry)`` in which so many rows have the next label."""
+        """Return summaries ``(report, entry)`` in which ``rows`` rows have the next label."""
 
 
 @runtime_checkable
@@ -139,7 +133,7 @@ class ScalesAnswers(Protocol):
 
 
 @runtime_checkable
-class HasHistorySums(Protocol):
+class HasHistoryReduction(Protocol):
     """A reduction that adds up more of past days than a payment needs, so that more can be learnt from them."""
 
     def of_history(self) -> Reduction:

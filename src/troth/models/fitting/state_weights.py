@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from troth.models.finite_states import FiniteStates
 
 
-def fit_state_weights(
-    make: Callable[[Array], FiniteStates], states: int, history: History, tolerance: float = 1e-10
-) -> FittedPrior:
+def fit_state_weights(make: Callable[[Array], FiniteStates], states: int, history: History) -> FittedPrior:
     """Fit the weights of known states, of which ``make`` makes a model.
 
     The likelihood of a history is concave in them.
@@ -44,7 +42,7 @@ def fit_state_weights(
         reached = float(np.log(total).sum())
         weights = np.maximum((joint / total[:, None]).mean(axis=0), 1e-12)
         weights /= weights.sum()
-        if reached - previous < tolerance * len(t):
+        if reached - previous < 1e-10 * len(t):
             break
         previous = reached
     information = (chance / total[:, None]).T @ (chance / total[:, None])

@@ -35,7 +35,7 @@ def none_negative(counts: Array) -> NDArray[np.bool_]:
 
 
 def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
-    """Return where XᵀX = ``matrix`` for some X with so many rows: it is symmetric, without negative eigenvalues.
+    """Return where XᵀX = ``matrix`` for some X with ``rows`` rows: it is symmetric, without negative eigenvalues.
 
     Its rank is at most the number of rows. Columns are scaled to length 1, so those of all sizes are compared alike.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from troth.core.contract import Array, HasSummary, HasSupport
+from troth.core.contract import Array, HasSummary, HasSupport, explains_target
 from troth.core.errors import MissingCapabilityError
 from troth.core.support import Support
 from troth.models.numerics.extremes import datasets_by_type
@@ -46,6 +46,6 @@ def count_reports(model: Any, rows: int) -> int:
 
 def _labels(model: Any) -> int:
     support = model.support if isinstance(model, HasSupport) and isinstance(model, HasSummary) else Support()
-    if not support.finite or getattr(model, "explains_target", False):  # features may be any numbers
+    if not support.finite or explains_target(model):  # features may be any numbers
         raise MissingCapabilityError(f"{type(model).__name__} has too many datasets to enumerate; use audit instead")
     return int(support.high) + 1

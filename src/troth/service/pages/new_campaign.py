@@ -19,7 +19,7 @@ from troth.service.pages import terms_form
 from troth.service.pages.analyst import parse_toml
 from troth.service.pages.forms import Fields, Sent
 from troth.service.pages.frame import goto, is_part, page, store_of
-from troth.service.preview import foresee
+from troth.service.preview import make_preview
 
 _MOST_PROVIDERS, _MOST_ROWS = 1000, 10**6
 
@@ -107,7 +107,7 @@ def preview(request: Request, user: SignedIn, form: Sent, typed: Typed) -> Respo
         providers = _bounded("providers", typed["providers"], 2, _MOST_PROVIDERS)
         rows = _bounded("expected", typed["expected"], 1, _MOST_ROWS)
         providers = len(campaign.providers) or providers
-        shown = foresee(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
+        shown = make_preview(dict(campaign.plain), providers, min(rows, campaign.rows or rows))
     except TrothError as error:
         return _form(request, user, typed, error, template)
     budget = campaign.budget * (campaign.days or 1) if campaign.per_day else campaign.budget

@@ -9,8 +9,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from troth.core.contract import Array
@@ -69,23 +67,15 @@ def _penalties(data: OutcomeData, state: State, who: Who) -> Array:
     return np.asarray(data.penalty(state.means[who], state.population, state.shrinkage) - 0.5 * alike)
 
 
-def maximise(
-    data: OutcomeData,
-    state: State,
-    steps: int,
-    tolerance: float = 0.0,
-    watch: Callable[[int, float], None] | None = None,
-) -> tuple[State, list[float]]:
+def maximise(data: OutcomeData, state: State, steps: int, tolerance: float = 0.0) -> tuple[State, list[float]]:
     """Take steps until the penalised log-likelihood rises by less than a tolerance; return it after each."""
     parts = data.log_likelihood(state.means, state.dispersion)
     evidence, weights = day_log_likelihoods(data, state, parts)
     trace = [objective(data, state, evidence)]
-    for step in range(steps):
+    for _ in range(steps):
         state, parts = _step(data, state, weights, parts)
         evidence, weights = day_log_likelihoods(data, state, parts)
         trace.append(objective(data, state, evidence))
-        if watch is not None:
-            watch(step, trace[-1])
         if trace[-1] - trace[-2] < tolerance:
             break
     return state, trace

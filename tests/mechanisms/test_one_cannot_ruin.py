@@ -59,13 +59,15 @@ def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
             t = reports.copy()
             t[guilty, entry] = size
             for given in (None, rows):
+                blamed = guilty
                 try:
                     paid = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=given, rng=generator(1))
                     assert np.isfinite(paid).all()
-                except troth.MissingCapabilityError as wanted:
-                    assert "pass rows=" in str(wanted) or "features" in str(wanted)
+                except troth.MissingCapabilityError:
+                    continue  # log-likelihoods do not say numbers of rows, nor features
                 except ReportError as refused:
-                    assert getattr(refused, "providers", (refused.provider,)) == (guilty,), (size, entry)
+                    (blamed,) = getattr(refused, "providers", (refused.provider,))
+                assert blamed == guilty, (size, entry)
 
 
 def test_a_giant_beside_whom_nobody_can_be_paid_is_named_alone() -> None:

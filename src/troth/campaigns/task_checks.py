@@ -69,7 +69,9 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
     reports = read_task_reports(campaign, data)
     tasks = arrange(campaign, reports, None)
-    lies = audit_tasks(tasks, rule_on_tasks(campaign, reports.providers), public=likelihood_of_guess(campaign), **options)
+    lies = audit_tasks(
+        tasks, rule_on_tasks(campaign, reports.providers), public=likelihood_of_guess(campaign), **options
+    )
     labels, fit = labels_of(tasks), None
     prior: dict[str, float] = {}
     if labels is not None:

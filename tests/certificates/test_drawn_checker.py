@@ -49,9 +49,14 @@ class Believed(troth.OneTime):
 
 
 def wrong_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoys are elsewhere than peers."""
-    draw = decoys.draw_peers
-    monkeypatch.setattr(decoys, "draw_peers", lambda *given: (block + 20.0 for block in draw(*given)))
+    """Decoys have larger values than peers."""
+    part = decoys.draw_part
+
+    def elsewhere(model: Any, answers: Any) -> Any:
+        draw = part(model, answers)
+        return lambda *given: (drawn := draw(*given)) + np.array([0.0, 20.0])[-drawn.shape[-1] :]
+
+    monkeypatch.setattr(decoys, "draw_part", elsewhere)
 
 
 def nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import troth
 from certificates.checker import View, World
 from registry import generator
 from troth import divergences, models
-from troth.campaigns.check import certify_campaign, setting_of
+from troth.campaigns.check import certify_campaign, setting_of, truthful_claim
 from troth.core.information import log_pmi
 from troth.data import Report
 
@@ -206,6 +207,69 @@ def test_a_campaign_is_certified_with_its_groups_and_its_reports() -> None:
     assert sensitive({}, reports(Ash=5, Elm=1, Fir=1)).verdict == "proved"
     assert sensitive({"groups": {"sisters": ["Ash", "Fir"]}}, reports(Ash=5, Elm=1, Fir=1)).verdict == "refuted"
     assert sensitive({"data": {"providers": ["Ash", "Elm"]}}, []).least_rows == 2
+
+
+def of_days(rule: dict[str, Any], *days: dict[str, int]) -> Any:
+    """What is claimed about sensitivity on days on which providers have these rows."""
+    campaign = troth.Campaign.from_dict(
+        {
+            **CAMPAIGN,
+            "campaign": {**CAMPAIGN["campaign"], "budget_per": "day"},
+            "mechanism": rule,
+            "data": {"provider": "who", "day": "day"},
+        }
+    )
+    given = [
+        Report(name, number, rows, np.array([float(rows), 0.0]))
+        for number, day in enumerate(days)
+        for name, rows in day.items()
+    ]
+    return certify_campaign(campaign, setting_of(campaign, given), given)["sensitive"]
+
+
+def test_every_day_has_the_rows_that_are_needed() -> None:
+    """Those of the first day were taken for those of all."""
+    synthetic = {"rule": "SyntheticPeers"}
+    few = of_days(synthetic, {"Ash": 5, "Elm": 5}, {"Ash": 1, "Elm": 1})
+    assert (few.verdict, few.witness) == ("refuted", ((0, 0), (1, 1)))
+    assert of_days(synthetic, {"Ash": 5, "Elm": 5}, {"Ash": 2, "Elm": 3}).verdict == "proved"
+    absent = of_days(synthetic, {"Ash": 5, "Elm": 1, "Fir": 1}, {"Ash": 1, "Elm": 1})
+    assert absent.verdict == "refuted"
+    either = of_days(synthetic, {"Ash": 2, "Elm": 2}, {"Elm": 2, "Fir": 2})  # never all three
+    assert either.verdict == "proved"
+
+
+@pytest.mark.parametrize("bonded", [False, True])
+def test_who_has_other_rows_on_the_next_day_is_no_peer(bonded: bool) -> None:
+    """Fir's rows change, so that Ash and Elm have one peer row each; unless that cannot be foreseen."""
+    days = {"Ash": 1, "Elm": 1, "Fir": 5}, {"Ash": 1, "Elm": 1, "Fir": 6}
+    rule: dict[str, Any] = {"rule": "MultiDay", "bonded": bonded}
+    assert of_days(rule, *days).verdict == "refuted"
+    assert of_days({**rule, "exchangeable": True}, *days).verdict == "proved"
+    assert of_days(rule, days[0], days[0]).verdict == "proved"
+
+
+def test_what_is_known_on_a_day_counts_on_that_day(tmp_path: Path) -> None:
+    """A narrower prior has a shorter range, so that clipping costs more of the cap."""
+    (tmp_path / "known.csv").write_text("day,x\n" + "2,0\n2,1\n" * 30)
+    plain = {
+        **CAMPAIGN,
+        "campaign": {**CAMPAIGN["campaign"], "budget_per": "day"},
+        "mechanism": {"rule": "OneTime", "range": "clipped", "low": -0.5},
+        "limits": {"rows": 3},
+        "data": {"provider": "who", "day": "day", "public": str(tmp_path / "known.csv")},
+    }
+    campaign = troth.Campaign.from_dict(plain)
+    given = [Report(name, day, 3, np.array([2.0, 1.0])) for day in (1, 2) for name in ("Ash", "Elm", "Fir")]
+    setting = setting_of(campaign, given)
+    margins = [
+        troth.clipped_range(model, [3] * 3, low=-0.5).epsilon_share for model in (COIN, models.Bernoulli(31, 31))
+    ]
+    assert margins[0] < margins[1] / 2
+    claim = certify_campaign(campaign, setting, given)["truthful"]
+    assert claim.margin == truthful_claim(campaign, setting, given).margin == pytest.approx(margins[1])
+    (narrow,) = {day: each for day, each in campaign.public.items() if day is not None}
+    assert certify_campaign(campaign.on(narrow), setting_of(campaign, [], 3, 3))["truthful"].margin == claim.margin
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import troth
+from certificates.day_checker import FAMILIES, draw_days
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.errors import ReportError
@@ -46,6 +47,38 @@ def test_every_family_has_limits_and_names_who_is_beyond_them(name: str, attack:
     with pytest.raises(troth.core.errors.ReportError, match="rows, not from 0|beyond") as refused:
         DRAWN.pay(model, t, budget=1.0, rows=rows, rng=generator(1))
     assert refused.value.provider == 3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_statistic_of_any_size_is_paid_or_named(name: str) -> None:
+    """Of every family, with and without numbers of rows: no `nan`, no other error, and nobody else is named."""
+    model, guilty, rng = FAMILIES[name], 2, generator(43)
+    reports, rows = draw_days(model, 1, lambda _, i: generator(44, i).normal(size=(4, 2)))[0], np.full(3, 4.0)
+    for size in (-np.inf, -1e9, 1e9, 1e18, 1e99, 1e308):
+        for entry in {0, int(rng.integers(reports.shape[1])), reports.shape[1] - 1}:
+            t = reports.copy()
+            t[guilty, entry] = size
+            for given in (None, rows):
+                blamed = guilty
+                try:
+                    paid = troth.LineUp(rivals=1, decoys=2).pay(model, t, budget=1.0, rows=given, rng=generator(1))
+                    assert np.isfinite(paid).all()
+                except troth.MissingCapabilityError:
+                    continue  # log-likelihoods do not say numbers of rows, nor features
+                except ReportError as refused:
+                    (blamed,) = getattr(refused, "providers", (refused.provider,))
+                assert blamed == guilty, (size, entry)
+
+
+def test_a_giant_beside_whom_nobody_can_be_paid_is_named_alone() -> None:
+    """The round could be paid without any one of them, but only one is unlike the others."""
+    model, rng = models.LinearRegressionUnknownNoise([1, -2], [[2, 0.5], [0.5, 1]], 3, 2), generator(68)
+    z, y = rng.standard_normal((5, 6, 2)), rng.standard_normal((5, 6))
+    z[3, 0, 0] = 1e18
+    t = np.stack([model.statistics(pair) for pair in zip(z, y, strict=True)])
+    with pytest.raises(troth.UnpayableRoundError) as refused:
+        troth.LineUp(rivals=2, decoys=9).pay(model, t, budget=1.0, rng=generator(1))
+    assert refused.value.providers == (3,)
 
 
 def test_the_limit_itself_is_payable() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from troth.audits import Audit, audit
 from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, certify
+from troth.certificates.claims import weakest
 from troth.certificates.in_the_limit import in_the_limit
 from troth.core.contract import HasEvidenceCost, one_each
 from troth.core.errors import DataError
+from troth.data.read import reports_by_day
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +40,15 @@ class Setting:
         Whether it is smaller than the campaign.
     limits
         Whether nobody has reported yet, so that the rows are the most that the campaign allows.
+    asked
+        Whether the rows are what somebody asked for, not those of reports.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
     reduced: bool = False
     limits: bool = False
+    asked: bool = False
 
     def __str__(self) -> str:
         least, most = min(self.rows), max(self.rows)
@@ -66,7 +73,7 @@ def setting_of(
     if len(names) < 2:
         raise DataError("there must be at least two providers")
     counts = tuple(sizes.get(name, 1) if rows is None else rows for name in names)
-    return Setting(tuple(names), counts, limits=limits)
+    return Setting(tuple(names), counts, limits=limits, asked=rows is not None)
 
 
 def reduced(setting: Setting) -> Setting:
@@ -110,22 +117,57 @@ def _first_rows(report: Report | None, rows: int) -> Report | None:
 def certify_campaign(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Certificate:
     """Say what is proved about the campaign, for reports of up to the declared or the actual rows.
 
-    Peers report at least the rows of the setting, if these are not the campaign's limits. Reports, where there are any,
-    say whose decoys are drawn from a likelihood that the model itself expands.
+    Peers report at least the rows of the setting, if these are not the campaign's limits; reports of several days say
+    how many rows on each, and of every claim the weakest is returned. They say too whose decoys are drawn from a
+    likelihood that the model itself expands.
     """
-    models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
-    drawn = _drawn(campaign, setting, models, reports)
     groups = [campaign.group_of(name) for name in setting.names] if campaign.groups else None
-    least = None if setting.limits else [min(n, campaign.rows or n) for n in setting.rows]
-    return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
+    most = _most_rows(campaign, setting, reports)
+
+    def certified(day: Campaign, rows: Sequence[int]) -> Certificate:
+        models = day.models_for(setting.names)
+        least = None if setting.limits else [min(n, campaign.rows or n) for n in rows]
+        drawn = _drawn(campaign, setting, models, reports)
+        return certify(models, most, campaign.rule, campaign.values, groups=groups, least=least, drawn=drawn)
+
+    days = _days(campaign, setting, reports)
+    if len(days) > 1 and not campaign.public_by_day:
+        of_all = certified(campaign, [min(rows) for rows in zip(*(rows for _, rows in days), strict=True)])
+        if any(claim.name == "sensitive" and claim.verdict == "proved" for claim in of_all.claims):
+            return of_all  # more rows never hide a lie
+    return weakest([certified(*day) for day in days])
 
 
 def truthful_claim(campaign: Campaign, setting: Setting, reports: Sequence[Report] = ()) -> Claim:
     """Return what the certificate says about gains by lies alone, without the rest of it."""
-    models, most = campaign.models_for(setting.names), _most_rows(campaign, setting)
-    rule = campaign.rule.prepared(models, most, campaign.values)
-    claim = rule.truthful(models, most, campaign.values)
-    return in_the_limit(claim, _drawn(campaign, setting, models, reports), draws=rule.needs_seed)
+    certificates = []
+    for day in {id(day): day for day, _ in _days(campaign, setting, reports)}.values():
+        models, most = day.models_for(setting.names), _most_rows(campaign, setting, reports)
+        rule = campaign.rule.prepared(models, most, campaign.values)
+        claim = rule.truthful(models, most, campaign.values)
+        drawn = _drawn(campaign, setting, models, reports)
+        certificates.append(Certificate((in_the_limit(claim, drawn, draws=rule.needs_seed),)))
+    return weakest(certificates).claims[0]
+
+
+def _days(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[tuple[Campaign, tuple[int, ...]]]:
+    """Return the campaign with each day's public data, and the rows of everybody as a peer, where days differ.
+
+    Where a rule compares days, whoever has other rows on one of them is no peer.
+    """
+    by_day = reports_by_day(reports)
+    if setting.limits or setting.asked or len(by_day) < 2:
+        days = list(campaign.public) if campaign.public_by_day else [None]
+        return [(campaign.on(day), setting.rows) for day in (by_day if len(by_day) == 1 else days)]
+    sizes = [{report.provider: report.rows for report in day} for day in by_day.values()]
+    rows = np.array([[day.get(name, 0) for name in setting.names] for day in sizes])
+    compared = max(1, min(campaign.rule.days, len(rows)))
+    windows = np.lib.stride_tricks.sliding_window_view(rows, compared, axis=0)
+    fewest = windows.min(axis=-1)
+    if not campaign.rule.exchangeable:
+        fewest = np.where(windows.max(axis=-1) == fewest, fewest, 0)
+    each = zip(map(campaign.on, by_day), map(tuple, fewest.tolist()), strict=False)
+    return list({(id(day), few): (day, few) for day, few in each}.values())
 
 
 def _drawn(campaign: Campaign, setting: Setting, models: Models, reports: Sequence[Report]) -> Models:
@@ -134,5 +176,11 @@ def _drawn(campaign: Campaign, setting: Setting, models: Models, reports: Sequen
     return with_features(models, [by_name.get(name) for name in setting.names])
 
 
-def _most_rows(campaign: Campaign, setting: Setting) -> list[int]:
-    return list(setting.rows) if campaign.rows is None else [campaign.rows] * len(setting.names)
+def _most_rows(campaign: Campaign, setting: Setting, reports: Sequence[Report]) -> list[int]:
+    """Return the most rows that everybody may report: the limit, or those of the largest of its reports."""
+    if campaign.rows is not None:
+        return [campaign.rows] * len(setting.names)
+    most = dict(zip(setting.names, setting.rows, strict=True))
+    for report in () if setting.asked or setting.reduced else reports:
+        most[report.provider] = max(report.rows, most.get(report.provider, 0))
+    return [most[name] for name in setting.names]

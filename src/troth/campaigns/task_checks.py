@@ -11,7 +11,7 @@ from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.task_data import public_tasks, read_public_tasks, read_task_reports
 from troth.campaigns.task_file import read_file
-from troth.campaigns.tasks import arrange
+from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
 from troth.certificates.tasks import certify_tasks
 from troth.core.errors import MissingCapabilityError
@@ -69,7 +69,9 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
     reports = read_task_reports(campaign, data)
     tasks = arrange(campaign, reports, None)
-    lies = audit_tasks(tasks, campaign.rule, public=likelihood_of_guess(campaign), **options)
+    lies = audit_tasks(
+        tasks, rule_on_tasks(campaign, reports.providers), public=likelihood_of_guess(campaign), **options
+    )
     labels, fit = labels_of(tasks), None
     prior: dict[str, float] = {}
     if labels is not None:
@@ -85,8 +87,9 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
-    tasks = arrange(campaign, read_task_reports(campaign, data), None)
-    return certify_tasks(tasks, campaign.rule, guessed=campaign.guessed)
+    reports = read_task_reports(campaign, data)
+    rule = rule_on_tasks(campaign, reports.providers)
+    return certify_tasks(arrange(campaign, reports, known_tasks(campaign)), rule, guessed=campaign.guessed)
 
 
 def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
@@ -99,7 +102,8 @@ def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports 
     """Compare frequencies of labels with those expected, and replay every label as every other one."""
     names = label_names(campaign, reports.summaries.shape[1])
     past = (campaign.history or {}).get("tasks")
-    return check_task_fit(arrange(campaign, reports, public), campaign.rule, names, past=past)
+    rule = rule_on_tasks(campaign, reports.providers)
+    return check_task_fit(arrange(campaign, reports, public), rule, names, past=past)
 
 
 def label_names(campaign: Campaign, size: int) -> list[str]:

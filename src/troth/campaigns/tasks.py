@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.data.request import Report
     from troth.data.tasks import TaskReports
+    from troth.mechanisms import Rule
 
 
 class Settled(NamedTuple):
@@ -83,11 +84,17 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
     )
 
 
+def rule_on_tasks(campaign: Campaign, providers: Sequence[str]) -> Rule:
+    """Return the rule, with a range that holds for everybody's likelihood if it needs one."""
+    models = campaign.models_for(providers) if campaign.rule.needs_rows else campaign.model
+    return campaign.rule_for(models, len(providers))
+
+
 def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports | None, seed: str | None) -> TaskShares:
     """Return everybody's share of every task: a pure function of terms, reports and seed."""
     tasks = arrange(campaign, reports, public)
     try:
-        shares = campaign.rule_for(campaign.model, len(reports.providers)).evaluate_tasks(
+        shares = rule_on_tasks(campaign, reports.providers).evaluate_tasks(
             tasks, None if seed is None else generator(seed)
         )
     except ReportError as error:

@@ -389,6 +389,9 @@ class Campaign:
             raise sections["weights"].wrong("weights share a budget, and tasks have a price for each report")
         if self.waits or not self.rule.individually_rational:
             raise sections["mechanism"].wrong(f"{self.rule.name} cannot settle tasks, which are paid each by itself")
+        if self.rule.needs_rows and (self.guesses is not None or self.public_source is not None):
+            message = f"{self.rule.name} cannot settle tasks with public guesses: {self.rule.needs_rows}, without them"
+            raise sections["mechanism"].wrong(message)
 
     def _check_together(self, sections: Mapping[str, Section]) -> None:
         if self.guesses is not None and self.task is None:

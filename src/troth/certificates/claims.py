@@ -128,6 +128,21 @@ def certify(
     return Certificate((*limited, *_approximate(peers), _RIGHT_MODEL))
 
 
+def weakest(certificates: Sequence[Certificate]) -> Certificate:
+    """Return what holds in each of several campaigns, such as days with other rows: of every claim the weakest."""
+    refused = next((each for each in certificates if each.claims[0].name == "payable"), None)
+    if refused is not None or len(certificates) == 1:
+        return refused or certificates[0]
+
+    def strength(claim: Claim) -> tuple[int, float]:
+        margin = claim.margin or 0.0
+        return STRENGTH[claim.verdict], -margin if claim.name == "truthful" else margin
+
+    by_name = [{claim.name: claim for claim in each.claims} for each in certificates]
+    shared = [name for name in by_name[0] if all(name in each for each in by_name)]
+    return Certificate(tuple(min((each[name] for each in by_name), key=strength) for name in shared))
+
+
 def _approximate(model: Models) -> list[Claim]:
     """Say what is not exact about a model's evidence and draws, and what it assumes about θ."""
     each = one_each(model)

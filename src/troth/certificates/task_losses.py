@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import MissingCapabilityError
+from troth.core.posterior import posterior
 from troth.mechanisms.task_lines import MOST_OUTCOMES, labels_of
 from troth.mechanisms.tasks import Tasks
 
@@ -68,7 +69,10 @@ def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
         if not peers or size ** (len(peers) + 1) > MOST_OUTCOMES:
             continue
         which = tasks.likelihood_of[tasks.provider]
-        own, *others = (tasks.likelihoods[number] for number in which[[report, *peers]])
+        models: Any = [tasks.likelihoods[number] for number in which[[report, *peers]]]
+        if tasks.known is not None:
+            models = posterior(models, tasks.known[tasks.task[report]])
+        own, *others = models
         expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected
         worst, tried = min(worst, float(loss[~np.eye(size, dtype=bool)].min())), tried + 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from troth.certificates.claims import Certificate
 from troth.certificates.in_the_limit import in_the_limit
 from troth.certificates.task_losses import least_loss
 from troth.core.claims import Claim
+from troth.core.errors import ReportError
+from troth.mechanisms.round import empty_round
 from troth.mechanisms.task_lines import labels_of
 
 if TYPE_CHECKING:
@@ -17,19 +20,9 @@ if TYPE_CHECKING:
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
     """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
-    base = (
-        "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
-        "average, and one without a peer exactly that"
-    )
+    truthful = _truthful(tasks, rule)
     claims = [
-        Claim(
-            "truthful",
-            "proved",
-            "no answers to all tasks together have a higher expected payment than the true ones: tasks are independent "
-            "under the model, a payment is a sum over tasks, and the rule is truthful on each",
-            rule.truthful_by,
-            0.0,
-        ),
+        truthful,
         Claim(
             "bounded",
             "proved",
@@ -37,11 +30,45 @@ def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certifi
             "by construction",
             rests_on="nothing",
         ),
-        Claim("base share", "proved", base, "exchangeability", rests_on="draws"),
+        _base(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin),
         _from_elsewhere(guessed),
         _strict(tasks, rule),
     ]
     return Certificate(tuple(in_the_limit(claim, tasks.likelihoods, draws=rule.needs_seed) for claim in claims))
+
+
+def _truthful(tasks: Tasks, rule: Rule) -> Claim:
+    """Claim for all tasks what holds on each: a mean over tasks gains no more than its largest term."""
+    together = "tasks are independent under the model, and a payment is a sum over tasks"
+    if rule.truthful_by:
+        text = f"no answers to all tasks together have a higher expected payment than the true ones: {together}"
+        return Claim("truthful", "proved", f"{text}; the rule is truthful on each", rule.truthful_by, 0.0)
+    if tasks.known is not None:
+        text = f"what is proved about {rule.name} depends on a range, which what is known about tasks changes"
+        return Claim("truthful", "undecided", text, "")
+    most = int(tasks.likelihoods[0].reduction.rows(tasks.summaries).max(initial=1))
+    models = [tasks.likelihoods[number] for number in tasks.likelihood_of]
+    claim = rule.truthful(models, [most] * len(models))
+    return replace(claim, text=f"on each task {claim.text}; {together}")
+
+
+def _base(tasks: Tasks, rule: Rule, exactly: bool) -> Claim:
+    name, basis = "base share", "exchangeability" if rule.fixed_empty_share is not None else "truthfulness"
+    if not rule.constant_empty_share:
+        alone = float(rule.evaluate_empty(empty_round(tasks.likelihoods[0], 1))[0])
+        text = (
+            f"what {rule.name} pays an answer that says nothing depends on how many others work on the task: without a "
+            f"peer {alone:.3g} of the price, so tasks that nobody else works on pay whoever makes them up"
+        )
+        return Claim(name, "refuted", text, "definition", alone, witness="a task with one answer", rests_on="nothing")
+    if not exactly:
+        text = "a made-up answer may earn more than the base share, by as much as a lie may gain"
+        return Claim(name, "undecided", text, "")
+    text = (
+        "an answer that says nothing about the task beyond what everybody knows earns at most the base share on "
+        "average, and one without a peer exactly that"
+    )
+    return Claim(name, "proved", text, basis, rests_on="draws")
 
 
 def _from_elsewhere(guessed: bool) -> Claim:
@@ -66,7 +93,10 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
             "losses are enumerated for labels of classes alone; an audit simulates lies about values",
             "enumeration",
         )
-    loss, kinds = least_loss(tasks, rule)
+    try:
+        loss, kinds = least_loss(tasks, rule)
+    except ReportError as error:
+        return Claim("wrong labels cost", "undecided", f"some answers stop the round: {error.problem}", "enumeration")
     if not kinds:
         return Claim("wrong labels cost", "undecided", "no task has few enough answers to enumerate", "enumeration")
     text = (

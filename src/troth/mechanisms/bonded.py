@@ -52,6 +52,7 @@ class Bonded(Rule):
     constant_empty_share = True
 
     days = delegated("rule", "days")
+    exchangeable = delegated("rule", "exchangeable")
     pays_alone = delegated("rule", "pays_alone")
     needs_seed = delegated("rule", "needs_seed")
     needs_rows = delegated("rule", "needs_rows")

@@ -51,6 +51,9 @@ class RuleDescription:
     days: int = 1
     """How many days a payment looks at."""
 
+    exchangeable: bool = False
+    """Whether rows or features are declared to vary from day to day in a way that nobody can foresee."""
+
     pays_alone: bool = False
     """Whether a day with one report can be paid, as for an empty report: it compares days, and others need that one."""
 

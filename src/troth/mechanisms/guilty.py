@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +14,17 @@ from troth.core.errors import DataError, MissingCapabilityError, ReportError, Sc
 from troth.core.limits import LARGEST_SUM, most_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from troth.core.contract import Array, Model
     from troth.mechanisms.breakdown import Breakdown
     from troth.mechanisms.round import Round
 
 _ALL = 256  # rounds of up to this many providers are tried without each of them
+_FAR = 1e-4  # of how far the guilty is from the others: whoever is nearer to them is not to blame beside it
 
 
+@np.errstate(all="ignore")
 def refuse_oversized(this_round: Round) -> None:
     """Refuse statistics that are not numbers, are too large or that no data have, and reports of too many rows."""
     t = this_round.statistics
@@ -32,20 +35,19 @@ def refuse_oversized(this_round: Round) -> None:
         problem = f"statistic {entry} is {t[where]:.6g}, beyond ±{LARGEST_SUM:g}: rescale the values, or refuse it"
         raise ReportError(provider, problem)
     for model, members in this_round.providers_by_model.items():
-        rows = _rows(this_round, model, members)
-        if rows is None:
-            continue
+        reports = t if len(members) == this_round.providers else t[..., members, :]
         most = most_rows(model)
-        sums = rows == 0
-        if sums.any():
-            sums &= (t[..., members, :] != 0).any(axis=-1)
-        wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
-        if wrong.any():
-            where = tuple(int(i) for i in np.argwhere(wrong)[0])
-            problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
-            raise ReportError(members[where[-1]], f"{problem}: refuse the report")
+        for rows in _rows(this_round, model, members, reports):
+            sums = rows == 0
+            if sums.any():
+                sums &= (reports != 0).any(axis=-1)
+            wrong = (rows < 0) | (np.isfinite(rows) & (rows > most)) | sums
+            if wrong.any():
+                where = tuple(int(i) for i in np.argwhere(wrong)[0])
+                problem = "sums without rows" if sums[where] else f"{rows[where]:.17g} rows, not from 0 to {most:,}"
+                raise ReportError(members[where[-1]], f"{problem}: refuse the report")
         if isinstance(model, ChecksStatistics):
-            _refuse_impossible(model, t if len(members) == this_round.providers else t[..., members, :], members)
+            _refuse_impossible(model, reports, members)
 
 
 def _refuse_impossible(model: ChecksStatistics, statistics: Array, members: list[int]) -> None:
@@ -55,16 +57,13 @@ def _refuse_impossible(model: ChecksStatistics, statistics: Array, members: list
         raise ReportError(members[where[-1]], f"no data have these statistics, because {model.possible_statistics}")
 
 
-def _rows(this_round: Round, model: Model, members: list[int]) -> Array | None:
+def _rows(this_round: Round, model: Model, members: list[int], reports: Array) -> Iterator[Array]:
+    """Yield numbers of rows as they are given, and as the model reads them off the reports."""
     if this_round.rows is not None:
-        return this_round.count_rows()[..., members]
-    if not isinstance(model, CountsRows) or getattr(model, "recovers_rows", False):
-        return None
-    everybody = len(members) == this_round.providers
-    try:
-        return model.rows(this_round.statistics if everybody else this_round.statistics[..., members, :])
-    except MissingCapabilityError:
-        return None
+        yield this_round.count_rows()[..., members]
+    if isinstance(model, CountsRows) and not getattr(model, "recovers_rows", False):
+        with suppress(MissingCapabilityError):
+            yield model.rows(reports)
 
 
 def is_blamable(error: Exception) -> bool:
@@ -100,18 +99,23 @@ def blame(error: Exception, this_round: Round, evaluate: Callable[[Round], Break
 
     if unpaid(range(this_round.providers)):
         return error
-    guilty = _guilty(unpaid, _most_unlike_first(this_round.statistics))
+    guilty = _guilty(unpaid, _unlikeness(this_round.statistics))
     if not guilty or (isinstance(error, ScoreOutOfRangeError) and error.provider in guilty):
         return error
     return UnpayableRoundError(guilty, str(error), together=unpaid(guilty[:1]))
 
 
-def _guilty(unpaid: Callable[[Sequence[int]], bool], order: list[int]) -> list[int]:
-    """Return all reports of which any one may be left out; otherwise some that stop the round together."""
+def _guilty(unpaid: Callable[[Sequence[int]], bool], unlike: Array) -> list[int]:
+    """Return the reports of which any one may be left out; otherwise some that stop the round together.
+
+    A report that is unlike all others by orders of magnitude makes the rest impossible to pay beside it, and any of
+    them may then be left out: it is named alone.
+    """
+    order = [int(j) for j in np.argsort(-unlike, kind="stable")]
     if len(order) <= _ALL:
         alone = [j for j in sorted(order) if not unpaid([j])]
         if alone:
-            return alone
+            return [j for j in alone if unlike[j] >= _FAR * unlike[alone].max()]
     low, high = 0, (len(order) + 1) // 2
     if unpaid(order[:high]):
         return []
@@ -125,11 +129,10 @@ def _guilty(unpaid: Callable[[Sequence[int]], bool], order: list[int]) -> list[i
     return sorted(together)
 
 
-def _most_unlike_first(statistics: Array) -> list[int]:
-    """Order providers by how far their reports are from the median one."""
+def _unlikeness(statistics: Array) -> Array:
+    """Return how far each provider's reports are from the median one."""
     t = np.clip(np.nan_to_num(statistics, nan=LARGEST_SUM), -LARGEST_SUM, LARGEST_SUM)
     distance = np.abs(t - np.median(t, axis=-2, keepdims=True))
     usual = np.median(distance, axis=-2, keepdims=True)
     unlike = distance / (usual + 1e-9 * (1 + np.abs(t).min(axis=-2, keepdims=True)))
-    worst = unlike.max(axis=(*range(unlike.ndim - 2), -1))
-    return [int(j) for j in np.argsort(-worst, kind="stable")]
+    return np.asarray(unlike.max(axis=(*range(unlike.ndim - 2), -1)))

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.core.contract import Array, CountsRows, Generator, Model, Models, one_each, refuse_unmade, shared_evidence
+from troth.core.contract import (
+    Array,
+    CountsRows,
+    Generator,
+    HasFiniteStates,
+    Model,
+    Models,
+    one_each,
+    refuse_unmade,
+    shared_evidence,
+)
 from troth.core.errors import DataError, MissingCapabilityError, ReportError
 from troth.core.information import Measured, check_generator, leave_one_out, log_pmi, peer_log_pmi
 
@@ -67,7 +77,12 @@ class Round:
             check_generator(self.rng)
         if not isinstance(self.model, Model) and len(self.model) != self.providers:
             raise DataError(f"{len(self.model)} models for {self.providers} providers: give one model, or one each")
-        if np.isneginf(statistics).any():
+        ruled_out = np.isneginf(statistics)
+        if ruled_out.any():
+            if not isinstance(self.evidence, HasFiniteStates):
+                *_, provider, entry = (int(i) for i in np.argwhere(ruled_out)[0])
+                problem = f"statistic {entry} is -inf, which only log-likelihoods of finitely many states can be"
+                raise ReportError(provider, f"{problem}: refuse the report")
             impossible = np.isneginf(self.evidence.log_evidence(statistics))
             if impossible.any():
                 provider = int(np.argwhere(impossible)[0][-1])

@@ -12,7 +12,7 @@ from troth.core.errors import ParameterError
 from troth.core.reductions.expansions import Expansions
 from troth.models.answered_rows import AnsweredRows, OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
-from troth.models.numerics.possible import none_above
+from troth.models.numerics.possible import are_products, none_above
 from troth.models.parameters import Whole, matrix, parameter
 from troth.models.regression_candidates import LARGEST_TABLE, RegressionCandidates
 from troth.models.trained_coefficients import trained_coefficients
@@ -87,11 +87,18 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         flat = (part.reshape(*t.shape[:-1], -1) for part in (slopes, curvatures))
         return np.concatenate([t, rows, *flat], axis=-1)
 
-    possible_statistics: ClassVar[str] = "no log-likelihood of a label exceeds 0"
+    possible_statistics: ClassVar[str] = (
+        "no log-likelihood of a label exceeds 0, slopes are finite, and curvatures have no negative eigenvalue"
+    )
 
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
-        """Return where no log-likelihood exceeds the largest of an answer."""
-        return none_above(np.asarray(statistics, dtype=np.float64)[..., : len(self._points)], self._answer.best)
+        """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
+        t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
+        finite = np.isfinite(t[..., candidates:]).all(axis=-1)
+        upper = t[..., candidates * (1 + size) + 1 :].reshape(*t.shape[:-1], candidates, -1)
+        H = self._curvatures(np.where(finite[..., None, None], upper, 0.0))
+        products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
+        return none_above(t[..., :candidates], self._answer.best) & finite & products
 
     def design(self, statistics: Array, /) -> Array:
         """Return c, d, the curvatures and the number of rows, which no answer changes."""
@@ -139,16 +146,21 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
 
-    def _roots(self, upper: Array) -> Array:
-        """Return F with FFᵀ = H of upper halves ``(..., candidate, number)``, with features of any size."""
+    def _curvatures(self, upper: Array) -> Array:
+        """Return H of upper halves ``(..., candidate, number)``."""
         size = self._points.shape[1]
         rows, columns = np.triu_indices(size)
         H = np.empty((*upper.shape[:-1], size, size))
         H[..., rows, columns] = H[..., columns, rows] = upper
+        return H
+
+    def _roots(self, upper: Array) -> Array:
+        """Return F with FFᵀ = H, with features of any size."""
+        H = self._curvatures(upper)
         scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
         scale = np.where(scale > 0, scale, 1.0)
         values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])
-        root = vectors * np.sqrt(np.where(values > _NOISE * size, values, 0.0))[..., None, :]
+        root = vectors * np.sqrt(np.where(values > _NOISE * H.shape[-1], values, 0.0))[..., None, :]
         return np.asarray(scale[..., None] * root)
 
     def _draw_answers(self, rng: Generator, chosen: NDArray[np.intp], z: Array) -> Array:

@@ -16,10 +16,13 @@ from troth.models.numerics.dispersed import real_weight
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
 from troth.models.numerics.extremes import count_ladder
 from troth.models.numerics.normal_extremes import Side, normal_extremes
+from troth.models.numerics.possible import SLACK
 from troth.models.parameters import Kind, Whole, non_negative, number, parameter, positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from troth.core.contract import Array, Generator
     from troth.core.past import History
@@ -90,6 +93,13 @@ class ProviderNormal(NormalMean):
         """Count the rows behind one provider's statistic: n = wσ²/(1 − wτ²)."""
         w = np.asarray(statistics, dtype=np.float64)[..., 0]
         return np.asarray(w * self.noise**2 / np.maximum(1 - w * self.dispersion**2, np.finfo(float).tiny))
+
+    possible_statistics: ClassVar[str] = "a precision is at least 0 and below 1/dispersion²"
+
+    def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
+        """Return where some number of rows has the precision."""
+        w = np.asarray(statistics, dtype=np.float64)[..., 0]
+        return np.asarray((w >= 0) & (w * self.dispersion**2 <= 1 + SLACK))
 
     def design(self, statistics: Array, /) -> Array:
         """Return the precision of the day's mean; precisions add over providers."""

@@ -15,6 +15,7 @@ from troth.audits.tasks import audit_tasks
 from troth.campaigns.check import Setting, audit_campaign, certify_campaign, setting_of
 from troth.campaigns.task_checks import likelihood_of_guess
 from troth.campaigns.task_reports import planned_tasks
+from troth.campaigns.tasks import rule_on_tasks
 from troth.campaigns.terms import Campaign
 from troth.certificates.tasks import certify_tasks
 from troth.core.errors import TrothError, first_line
@@ -91,7 +92,7 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     if campaign.task is None:
         certificate = certify_campaign(campaign, small)
     else:
-        certificate = certify_tasks(planned_tasks(campaign, small.names), campaign.rule)
+        certificate = certify_tasks(planned_tasks(campaign, small.names), rule_on_tasks(campaign, small.names))
     return [
         {"name": claim.name, "verdict": claim.verdict, "text": claim.text, "basis": claim.basis}
         for claim in certificate.claims
@@ -105,7 +106,7 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
         given: Any = {"public": likelihood_of_guess(campaign), "simulations": 4 * SIMULATIONS}
-        audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, **given)
+        audit = audit_tasks(planned_tasks(campaign, small.names), rule_on_tasks(campaign, small.names), **given)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

@@ -64,8 +64,8 @@ def are_products(matrix: Array, rows: Array) -> NDArray[np.bool_]:
 
 
 def agree(statistics: Array, again: Array) -> NDArray[np.bool_]:
-    """Return where two computations of a statistic agree, up to rounding beside its largest entry."""
-    largest = np.abs(statistics).max(axis=-1, keepdims=True, initial=0.0)
+    """Return where a statistic agrees with one computed anew, up to rounding beside the largest entry of that."""
+    largest = np.abs(again).max(axis=-1, keepdims=True, initial=0.0)
     slack = SLACK * (1 + largest) + (1e-3 * SLACK * largest) ** 2
     return np.asarray((np.abs(statistics - again) <= slack).all(axis=-1))
 

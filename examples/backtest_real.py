@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import troth
+from troth.audits.strategies import lies_for_reduction
 from troth.core.reductions import Counts, Moments
 from troth.history import History, compare_models, from_rows, from_summaries
 from troth.history.learn import candidates_for
@@ -79,6 +80,17 @@ UNFITTED: Mapping[str, troth.Model] = {
 }
 """Textbook models that nobody fitted: flat, or the logarithms' own scale."""
 
+EIGHT = (
+    "replicate 2 times",
+    "withhold 50%",
+    "report nothing",
+    "shrink 50% to the mean",
+    "report the usual mean",
+    "exaggerate by 50%",
+    "fabricate from own past",
+)
+"""The lies that were tried first; the eighth flips labels, or shifts values."""
+
 RULES: Mapping[str, troth.Rule] = {
     "LineUp": troth.LineUp(decoys=199),
     "SyntheticPeers": troth.SyntheticPeers(draws=32),
@@ -93,6 +105,7 @@ def main() -> None:
     parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES, help="which rules; all by default")
     parser.add_argument("--split", default="rolling", choices=SPLITS, help="how days are split")
     parser.add_argument("--types", type=int, help="day types; by held-out days by default")
+    parser.add_argument("--eight", action="store_true", help="eight lies instead of all")
     parser.add_argument("--plots", type=Path, help="a folder for pictures, providers against lies")
     options = parser.parse_args()
     for name in options.histories or HISTORIES:
@@ -104,7 +117,11 @@ def main() -> None:
         )
         for rule in options.rules:
             candidates = {"nothing fitted": UNFITTED[name], **candidates_for(past.reduction, types=options.types)}
-            found = compare_models(past, candidates, RULES[rule], split=options.split)
+            lies = lies_for_reduction(past.reduction)
+            if options.eight:
+                eighth = "flip 10%" if past.reduction.labels else "shift by 1 sd"
+                lies = [lie for lie in lies if lie.name in (*EIGHT, eighth)]
+            found = compare_models(past, candidates, RULES[rule], lies, split=options.split)
             print(f"\n{found}")
             if options.plots:
                 for model, backtest in found.backtests.items():

@@ -41,23 +41,31 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
     "biopsies": [
         ("569 biopsies", "biopsies", 569, 0),
         ("212 of them malignant", "malignant", 212, 0),
-        ("Sending nothing costs 20.5% of the cap under `SyntheticPeers`", "SyntheticPeers: send nothing", -20.5, 0.6),
+        ("Sending nothing costs 48.3% of the cap under `LineUp`", "LineUp: send nothing", -48.3, 1.3),
+        ("20.5% under `SyntheticPeers`", "SyntheticPeers: send nothing", -20.5, 0.6),
         ("10.6% under `OneTime` with a range clipped at −8", "OneTime, clipped: send nothing", -10.6, 0.4),
         ("only 0.3% under `OneTime` with the exact range", "OneTime, exact: send nothing", -0.3, 0.06),
-        ("Calling everything benign costs 49.2%", "SyntheticPeers: call all benign", -49.2, 0.6),
+        ("Withholding half costs 6.8%", "LineUp: withhold half", -6.8, 1.5),
+        ("6.8%, 3.0%, 2.3% and 0.1%", "SyntheticPeers: withhold half", -3.0, 0.5),
+        ("6.8%, 3.0%, 2.3% and 0.1%", "OneTime, clipped: withhold half", -2.3, 0.3),
+        ("6.8%, 3.0%, 2.3% and 0.1%", "OneTime, exact: withhold half", -0.1, 0.06),
+        ("Calling everything benign costs 52.8%", "LineUp: call all benign", -52.8, 1.3),
+        ("52.8%, 49.2%, 73.0% and 6.7%", "SyntheticPeers: call all benign", -49.2, 0.6),
         ("49.2%, 73.0% and 6.7%", "OneTime, clipped: call all benign", -73.0, 0.5),
         ("73.0% and 6.7%", "OneTime, exact: call all benign", -6.7, 0.15),
-        ("flipping one label in ten costs 0.8%", "SyntheticPeers: flip 10% of labels", -0.8, 0.6),
+        ("flipping one label in ten costs 1.1% under `LineUp`", "LineUp: flip 10% of labels", -1.1, 1.3),
+        ("Sending every row twice is free", "LineUp: send every row twice", 0, 1.0),
+        ("under `SyntheticPeers` it costs 1.4%", "SyntheticPeers: send every row twice", -1.4, 0.5),
     ],
     "penguins": [
         ("344 birds", "birds", 344, 0),
         ("Split by year the model is plausible", "year: plausible", 1, 0),
         ("Split by island the model does not fit", "island: plausible", 0, 0),
-        ("sending nothing 26.6% of the cap", "year: send nothing", -26.6, 0.4),
-        ("making up a mix of species 49.4%", "year: make up a mix", -49.4, 0.9),
-        ("even sending every bird twice 0.9%", "year: send every row twice", -0.9, 0.4),
-        ("sending nothing *gains* 27.2% of the cap", "island: send nothing", 27.2, 0.2),
-        ("sending every bird twice gains, if only 0.4%", "island: send every row twice", 0.4, 0.1),
+        ("sending nothing 69.5% of the cap", "year: send nothing", -69.5, 0.6),
+        ("making up a mix of species 61.7%", "year: make up a mix", -61.7, 1.0),
+        ("withholding half 5.7%", "year: withhold half", -5.7, 0.7),
+        ("Sending every bird twice is free", "year: send every row twice", 0, 0.6),
+        ("sending nothing *gains* 16.5% of the cap", "island: send nothing", 16.5, 0.2),
     ],
     "rain": [
         ("averages over 335 days", "days", 335, 0),
@@ -86,11 +94,11 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("obeys all ten laws that apply", "laws", 10, 0),
         ("plausible for the eleven institutions", "plausible", 1, 0),
         ("the eleven institutions", "institutions", 11, 0),
-        ("hiding every death 48.8% of the cap", "hide every death", -48.8, 1.0),
-        ("counting only the dead 51.5%", "count the dead only", -51.5, 1.0),
-        ("forgetting half of the deaths 12.3%", "forget half of the deaths", -12.3, 1.8),
-        ("sending nothing 15.9%", "send nothing", -15.9, 0.8),
-        ("Sending every patient twice costs 0.9%", "send every patient twice", -0.9, 0.7),
+        ("hiding every death 42.2% of the cap", "hide every death", -42.2, 2.2),
+        ("counting only the dead 52.7%", "count the dead only", -52.7, 2.1),
+        ("forgetting half of the deaths 21.7%", "forget half of the deaths", -21.7, 2.8),
+        ("sending nothing 35.7%", "send nothing", -35.7, 2.1),
+        ("Sending every patient twice is free", "send every patient twice", 0, 1.1),
     ],
     "carriers": [
         ("withholding half of the flights gains 2.1% of the cap on average", "textbook: withhold 50%", 2.1, 0.5),
@@ -126,14 +134,14 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("10% in Indiana", "Indiana: ill", 10, 0.5),
         ("9% in Kentucky", "Kentucky: ill", 9, 0.5),
         ("the textbook model does not fit", "textbook: plausible", 0, 0),
-        ("sending nothing gains Michigan 26.3% of the cap", "textbook: send nothing, Michigan", 26.3, 2.1),
-        ("and Indiana 20.2%", "textbook: send nothing, Indiana", 20.2, 2.5),
-        ("withholding half of the patients 11.3% and 6.0%", "textbook: withhold half, Michigan", 11.3, 2.7),
-        ("11.3% and 6.0%", "textbook: withhold half, Indiana", 6.0, 2.0),
-        ("Indiana gains 43.8% by flipping", "textbook: flip 10% of labels, Indiana", 43.8, 2.6),
+        ("Sending nothing does cost, Michigan 10.0% of the cap", "textbook: send nothing, Michigan", -10.0, 2.1),
+        ("and Indiana 26.0%", "textbook: send nothing, Indiana", -26.0, 2.1),
+        ("Indiana gains 31.3% by flipping", "textbook: flip 10% of labels, Indiana", 31.3, 2.2),
+        ("Michigan 36.5% by calling nobody ill", "textbook: call nobody ill, Michigan", 36.5, 3.1),
         ("`check_fit` finds nothing odd", "hospitals may differ: plausible", 1, 0),
-        ("sending nothing costs Indiana 12.0%", "hospitals may differ: send nothing, Indiana", -12.0, 0.8),
-        ("still gains 2.6% by sending nothing", "hospitals may differ: send nothing, Michigan", 2.6, 1.9),
+        ("still gain 29.8%", "hospitals may differ: flip 10% of labels, Indiana", 29.8, 3.3),
+        ("29.8% and 26.9%", "hospitals may differ: call nobody ill, Michigan", 26.9, 2.9),
+        ("also gains 9.3% by sending nothing", "hospitals may differ: send nothing, Michigan", 9.3, 1.6),
     ],
 }
 
@@ -185,9 +193,12 @@ def test_pictures_are_drawn_and_those_of_the_docs_are_light(file: str) -> None:
     ("file", "start"), [together("biopsies", ""), together("penguins", "year")] + [together("survival", "")] * SOAK
 )
 def test_every_lie_costs_by_three_standard_errors(file: str, start: str) -> None:
+    """But two that the line-up lets go: every row twice keeps the order, and a few labels hardly change it."""
     lies = lies_of(shown(file)[1], start)
     assert len(lies) >= 6
-    assert not [name for name, gain, error in lies if gain + 3 * error > 0]
+    free = [name for name, gain, error in lies if gain + 3 * error > 0]
+    assert not [name for name in free if "twice" not in name and name != "LineUp: flip 10% of labels"]
+    assert not [name for name, gain, error in lies if gain - 3 * error > 0]
 
 
 @pytest.mark.xdist_group("gallery diabetes")

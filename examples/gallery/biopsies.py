@@ -14,13 +14,15 @@ knows it, and there is nothing to check reports against but other reports.
 biopsies from the real ones, with replacement. The first laboratory lies, in the same simulations in which it was honest
 before.
 
-**Found.** Every lie costs under every rule, but by very different amounts. Sending nothing costs 20.5% of the cap
-under `SyntheticPeers`, 10.6% under `OneTime` with a range clipped at −8, and only 0.3% under `OneTime` with the
-exact range, whose scale must have room for reports that never come. Calling everything benign costs 49.2%, 73.0%
-and 6.7%. Small lies cost little under any rule: flipping one label in ten costs 0.8% under `SyntheticPeers`.
+**Found.** No lie gains under any rule, but what lies cost differs much. Sending nothing costs 48.3% of the cap under
+`LineUp`, the default, 20.5% under `SyntheticPeers`, 10.6% under `OneTime` with a range clipped at −8, and only 0.3%
+under `OneTime` with the exact range, whose scale must have room for reports that never come. Withholding half costs
+6.8%, 3.0%, 2.3% and 0.1%. Calling everything benign costs 52.8%, 49.2%, 73.0% and 6.7%. Small lies cost little under
+any rule: flipping one label in ten costs 1.1% under `LineUp`. Sending every row twice is free there, because the
+order of the line stays; under `SyntheticPeers` it costs 1.4%.
 
-**Take away.** Deal at random if you can. Prefer `SyntheticPeers`, or a clipped range if no seed can be kept secret.
-The exact range is the strictest proof and the weakest incentive.
+**Take away.** Deal at random if you can. Prefer `LineUp`, or a clipped range if no seed can be kept secret. The exact
+range is the strictest proof and the weakest incentive.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ LABORATORIES, ROWS, SIMULATIONS = 8, 71, 4_000
 MODEL = troth.models.Bernoulli(alpha=1, beta=1)
 LIMITS = [2 * ROWS] * LABORATORIES  # announced: nobody may report more rows than this
 RULES: dict[str, troth.Rule] = {
+    "LineUp": troth.LineUp(decoys=19),
     "SyntheticPeers": troth.SyntheticPeers(draws=16),
     "OneTime, clipped": troth.OneTime(troth.clipped_range(MODEL, LIMITS, low=-8)),
     "OneTime, exact": troth.OneTime(troth.exact_range(MODEL, LIMITS)),
@@ -65,7 +68,7 @@ def main(folder: Path) -> dict[str, float]:
     names = np.repeat([f"laboratory {k + 1}" for k in range(LABORATORIES)], ROWS)
     frame = {"laboratory": names.tolist(), "malignant": dealt.astype(int).tolist()}
     dollars = {"campaign": {"currency": "USD"}}
-    print(troth.pay(frame, MODEL, "SyntheticPeers", provider="laboratory", budget="8000.00", terms=dollars, seed=7))
+    print(troth.pay(frame, MODEL, provider="laboratory", budget="8000.00", terms=dollars, seed=7))
 
     rows = rng.choice(malignant, size=(SIMULATIONS, LABORATORIES, ROWS))
     honest = MODEL.statistics(rows)  # (round, laboratory, statistic)
@@ -106,10 +109,10 @@ def draw(gains: dict[tuple[str, str], Array], path: Path) -> None:
     """Draw one row of dots per lie, one colour per rule."""
     figure = Figure(figsize=(8, 4.6), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    for k, (rule, colour) in enumerate(zip(RULES, ("#5e3c99", "#e66101", "#4d4d4d"), strict=True)):
+    for k, (rule, colour) in enumerate(zip(RULES, ("#5e3c99", "#1b7837", "#e66101", "#4d4d4d"), strict=True)):
         cost = [-mean(gains[rule, lie]) for lie in LIES]
         bars = [3 * error(gains[rule, lie]) for lie in LIES]
-        axes.errorbar(cost, np.arange(len(LIES)) + 0.2 * (k - 1), xerr=bars, fmt="o", color=colour, label=rule)
+        axes.errorbar(cost, np.arange(len(LIES)) + 0.2 * (k - 1.5), xerr=bars, fmt="o", color=colour, label=rule)
     axes.axvline(0, color="#888888", linewidth=1)
     axes.set_yticks(range(len(LIES)), list(LIES))
     axes.invert_yaxis()

@@ -13,7 +13,8 @@ days, each carrier's own rate on each of them, and its dispersion, how much its 
 
 **Measured.** `troth.compare_models`: the year is cut into four blocks, each is paid by `SyntheticPeers` under
 models learnt from the other three, and each carrier tries ten known lies (`split="blocks"`, which describes the year;
-the history page rolls the origin instead). A gain counts as significant only if it
+the history page rolls the origin instead). `SyntheticPeers` reads the size of log PMI, so it shows a wrong model more
+plainly than the line-up does; the history page has both. A gain counts as significant only if it
 is so among all lies and carriers together. Which flights a liar withholds is drawn, so we also repeated everything
 with other draws.
 

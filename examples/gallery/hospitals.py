@@ -11,15 +11,16 @@ patients, is left out. These are hospitals that chose their own patients: 22% fe
 differ: `LatentClass` with 24 possible rates and a dispersion of 0.03, so that each hospital's own rate scatters
 around the common one.
 
-**Measured.** `check_fit` on the real reports. Then 1,000 simulations of expected pay under `SyntheticPeers`, each
+**Measured.** `check_fit` on the real reports. Then 1,000 simulations of expected pay under `LineUp`, each
 hospital drawing patients from its own, so that hospitals go on differing as they do.
 
-**Found.** `check_fit` says that the textbook model does not fit. Paying with it would be a mistake: sending nothing
-gains Michigan 26.3% of the cap and Indiana 20.2%, withholding half of the patients 11.3% and 6.0%. Indiana gains
-43.8% by flipping one label in ten, which makes it look more like Michigan. If hospitals may differ, `check_fit`
-finds nothing odd, and most of these gains are gone: sending nothing costs Indiana 12.0%. But not all: Michigan, the
-odd one out, still gains 2.6% by sending nothing. And the dispersion was read off these very hospitals, which a
-buyer who is about to pay them cannot do.
+**Found.** `check_fit` says that the textbook model does not fit. Paying with it would be a mistake. Sending nothing
+does cost, Michigan 10.0% of the cap and Indiana 26.0%: the line-up reads only an order, which a wrong model corrupts
+less. But Indiana gains 31.3% by flipping one label in ten, which makes it look more like Michigan, and Michigan 36.5%
+by calling nobody ill, which makes it look more like Indiana. If hospitals may differ, `check_fit` finds nothing odd,
+and these two lies still gain 29.8% and 26.9%; Michigan, the odd one out, also gains 9.3% by sending nothing. Three
+hospitals that differ this much say little about each other. And the dispersion was read off these very hospitals,
+which a buyer who is about to pay them cannot do.
 
 **Take away.** If providers see different populations, the textbook model pays them to hide it. No rule repairs
 that; a better model can, if history tells how much providers differ (`carriers.py`), or a better design
@@ -47,7 +48,7 @@ MODELS: dict[str, Any] = {
     "textbook": troth.models.Bernoulli(1, 1),
     "hospitals may differ": troth.models.LatentClass([1 / 24] * 24, "binary", RATES, dispersion=0.03),
 }
-RULE = troth.SyntheticPeers(draws=16)
+RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
 LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
     "withhold half": strategies.Withhold(0.5),

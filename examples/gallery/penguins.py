@@ -7,16 +7,16 @@ years. A row is one bird's species.
 field teams each saw all islands. Split by *island*, three stations each saw their own island only.
 
 **Assumed.** All providers draw from one unknown mix of species, any mix being equally likely beforehand:
-`Categorical([1, 1, 1])`, paid by `SyntheticPeers`.
+`Categorical([1, 1, 1])`, paid by `LineUp`.
 
 **Measured.** `check_fit` asks whether the reports could come from the model at all. Then 3,000 simulations of expected
 pay: each provider's birds are drawn anew from the birds of its kind. Teams of a year draw from all birds, as the
 model says and `check_fit` allows; stations draw from their own island, where the birds differ.
 
-**Found.** Split by year the model is plausible, and every lie costs: sending nothing 26.6% of the cap, making up a
-mix of species 49.4%, and even sending every bird twice 0.9%. Split by island the model does not fit: on Torgersen
-all birds are Adelie penguins, on Biscoe three quarters are Gentoos. Honest reports contradict each other there, and
-sending nothing *gains* 27.2% of the cap. Even sending every bird twice gains, if only 0.4%.
+**Found.** Split by year the model is plausible, and lies cost: sending nothing 69.5% of the cap, making up a mix of
+species 61.7%, withholding half 5.7%. Sending every bird twice is free, because the line-up reads only an order. Split
+by island the model does not fit: on Torgersen all birds are Adelie penguins, on Biscoe three quarters are Gentoos.
+Honest reports contradict each other there, and sending nothing *gains* 16.5% of the cap.
 
 **Take away.** The model says that providers see the same world. Choose providers, or the question, so that they do;
 run `check_fit` before paying and believe it.
@@ -38,7 +38,7 @@ from troth.core.contract import Array
 SPECIES = ["Adelie", "Chinstrap", "Gentoo"]
 COLOURS = ["#80cdc1", "#dfc27d", "#01665e"]
 MODEL = troth.models.Categorical([1, 1, 1])
-RULE = troth.SyntheticPeers(draws=16)
+RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
 SIMULATIONS = 3_000
 LIES: dict[str, strategies.RowLie] = {
     "send every row twice": strategies.Replicate(2),
@@ -58,7 +58,6 @@ def main(folder: Path) -> dict[str, float]:
         troth.pay(
             birds[["year", "species"]].astype(str),
             MODEL,
-            RULE,
             provider="year",
             budget="300.00",
             terms={"campaign": {"currency": "USD"}, "model": {"categories": SPECIES}},

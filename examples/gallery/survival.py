@@ -15,15 +15,15 @@ months add over patients, and θ integrates out:
     statistics(rows) = (patients, deaths, months survived)
     log_evidence(t)  = ln B(1 + deaths, 9 + months survived)
 
-Drawing parameters and fresh statistics is four more lines, and then `SyntheticPeers` can pay with it.
+Drawing parameters and fresh statistics is four more lines, and then `LineUp` can pay with it.
 
 **Measured.** `troth.check_model` runs the laws that every model must obey: a wrong log evidence, a slip in a prior,
 draws that do not match, all fail. `check_fit` asks whether the eleven could come from the model. Then 2,000 simulations
 of expected pay, each institution drawing its patients from all; the largest one lies.
 
-**Found.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Every lie costs:
-hiding every death 48.8% of the cap, counting only the dead 51.5%, forgetting half of the deaths 12.3%, sending
-nothing 15.9%. Sending every patient twice costs 0.9%.
+**Found.** The model obeys all ten laws that apply, and is plausible for the eleven institutions. Lies cost: hiding
+every death 42.2% of the cap, counting only the dead 52.7%, forgetting half of the deaths 21.7%, sending nothing
+35.7%. Sending every patient twice is free: the line-up reads only an order, and there is one parameter.
 
 **Take away.** If rows are independent given something unknown, and you can write down what adds up, you have a
 model. Let `check_model` find your mistakes before a provider does.
@@ -91,7 +91,7 @@ class MonthsSurvived:
 
 
 MODEL = MonthsSurvived(alpha=1, beta=9)
-RULE = troth.SyntheticPeers(draws=16)
+RULE = troth.LineUp(decoys=19)  # as many as it takes: the expected share is the same for every number
 LIES: dict[str, Callable[[Array], Array]] = {
     "forget half of the deaths": lambda months: months[(months == MONTHS) | (np.arange(len(months)) % 2 == 0)],
     "send every patient twice": lambda months: np.concatenate([months, months]),
@@ -114,7 +114,7 @@ def main(folder: Path) -> dict[str, float]:
     table = table.assign(institution="institution " + table["inst"].astype(int).astype(str))
     table = table[table.groupby("institution")["months"].transform("size") >= 8][["institution", "months"]]
     dollars = {"campaign": {"currency": "USD"}}
-    print(troth.pay(table, MODEL, RULE, provider="institution", budget="1100.00", terms=dollars, seed=7))
+    print(troth.pay(table, MODEL, provider="institution", budget="1100.00", terms=dollars, seed=7))
 
     reports = {str(name): rows.to_numpy() for name, rows in table.groupby("institution")["months"]}
     fit = troth.check_fit(MODEL, np.stack([MODEL.statistics(rows) for rows in reports.values()]))

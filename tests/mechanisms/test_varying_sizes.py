@@ -1,8 +1,8 @@
 """Erratum E10 revisited: numbers of rows that vary from day to day, exactly, by enumerating every size and dataset.
 
-Peers have few rows on some days and many on others. `SyntheticPeers` draws peers of the day's own sizes, so it is
-truthful whatever a provider knows about sizes. `MultiDay(exchangeable=True)` compares with the next day's sizes, so it
-is truthful if, given all that the provider knows, both days' sizes have the same distribution, and not if
+Peers have few rows on some days and many on others. `LineUp` and `SyntheticPeers` draw peers of the day's own sizes, so
+they are truthful whatever a provider knows about sizes. `MultiDay(exchangeable=True)` compares with the next day's
+sizes, so it is truthful if, given all that the provider knows, both days' sizes have the same distribution, and not if
 it can predict them.
 """
 
@@ -95,6 +95,20 @@ def with_synthetic_peers(model: Any, size: int) -> tuple[Any, Any]:
     return expected(every_report(model)), np.diagonal(expected(truths))
 
 
+def with_a_line_up(model: Any, size: int) -> tuple[Any, Any]:
+    """Return the same for a line of all that peers could report with the day's size: what any decoys pay on average."""
+    truths, _ = datasets(model, OWN)
+    peers, _, conditional = beliefs(model, size, truths)
+
+    def expected(own: Any) -> Any:
+        shape = (len(own), len(peers), own.shape[-1])
+        t = np.stack([np.broadcast_to(own[:, None], shape), np.broadcast_to(peers, shape)], axis=-2)
+        rows = np.broadcast_to([float(OWN), float(size)], t.shape[:-1])
+        return conditional @ troth.LineUp(decoys=np.inf).explain(model, t, rows=rows).share[..., 0].T
+
+    return expected(every_report(model)), np.diagonal(expected(truths))
+
+
 def worst(found: tuple[Any, Any]) -> float:
     reports, truth = found
     return float((reports - truth[:, None]).max())
@@ -113,18 +127,23 @@ def test_multi_day_is_not_truthful_where_a_provider_foresees_the_sizes(model: An
     assert worst(over_two_days(model, (1.0, 0.0), tomorrow)) > 1e-3
 
 
+DRAWN = pytest.mark.parametrize("drawn", [with_synthetic_peers, with_a_line_up])
+
+
+@DRAWN
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_synthetic_peers_are_truthful_whatever_is_known_about_sizes(model: Any) -> None:
+def test_drawn_peers_are_truthful_whatever_is_known_about_sizes(model: Any, drawn: Any) -> None:
     """For each size by itself, and so for a provider who knows it as for one who knows only its distribution."""
     for size in SIZES:
-        assert worst(with_synthetic_peers(model, size)) <= TOLERANCE
+        assert worst(drawn(model, size)) <= TOLERANCE
 
 
+@DRAWN
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_the_truth_earns_more_than_nothing_on_busy_and_on_quiet_days(model: Any) -> None:
+def test_the_truth_earns_more_than_nothing_on_busy_and_on_quiet_days(model: Any, drawn: Any) -> None:
     """Truthful is not enough: an honest report must also be worth more than an empty one, which is report 0."""
     for size in SIZES:
-        reports, truth = with_synthetic_peers(model, size)
+        reports, truth = drawn(model, size)
         _, orders = datasets(model, OWN)
         weights = np.exp(
             orders

@@ -292,6 +292,7 @@ def test_the_explanation_has_the_numbers_of_the_payment(world: SimpleNamespace) 
         share = payment.share if text is theirs else float(str(payment.payment)) / float(str(payment.cap))
         assert f"{share:.2%}" in text
         assert ("log PMI =" in text) == ("your peers&#39; is" in text) == (text is theirs)  # these tell of others' data
+        assert text.index("Your rate is") < text.index("imaginary") < text.index("you are paid") < text.index("<math")
         assert str(paid.seed) in text
         assert str(paid.commitment) in text
     others = [str(each.payment) for each in paid.payments if each.payment != payment.payment]

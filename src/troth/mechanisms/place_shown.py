@@ -31,7 +31,7 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
         said.append(f"Against {rule.rivals} of these picked at random they would win with probability {rank:.0%}")
     if rule.strict:
         said.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
-    meaning = "; ".join(said) + f": the share is {figures.share:.0%} of your cap."
+    meaning = "; ".join(said) + f": you are paid {figures.share:.0%} of your cap."
     if rule.ties == "lot" and figures.terms["tied"] > 0:
         meaning += " Groups that fit equally well stand in the line by lot."
     if rule.panels > 1:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.reductions.reduction import SaysSummary
+from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
+from troth.data.request import level_names
 from troth.results.formats import counted, number, share
 
 if TYPE_CHECKING:
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
 
     from troth.campaigns.settle import Payment
     from troth.campaigns.terms import Campaign
+    from troth.core.contract import Array
     from troth.data import Day
+    from troth.mechanisms import Line
     from troth.results.result import Result
 
 _LAST_DAYS = 5
+_FEATURES = 6  # whose coefficients are said in words
+_DOTS = 60  # of a line in a terminal
 
 
 def printable(text: str) -> str:
@@ -102,27 +107,85 @@ def _task_steps(campaign: Campaign, payment: Payment) -> list[tuple[str, str, st
     ]
 
 
-def data_in_words(result: Result, day: Day, provider: str) -> str:
+def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -> str:
     """Say what a provider's data and its peers' are on average, as in "Your rate is 57%; your peers' is 41%".
 
-    Nothing is said where that takes more than a few numbers, or where one peer's data would be given away.
+    Without ``peers`` only its own are said. One peer's data are not given away.
     """
     campaign, reports = result.campaign, result.reports_by_day.get(day, {})
-    group, reduction = campaign.group_of(provider), getattr(campaign.model, "reduction", None)
-    related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
-    if provider not in reports or len(reports) - len(related) < 2 or not isinstance(reduction, SaysSummary):
+    if provider not in reports:
         return ""
-    peers = result.summaries_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
-    (what, ours), (_, theirs) = (
-        reduction.in_words(sums, campaign.categories) for sums in (reports[provider].summary, peers)
-    )
-    return f"Your {what} is {ours}; your peers' is {theirs}." if ours and theirs else ""
+    ours = _averages(campaign, "your", reports[provider].summary)
+    if not peers:
+        return f"{ours[0].upper()}{ours[1:]}." if ours else ""
+    group = campaign.group_of(provider)
+    related = {name for name in campaign.groups if campaign.group_of(name) == group} & reports.keys() | {provider}
+    if len(reports) - len(related) < 2:
+        return ""
+    sums = result.summaries_by_day[day] - np.sum([reports[name].summary for name in related], axis=0)
+    theirs = _averages(campaign, "your peers'", sums)
+    return f"{ours[0].upper()}{ours[1:]}; {theirs}." if ours and theirs else ""
+
+
+def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
+    """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
+    reduction = getattr(campaign.model, "reduction", None)
+    if isinstance(reduction, FitsCoefficients) and getattr(campaign.model, "explains_target", False):
+        fitted = _equation(campaign, reduction, sums)
+        if fitted:
+            return f"by {whose} rows, {fitted}"
+        if reduction.predicts and reduction.rows(sums) > 0:
+            return f"{whose} rows alone do not tell all coefficients"
+    if not isinstance(reduction, SaysSummary):
+        return ""
+    what, value = reduction.in_words(sums, campaign.categories)
+    if not value:
+        return ""
+    verb = "are" if what.endswith("s") else "is"
+    if len(campaign.columns) > 1:
+        what += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
+    return f"your {what} {verb} {value}" if whose == "your" else f"{whose} {verb} {value}"
+
+
+def _equation(campaign: Campaign, reduction: FitsCoefficients, sums: Array) -> str:
+    """Write the fit of rows in the units of the columns, such as "price ≈ 1.2 + 3 × area"; empty if there is none."""
+    *names, target = level_names(campaign.columns, campaign.levels)
+    if not reduction.predicts or not np.isfinite(slopes := reduction.coefficients(sums)).all():
+        return ""
+    label = f"{target} = {campaign.categories[1]}" if campaign.categories else str(target)
+    units = {name: unit for name, unit in zip(campaign.columns, campaign.scales, strict=False) if unit is not None}
+    constant, size = units.get(target, (0.0, 1.0))
+    parts = []
+    for name, slope in zip(names, slopes, strict=True):
+        centre, scale = units.get(name, (0.0, 1.0))
+        constant += size * slope * (1.0 if name is None else -centre / scale)
+        if name is not None:
+            parts.append(f" {'−' if slope < 0 else '+'} {abs(size * slope / scale):.3g} × {name}")
+    terms = "".join(parts[:_FEATURES]) + " + …" * (len(parts) > _FEATURES)
+    return f"{reduction.predicts.format(label)} ≈ {constant:.3g}{terms}".replace("≈ -", "≈ −")
+
+
+def strip(line: Line) -> str:
+    """Draw a line with characters, what fits best first: dots for decoys, and a ring for the real peers.
+
+    Examples
+    --------
+    >>> from troth.mechanisms import Line
+    >>> strip(Line(9, 2.0, 0.0))
+    'best ··◉······· worst'
+    """
+    dots = _DOTS if line.decoys is None else min(line.decoys, _DOTS)
+    place = round(dots * (line.above + line.tied / 2) / (line.decoys or 1))
+    return f"best {'·' * place}◉{'·' * (dots - place)} worst"
 
 
 def explain(campaign: Campaign, payment: Payment, data: str = "") -> str:
     """Explain a payment in lines of text."""
     lines = [f"{printable(payment.provider)}: {counted(payment.rows, 'row')}, paid {campaign.show(payment.payment)}"]
     rows = steps(campaign, payment, data)
+    if campaign.task is None:
+        drawn = [("the line", strip(step.line), "") for step in campaign.rule.steps(payment) if step.line is not None]
+        rows[bool(data) : bool(data)] = drawn
     widths = [max(len(what) for what, _, _ in rows), max(len(value) for _, value, meaning in rows if meaning)]
     for what, value, meaning in rows:
         lines.append(f"  {what:<{widths[0]}}  {value:<{widths[1]}}  {meaning}".rstrip())

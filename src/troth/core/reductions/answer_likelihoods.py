@@ -53,6 +53,10 @@ class Answer(Protocol):
     def best(self) -> float:
         """The largest log-likelihood of a row."""
 
+    @property
+    def predicts(self) -> str:
+        """What a linear predictor is, with {} for the answer's name; empty if there are several."""
+
     def expand(self, eta: Array, y: Array, /) -> Expanded:
         """Expand the log-likelihood of answers ``(row,)`` at predictors ``(predictor, row)``."""
 
@@ -77,6 +81,7 @@ class YesNo:
     labels = 2
     most_weight = 0.25
     best = 0.0
+    predicts = "log-odds of {}"
 
     @property
     def support(self) -> Support:
@@ -122,6 +127,7 @@ class Classes:
 
     most_weight = 0.25
     best = 0.0
+    predicts = ""
 
     @property
     def predictors(self) -> int:
@@ -190,6 +196,7 @@ class CountAnswers:
     labels = None
     most_weight = np.inf
     best = np.inf
+    predicts = "logarithm of the mean {}"
 
     @property
     def support(self) -> Support:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from troth.core.reductions.reduction import Reduction
 
+_SHOWN = 6  # labels whose shares are said in words
 _MOST_DRAWN_WITHOUT_REPLACEMENT = 1_000_000_000  # rows, which NumPy allows
 
 
@@ -56,14 +57,16 @@ class Counts:
         return np.asarray(np.sum(summary, axis=-1), dtype=np.float64)
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
-        """Return the rate of ones, or the most frequent label and its rate."""
+        """Return the rate of ones, or the shares of labels, of many labels the most frequent ones."""
         total = float(np.sum(summary))
         if total == 0:
             return "", ""
         if self.size == 2:
             return ("rate" if labels is None else f"rate of {labels[1]}"), f"{summary[1] / total:.0%}"
-        code = int(np.argmax(summary))
-        return "most frequent label", f"{code if labels is None else labels[code]} ({summary[code] / total:.0%})"
+        names = range(self.size) if labels is None else labels
+        codes = range(self.size) if self.size <= _SHOWN else np.argsort(-summary, kind="stable")[: _SHOWN // 2]
+        what = "label shares" if self.size <= _SHOWN else "most frequent labels"
+        return what, ", ".join(f"{names[code]} ({summary[code] / total:.0%})" for code in codes)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return nothing: no value can spoil a count."""

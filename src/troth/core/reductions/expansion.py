@@ -11,6 +11,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.sorted_columns import sorted_columns
 from troth.core.support import Array, Bounds, Support
 
@@ -97,7 +98,17 @@ class Expansion:
         del labels
         if summary[0] == 0 or self.answer.labels is None:
             return "", ""
-        return "probability of its labels at the public point", f"{np.exp(summary[1] / summary[0]):.0%}"
+        return "labels' average probability at the public point", f"{np.exp(summary[1] / summary[0]):.0%}"
+
+    @property
+    def predicts(self) -> str:
+        """What one linear predictor predicts."""
+        return self.answer.predicts
+
+    def coefficients(self, summary: Array, /) -> Array:
+        """Take one step of Newton's method from the public point."""
+        slope = np.asarray(summary[2 : 2 + len(self.point)], dtype=np.float64)
+        return np.array(self.point) + solved(self.curvature(np.asarray(summary, dtype=np.float64)), slope)
 
     def curvature(self, summary: Array, /) -> Array:
         """Return H, ``(..., coefficient, coefficient)``."""

@@ -81,12 +81,12 @@ class Expansions:
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
-        """Return how probable the candidate that explains the rows best makes their answers."""
-        if summary[0] == 0 or self.answer.labels is None:
+        """Return the candidate that explains the rows best, and how probable it makes their labels."""
+        if summary[0] == 0:
             return "", ""
         best = int(np.argmax(self.by_point(np.asarray(summary, dtype=np.float64))[:, 0]))
-        part = self._parts(summary)[best]
-        return f"probability of its labels under candidate {best + 1}", self.each[best].in_words(part, labels)[1]
+        probable = self.each[best].in_words(self._parts(summary)[best], labels)[1]
+        return "best candidate", f"number {best + 1}" + (f", with label probability {probable}" if probable else "")
 
     def by_point(self, summary: Array, /) -> Array:
         """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and the upper half of H."""

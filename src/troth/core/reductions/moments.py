@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.core.reductions.normal_equations import solved
 from troth.core.reductions.sorted_columns import sorted_columns
 from troth.core.support import Array, Bounds, Support
 
@@ -83,12 +84,24 @@ class Moments:
         return np.asarray(summary, dtype=np.float64)[..., 0]
 
     def in_words(self, summary: Array, labels: Sequence[str] | None = None, /) -> tuple[str, str]:
-        """Return the mean of each of a few columns."""
+        """Return the mean of each column, or of the first few."""
         del labels
-        if self.columns > _SHOWN or not self.linear or summary[0] == 0:
+        if not self.linear or summary[0] == 0:
             return "", ""
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
-        return "mean" if self.columns == 1 else "means", ", ".join(f"{mean:.4g}" for mean in means)
+        shown = [f"{mean:.4g}" for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
+        return "mean" if self.columns == 1 else "means", ", ".join(shown)
+
+    @property
+    def predicts(self) -> str:
+        """The answer itself, if rows are features and an answer."""
+        return "{}" if self.squares and not self.linear else ""
+
+    def coefficients(self, summary: Array, /) -> Array:
+        """Solve the normal equations, and add the prediction."""
+        d = self.columns - 1
+        products = np.asarray(summary[1:], dtype=np.float64).reshape(d + 1, d + 1)
+        return solved(products[:d, :d], products[:d, d]) + np.array(self.prediction or (0.0,) * d)
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""

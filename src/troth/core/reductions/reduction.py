@@ -74,6 +74,18 @@ class SaysSummary(Protocol):
 
 
 @runtime_checkable
+class FitsCoefficients(Protocol):
+    """A reduction of features and answers whose sums tell which coefficients fit the rows."""
+
+    @property
+    def predicts(self) -> str:
+        """What a linear predictor is, such as "log-odds of {}" with the answer's name; empty if there are several."""
+
+    def coefficients(self, summary: Array, /) -> Array:
+        """Return the coefficients that fit best, or nearly, without any prior; NaN if the rows do not tell them all."""
+
+
+@runtime_checkable
 class TakesFewerRows(Protocol):
     """A reduction whose summaries of whole labels or whole numbers cannot be scaled down to fewer rows."""
 

@@ -67,7 +67,7 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
         "mathml": mathml,
         "drawn": drawn,
         "drawn_line": draw_line,
-        "data": data_in_words(result, payments.day, payment.provider) if result and user.role == "analyst" else "",
+        "data": data_in_words(result, payments.day, payment.provider, user.role == "analyst") if result else "",
         "empty": terms.show(int(payment.empty_share * payment.cap.minor)),
     }
     return page(request, user, "explanation.html", **context)

@@ -1,0 +1,105 @@
+"""A payment in words: the data of every kind, then the line, then the share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import troth
+from registry import EXAMPLES, generator
+from troth import models
+from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
+from troth.mechanisms import Line
+from troth.results.explanation import data_in_words, strip
+
+CLINICS = np.repeat(["a", "b", "c"], 8).tolist()
+RULE = troth.LineUp(decoys=19)
+
+
+def paid(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
+    return troth.pay(
+        {"clinic": CLINICS, **table}, model, RULE, provider="clinic", budget="300.00", seed=1, terms={"model": terms}
+    )
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_family_says_what_data_are_on_average(name: str) -> None:
+    model, rng = EXAMPLES[name], generator(5)
+    summary = model.summary(model.draw_data(rng, model.draw_parameters(rng), 12))
+    reduction = model.reduction
+    if isinstance(reduction, FitsCoefficients) and reduction.predicts:
+        assert np.isfinite(reduction.coefficients(summary)).all()
+    else:
+        assert isinstance(reduction, SaysSummary)
+        assert all(reduction.in_words(summary, None))
+
+
+def test_shares_of_labels_and_means_of_columns() -> None:
+    kinds = ["red", "green", "blue", "red"] * 6
+    terms = {"columns": ["kind"], "categories": ["blue", "green", "red"]}
+    text = data_in_words(paid(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
+    red, others = "blue (25%), green (25%), red (50%)", "your peers' are"
+    assert text == f"Your label shares are {red}; {others} {red}."
+    model = models.MultivariateNormal([0, 0], [[1, 0], [0, 1]], [[1, 0], [0, 1]])
+    result = paid(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
+    assert data_in_words(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."
+
+
+def test_a_regression_is_an_equation_in_the_units_of_the_columns() -> None:
+    area = generator(1).uniform(20, 90, 24).round(1)
+    wards = (["surgery", "other", "surgery", "other"] * 6, np.tile([0.0, 5.0], 12))
+    table = {"area": area.tolist(), "ward": wards[0], "price": (2 + 3 * area - wards[1]).tolist()}
+    result = paid(
+        models.LinearRegression([0, 0, 0], np.eye(3).tolist(), 0.1),
+        table,
+        columns=["area", "ward"],
+        target="price",
+        intercept=True,
+        levels={"ward": ["surgery", "other"]},
+        scales={"area": [50.0, 20.0], "price": [170.0, 70.0]},
+    )
+    fitted = "price ≈ 2 + 3 × area − 5 × ward = other"
+    assert data_in_words(result, None, "a") == f"By your rows, {fitted}; by your peers' rows, {fitted}."
+    assert data_in_words(result, None, "a", peers=False) == f"By your rows, {fitted}."
+
+
+def test_rows_that_are_too_few_for_a_fit_say_so() -> None:
+    frame = {"clinic": ["a", *CLINICS[8:]], "x": np.arange(17.0).tolist(), "y": np.arange(17.0).tolist()}
+    model = models.LinearRegression([0, 0], [[1, 0], [0, 1]], 1)
+    terms = {"model": {"columns": ["x"], "target": "y", "intercept": True}}
+    result = troth.pay(frame, model, RULE, provider="clinic", budget="300.00", seed=1, terms=terms)
+    text = data_in_words(result, None, "a")
+    assert text.startswith("Your rows alone do not tell all coefficients; by your peers' rows, y ≈ ")
+    assert text.endswith("+ 1 × x.")
+
+
+def test_log_odds_of_a_label() -> None:
+    rng = generator(3)
+    age = rng.integers(20, 80, 24)
+    sick = np.where(rng.random(24) < 1 / (1 + np.exp(-(age - 50) / 10)), "yes", "no").tolist()
+    terms = {"columns": ["age"], "target": "sick", "intercept": True, "categories": ["no", "yes"]}
+    model = models.LogisticRegression([-5, 0.1], [1, 100])
+    text = data_in_words(paid(model, {"age": age.tolist(), "sick": sick}, **terms), None, "a")
+    assert text.startswith("By your rows, log-odds of sick = yes ≈ −")
+    assert " × age; by your peers' rows, log-odds of sick = yes ≈ −" in text
+
+
+def test_the_line_is_drawn_above_the_place_and_the_share() -> None:
+    text = paid(models.Bernoulli(1, 1), {"improved": [1, 0] * 12}, columns=["improved"]).explain("a").splitlines()
+    assert [line.split("  ")[1] for line in text[1:5]] == [
+        "data",
+        "the line",
+        "decoys that fit better",
+        "share of the cap",
+    ]
+    assert text[2].count("·") == 19
+    assert text[2].count("◉") == 1
+    assert "you are paid" in text[4]
+    assert text[-1].startswith("  log PMI")
+
+
+@pytest.mark.parametrize(("line", "before"), [(Line(999, 0, 0), 0), (Line(999, 999, 0), 60), (Line(None, 0.5, 0), 30)])
+def test_the_strip_has_the_real_peers_in_their_place(line: Line, before: int) -> None:
+    assert strip(line) == f"best {'·' * before}◉{'·' * (60 - before)} worst"

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Model
 
+MOST_LOOKED_AT = 100_000
+"""How many rows of a file are looked at before a campaign is written."""
+
 
 def column_names(data: Any) -> list[str]:
     """Return the columns of any table, of its first file if it has several."""
     if is_paths(data):
         paths = [path for _, path in find_files(data) if format_of(path) != "statistics"]
         if not paths:
-            raise DataError("there are no files of rows; name the columns")
+            raise DataError(
+                f"{data}: there are no files of rows; JSON holds rows if each line is one object and the name ends in "
+                ".jsonl; otherwise save them as CSV"
+            )
         fragments, _ = plan(str(paths[0]), Request(Moments(), ()))
         return fragments[0].column_names() if fragments else []
     if is_pushed_down(data):
@@ -36,7 +42,7 @@ def column_names(data: Any) -> list[str]:
 
 
 def first_rows(
-    data: Any, columns: Sequence[str], provider: str | None, day: str | None, rows: int = 100_000
+    data: Any, columns: Sequence[str], provider: str | None, day: str | None, rows: int = MOST_LOOKED_AT
 ) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the first rows of a file or folder, as lists by column, and where each row stands.
 

@@ -84,10 +84,14 @@ class RandomEffects(VaryingProviders):
         plenty = np.full(statistics.shape[:-1], np.inf)
         return self._integrated(statistics[..., 0], precision, product), are_products(precision, plenty)
 
+    def _effects(self, statistics: Array) -> Array:
+        """Return how many effects there are, which is how sharply they show the spread: one for each coefficient."""
+        return np.asarray(self._coefficients * statistics[..., 1])
+
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral over the spread of exp Λ given the spread."""
         t = np.asarray(statistics, dtype=np.float64)
-        return self._grid.integrate(evidence_of_effects(self._unpack(t)), t[..., 1])
+        return self._grid.integrate(evidence_of_effects(self._unpack(t)), self._effects(t))
 
     def answer_part(self, statistics: Array, /) -> Array:
         """Return c and h for each spread."""
@@ -99,7 +103,7 @@ class RandomEffects(VaryingProviders):
         a, b, nodes = self._unpack(own), self._unpack(peers), len(self._grid.nodes)
         joint, alone = evidence_in_line(a.precision + b.precision), evidence_in_line(b.precision)
         of_own = self.log_evidence(own) - self.log_evidence(np.zeros(own.shape[-1]))
-        counts = own[..., 1] + peers[..., 1], peers[..., 1]
+        counts = self._effects(own + peers), self._effects(peers)
 
         def score(line: Array) -> Array:
             constant, product = line[..., :nodes], line[..., nodes:].reshape(*line.shape[:-1], nodes, -1)
@@ -151,7 +155,7 @@ class RandomEffects(VaryingProviders):
         """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
         t = np.asarray(statistics, dtype=np.float64)
         effects = self._unpack(t)
-        place = self._grid.draw_node(rng, evidence_of_effects(effects), t[..., 1])
+        place = self._grid.draw_node(rng, evidence_of_effects(effects), self._effects(t))
         product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
         precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
         chosen = Effects(np.zeros(place.shape), product, precision)

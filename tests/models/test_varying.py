@@ -344,3 +344,20 @@ def test_a_history_of_varying_providers_is_fitted() -> None:
     fitted: Any = models.VaryingNormal.fit(past)
     for name, error in fitted.errors.items():
         assert abs(getattr(fitted.model, name) - getattr(model, name)) < 5 * error, name
+
+
+def test_posterior_draws_of_the_spread_are_continuous() -> None:
+    """Without data they have the prior's law: 0 with probability 0.1, otherwise each factor equally likely."""
+    for model, ends in ((models.VaryingNormal(3, 2, 1.5), (0.15, 45)), (linear(), (0.01, 3))):
+        nothing = np.zeros(
+            (4000, len(model.statistics(model.draw_data(generator(7), model.draw_parameters(generator(7)), 3))))
+        )
+        spread = model.draw_posterior(generator(8), nothing)[:, -1]
+        some = np.sort(np.log(spread[spread > 0]))
+        assert len(some) / 4000 == pytest.approx(1 - ALIKE, abs=0.02)
+        place = (some - np.log(ends[0])) / np.log(ends[1] / ends[0])
+        assert abs(place - np.linspace(0, 1, len(place))).max() < 1.95 / np.sqrt(len(place))  # once in a thousand times
+
+
+def linear() -> Any:
+    return models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7)

@@ -152,11 +152,10 @@ class RandomEffects(VaryingProviders):
         return precision, np.einsum("...ik,...k->...i", precision, own) + noise
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
-        """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
+        """Draw (γ, τ) given statistics; γ is in units of the prior."""
         t = np.asarray(statistics, dtype=np.float64)
         effects = self._unpack(t)
-        place = self._grid.draw_node(rng, evidence_of_effects(effects), self._effects(t))
-        product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
-        precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
-        chosen = Effects(np.zeros(place.shape), product, precision)
-        return draw_coefficients(rng.standard_normal(product.shape), chosen), self._grid.nodes[place]
+        spread = self._grid.draw(rng, evidence_of_effects(effects), self._effects(t))
+        product, precision = (self._grid.between(part, spread) for part in effects[1:])
+        chosen = Effects(np.zeros(spread.shape), product, precision)
+        return draw_coefficients(rng.standard_normal(product.shape), chosen), spread

@@ -2,8 +2,8 @@
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
 Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
-exponential is then taken by Gauss and Legendre. N effects, one of each provider and coefficient, leave ln spread² open by
-√(2/N) or more, which is the distance of the places at which the integral is taken.
+exponential is then taken by Gauss and Legendre. N effects, one of each provider and coefficient, leave ln spread² open
+by √(2/N) or more, which is the distance of the places at which the integral is taken.
 """
 
 from __future__ import annotations
@@ -51,18 +51,26 @@ class SpreadGrid:
         """The spreads, 0 first."""
         return np.concatenate([[0.0], np.exp(self._nodes / 2)])
 
-    def draw(self, unit: Array, alike: Array) -> Array:
-        """Turn uniform numbers into spreads from the prior."""
-        return np.where(alike < ALIKE, 0.0, np.exp((self._low + (self._high - self._low) * unit) / 2))
-
-    def draw_node(self, rng: Generator, evidence: Array, effects: Array) -> NDArray[np.intp]:
-        """Draw a spread given its log evidence at the nodes, as the place of the nearest node."""
+    def draw(self, rng: Generator, evidence: Array, effects: Array) -> Array:
+        """Draw a spread given its log evidence at the nodes."""
         quadrature = self.quadrature(float(np.max(effects, initial=0.0)))
         weights = quadrature.posterior(evidence)
         below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
         place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
-        nearest = np.searchsorted(np.sqrt(self.nodes[1:-1] * self.nodes[2:]), quadrature.spreads[1:]) + 1
-        return np.asarray(np.concatenate([[0], nearest])[place], dtype=np.intp)
+        places = 2 * np.log(quadrature.spreads[1:])
+        ends = np.concatenate([[self._low] * 2, (places[1:] + places[:-1]) / 2, [self._high]])
+        low, high = ends[place], ends[np.minimum(place + 1, len(ends) - 1)]
+        return np.where(place > 0, np.exp((low + (high - low) * rng.random(place.shape)) / 2), 0.0)
+
+    def between(self, values: Array, spreads: Array) -> Array:
+        """Return what stands at the nodes, along an axis after those of the spreads, at spreads between them."""
+        place = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
+        low = np.where(spreads > 0, np.minimum(place.astype(np.intp), len(self.nodes) - 2), 0)
+        part = np.where(spreads > 0, place - low, 0.0)
+        axis, more = spreads.ndim, (...,) + (None,) * (values.ndim - spreads.ndim - 1)
+        low = low[(..., None, *more[1:])]
+        below, above = (np.take_along_axis(values, low + k, axis).squeeze(axis) for k in (0, 1))
+        return np.asarray(below + part[more] * (above - below))
 
     def quadrature(self, effects: float) -> _Quadrature:
         """Return the quadrature that resolves the spread of that many effects."""

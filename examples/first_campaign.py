@@ -211,7 +211,7 @@ def changed(column: Any, lie: str, campaign: troth.Campaign, rng: np.random.Gene
         if lie == "made up":
             return labels[rng.integers(len(labels), size=len(values))]
         return labels[np.where(rng.random(len(values)) < 0.25, (place + 1) % len(labels), place)]
-    if column.dtype.kind == "i" and "Poisson" in type(campaign.model).__name__:
+    if "Poisson" in type(campaign.model).__name__:
         return rng.integers(values.min(), values.max() + 1, size=len(values)) if lie == "made up" else values + 1
     if lie == "made up":
         return rng.uniform(values.min(), values.max(), size=len(values))

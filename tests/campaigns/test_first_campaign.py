@@ -31,6 +31,14 @@ TABLE: dict[str, Any] = {
     "answer": ["Yes", "yes", "YES", "No", "no"] * (ROWS // 5),
     "tail": [*RNG.normal(size=ROWS - 1), 1000.0],
     "hello": [*map(str, range(ROWS - 1)), "hello"],
+    "minus": [f"−{x}" for x in range(ROWS)],
+    "weight": [f"{x} kg" for x in range(ROWS)],
+    "kroner": [f"{x} kr" for x in range(ROWS)],
+    "arabic": [*map(str, range(ROWS - 1)), "٥١"],
+    "nans": [*map(str, range(ROWS - 1)), "-nan"],
+    "mixed": ["yes", "no", "Y", "0", "true"] * (ROWS // 5),
+    "date": [f"2026-01-{x % 28 + 1:02d}" for x in range(ROWS)],
+    "visits": RNG.poisson(300, ROWS),
     "infinite": [*map(str, range(ROWS - 1)), "inf"],
     "large": [*map(str, range(ROWS - 1)), "1e300"],
     "percent": [f"{x}%" for x in range(ROWS)],
@@ -83,6 +91,11 @@ def test_a_family_whose_providers_differ_is_proposed(column: str, family: str, t
         ("percent", "percent signs, such as '0%'; remove the signs, and divide by 100"),
         ("money", "currency signs, such as '€1,000.50'; remove the signs"),
         ("thousands", "numbers with commas, such as '1,000'; write them with a decimal point"),
+        ("minus", "a minus sign that is no hyphen, such as '−0'; write - instead"),
+        ("weight", "numbers with a unit, such as '0 kg'; remove it"),
+        ("kroner", "currency signs, such as '0 kr'; remove the signs"),
+        ("arabic", "1 value is not a number .first: row 120 of own.csv: '٥١'"),
+        ("nans", "1 value is not a number .first: row 120 of own.csv: '-nan'"),
         ("blanks", "numbers with something between their digits, such as '1 000'; write them with nothing between"),
     ],
 )
@@ -125,6 +138,46 @@ def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:
     assert "'YES', 'yes'" in guessed.notes[0] or "'yes'" in guessed.notes[0]
     paid = troth.pay(init(tmp_path / "x", data=table, provider="office", column="answer"))
     assert sum(report.rows for report in paid.reports) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("column", "note"),
+    [
+        ("mixed", "labels '0', 'Y', 'no', 'true', 'yes', taken for 5 different ones: if they mean yes and no"),
+        ("date", "column 'date' is taken for 28 labels, such as '2026-01-01'"),
+        ("visits", "taken for counts; if they are values, say --family VaryingNormal"),
+    ],
+)
+def test_what_a_column_is_taken_for_is_said(column: str, note: str, table: Path) -> None:
+    assert note in " ".join(guess(table, provider="office", column=column).notes)
+
+
+def test_names_that_are_one_are_said_before_payment_refuses_them(tmp_path: Path) -> None:
+    names = ["Zoë", "Zoe\u0308", "7", "7.0", "Elm", "Fir"] * (ROWS // 6)
+    prices = [None if name == "Fir" else 1.0 + row for row, name in enumerate(names)]
+    pd.DataFrame({"office": names, "price": prices}).to_csv(tmp_path / "own.csv", index=False)
+    notes = guess(tmp_path / "own.csv", provider="office", column="price").notes
+    assert "providers '7', '7.0' differ by how a number is written" in notes[1]
+    assert "as it is payment is refused" in notes[2]
+    assert "provider 'Fir' has no value in any row, and payment is refused" in notes[0]
+    with pytest.raises(troth.DataError, match="provider 'Fir': none of its 20 rows has a value"):
+        troth.pay(init(tmp_path / "x", data=tmp_path / "own.csv", provider="office", column="price"))
+
+
+def test_a_large_file_that_is_sorted_is_not_taken_for_one_provider(tmp_path: Path, monkeypatch: Any) -> None:
+    pd.DataFrame({**TABLE, "office": ["Ash"] * 100 + ["Elm"] * (ROWS - 100)}).to_csv(tmp_path / "a.csv", index=False)
+    monkeypatch.setattr("troth.campaigns.starter.guess.MOST_LOOKED_AT", 100)
+    monkeypatch.setattr("troth.data.gather.MOST_LOOKED_AT", 100)
+    assert guess(tmp_path / "a.csv", provider="office", column="price").family == "VaryingNormal"
+
+
+def test_days_and_json_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    pd.DataFrame({**TABLE, "day": ["2026-01-01", "01/02/2026"] * (ROWS // 2)}).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(troth.DataError, match="column 'day', row 2 of a.csv: '01/02/2026' is no day"):
+        guess(tmp_path / "a.csv", provider="office", column="price", day="day")
+    (tmp_path / "a.json").write_text("[]")
+    with pytest.raises(troth.DataError, match="JSON holds rows if each line is one object"):
+        guess(tmp_path / "a.json", provider="office", column="price")
 
 
 def test_heavy_tails_and_similar_names_are_said(tmp_path: Path) -> None:

@@ -219,6 +219,47 @@ def test_regressions_are_the_continuous_integral() -> None:
     assert found == pytest.approx(reference(data) - reference(data[:1]) - reference(data[1:]), abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("providers", "rows", "coefficients", "spread"), [(10, 100, 3, 0.0), (16, 100, 8, 0.5), (1000, 10_000, 4, 0.5)]
+)
+def test_regressions_of_any_size_are_the_continuous_integral(
+    providers: int, rows: int, coefficients: int, spread: float
+) -> None:
+    """With orthogonal features every coefficient is a normal mean of its own; they share the spread alone."""
+    rng, d = generator(5, providers, coefficients), coefficients
+    model = models.VaryingLinearRegression([0.0] * d, np.eye(d).tolist(), 0.7)
+    n = rng.integers(rows // 2, rows, providers).astype(float)
+    squares = n[:, None] * rng.uniform(0.5, 2, (providers, d))  # the diagonal of ZᵀZ
+    best = rng.standard_normal(d) + spread * rng.standard_normal((providers, d))
+    best += 0.7 / np.sqrt(squares) * rng.standard_normal((providers, d))
+    residuals = 0.7**2 * rng.chisquare(n - d)
+    products = np.zeros((providers, d + 1, d + 1))
+    products[:, range(d), range(d)] = squares
+    products[:, d, :d] = products[:, :d, d] = squares * best
+    products[:, d, d] = residuals + (squares * best**2).sum(axis=-1)
+    t = model.from_summary(np.concatenate([n[:, None], products.reshape(providers, -1)], axis=-1))
+    variance = (3 * 0.7**2 + residuals) / (3 + n - d)
+
+    def reference(part: slice) -> float:
+        precision, y = (squares / variance[:, None])[part], best[part]
+
+        def given(tau: Any) -> Any:
+            v = 1 / precision + tau[:, None, None] ** 2
+            total, product = 1 + (1 / v).sum(axis=1), (y / v).sum(axis=1)
+            at_mean = (y**2 * (precision - 1 / v) - np.log(precision * v)).sum(axis=1)
+            return 0.5 * (at_mean + product**2 / total - np.log(total)).sum(axis=-1)
+
+        low, high = 2 * np.log(0.01), 2 * np.log(3)
+        near = 2 * np.log(spread) + np.array([-0.5, 0.5]) if len(y) > 50 else (low, high)
+        u, w = gauss(*near, 60 if len(y) > 50 else 500)
+        w = (1 - ALIKE) * w / (high - low)
+        return float(np.logaddexp(np.log(ALIKE) + given(np.zeros(1))[0], logsumexp(given(np.exp(u / 2)), b=w)))
+
+    found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
+    expected = reference(slice(None)) - reference(slice(1)) - reference(slice(1, None))
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_labels_are_questions_of_yes_and_no() -> None:
     model, one, two = (
         models.VaryingCategorical([1, 2, 0.5]),
@@ -303,3 +344,20 @@ def test_a_history_of_varying_providers_is_fitted() -> None:
     fitted: Any = models.VaryingNormal.fit(past)
     for name, error in fitted.errors.items():
         assert abs(getattr(fitted.model, name) - getattr(model, name)) < 5 * error, name
+
+
+def test_posterior_draws_of_the_spread_are_continuous() -> None:
+    """Without data they have the prior's law: 0 with probability 0.1, otherwise each factor equally likely."""
+    for model, ends in ((models.VaryingNormal(3, 2, 1.5), (0.15, 45)), (linear(), (0.01, 3))):
+        nothing = np.zeros(
+            (4000, len(model.statistics(model.draw_data(generator(7), model.draw_parameters(generator(7)), 3))))
+        )
+        spread = model.draw_posterior(generator(8), nothing)[:, -1]
+        some = np.sort(np.log(spread[spread > 0]))
+        assert len(some) / 4000 == pytest.approx(1 - ALIKE, abs=0.02)
+        place = (some - np.log(ends[0])) / np.log(ends[1] / ends[0])
+        assert abs(place - np.linspace(0, 1, len(place))).max() < 1.95 / np.sqrt(len(place))  # once in a thousand times
+
+
+def linear() -> Any:
+    return models.VaryingLinearRegression([1, -2], [[2, 0.5], [0.5, 1]], 0.7)

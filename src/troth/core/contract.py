@@ -477,7 +477,7 @@ def combine(models: Sequence[Model]) -> list[Model]:
 
 
 def refuse_unmade(models: Any) -> None:
-    """Refuse a class or a name where a model is wanted.
+    """Refuse a class, a name or a number where a model is wanted.
 
     Examples
     --------
@@ -495,6 +495,8 @@ def refuse_unmade(models: Any) -> None:
         )
     if isinstance(models, str):
         raise ParameterError(f"{models!r} is a name, not a model: give an object, such as troth.models.{models}(…)")
+    if models is None or isinstance(models, int | float):
+        raise ParameterError(f"{models!r} is not a model: give an object, such as troth.models.Bernoulli(1, 1)")
 
 
 def shared_evidence(models: Models) -> Model:

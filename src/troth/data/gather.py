@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from troth.core.contract import Model
 
-_FIRST = 100_000  # rows, by which a first campaign is guessed
+MOST_LOOKED_AT = 100_000
+"""How many rows of a file are looked at before a campaign is written."""
 
 
 def column_names(data: Any) -> list[str]:
@@ -29,7 +30,10 @@ def column_names(data: Any) -> list[str]:
     if is_paths(data):
         paths = [path for _, path in find_files(data) if format_of(path) != "statistics"]
         if not paths:
-            raise DataError("there are no files of rows; name the columns")
+            raise DataError(
+                f"{data}: there are no files of rows; JSON holds rows if each line is one object and the name ends in "
+                ".jsonl; otherwise save them as CSV"
+            )
         fragments, _ = plan(str(paths[0]), Request(Moments(), ()))
         return fragments[0].column_names() if fragments else []
     if is_pushed_down(data):
@@ -55,7 +59,7 @@ def first_rows(
                 values[name] += batch.column(name).to_pylist()
             places += [f"row {row + k + 1:,} of {file_name(fragment.path)}" for k in range(batch.num_rows)]
             row += batch.num_rows
-            if len(places) >= _FIRST:
+            if len(places) >= MOST_LOOKED_AT:
                 return values, places
     return values, places
 

@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[str, Day]
 
 _SHOWN = 20  # problems that are spelled out
 
-NO_VALUE = frozenset({"", "#n/a", "-", "--", "?", "n/a", "na", "nan", "null"})
+NO_VALUE = frozenset({"", "#n/a", "-", "--", ".", "<na>", "?", "n.a.", "n/a", "na", "nan", "null"})
 """How a missing value is written, in lower case."""
 
 NO_NAME = frozenset({"", "#N/A", "-", "--", "?", "N/A", "n/a", "NA", "NaN", "nan"})

@@ -84,10 +84,14 @@ class RandomEffects(VaryingProviders):
         plenty = np.full(statistics.shape[:-1], np.inf)
         return self._integrated(statistics[..., 0], precision, product), are_products(precision, plenty)
 
+    def _effects(self, statistics: Array) -> Array:
+        """Return how many effects there are, which is how sharply they show the spread: one for each coefficient."""
+        return np.asarray(self._coefficients * statistics[..., 1])
+
     def log_evidence(self, statistics: Array, /) -> Array:
         """Ln of the integral over the spread of exp Λ given the spread."""
         t = np.asarray(statistics, dtype=np.float64)
-        return self._grid.integrate(evidence_of_effects(self._unpack(t)), t[..., 1])
+        return self._grid.integrate(evidence_of_effects(self._unpack(t)), self._effects(t))
 
     def answer_part(self, statistics: Array, /) -> Array:
         """Return c and h for each spread."""
@@ -99,7 +103,7 @@ class RandomEffects(VaryingProviders):
         a, b, nodes = self._unpack(own), self._unpack(peers), len(self._grid.nodes)
         joint, alone = evidence_in_line(a.precision + b.precision), evidence_in_line(b.precision)
         of_own = self.log_evidence(own) - self.log_evidence(np.zeros(own.shape[-1]))
-        counts = own[..., 1] + peers[..., 1], peers[..., 1]
+        counts = self._effects(own + peers), self._effects(peers)
 
         def score(line: Array) -> Array:
             constant, product = line[..., :nodes], line[..., nodes:].reshape(*line.shape[:-1], nodes, -1)
@@ -148,11 +152,10 @@ class RandomEffects(VaryingProviders):
         return precision, np.einsum("...ik,...k->...i", precision, own) + noise
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
-        """Draw (γ, τ) given statistics, in units of the prior and as nodes."""
+        """Draw (γ, τ) given statistics; γ is in units of the prior."""
         t = np.asarray(statistics, dtype=np.float64)
         effects = self._unpack(t)
-        place = self._grid.draw_node(rng, evidence_of_effects(effects), t[..., 1])
-        product = np.take_along_axis(effects.product, place[..., None, None], axis=-2)[..., 0, :]
-        precision = np.take_along_axis(effects.precision, place[..., None, None, None], axis=-3)[..., 0, :, :]
-        chosen = Effects(np.zeros(place.shape), product, precision)
-        return draw_coefficients(rng.standard_normal(product.shape), chosen), self._grid.nodes[place]
+        spread = self._grid.draw(rng, evidence_of_effects(effects), self._effects(t))
+        product, precision = (self._grid.between(part, spread) for part in effects[1:])
+        chosen = Effects(np.zeros(spread.shape), product, precision)
+        return draw_coefficients(rng.standard_normal(product.shape), chosen), spread

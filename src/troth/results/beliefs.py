@@ -105,8 +105,9 @@ def _density(draws: Array, edges: Array) -> list[float]:
     coarse = counts.reshape(_COARSE, -1).sum(axis=1)
     if coarse.sum() and ((coarse - coarse.mean()) ** 2).sum() / coarse.mean() < _FLAT:
         return [1.0] * len(counts)  # it cannot be told from a flat one
-    width = max(1.0, float(draws.std()) / (edges[1] - edges[0]) * 0.25)
-    reach = int(min(60, np.ceil(3 * width)))
+    usual = min(float(draws.std()), float(np.subtract(*np.percentile(draws, [75, 25]))) / 1.35)
+    width = min(max(1.0, usual / (edges[1] - edges[0]) * 0.25), 20.0)
+    reach = int(np.ceil(3 * width))
     kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
     padded = np.concatenate([counts[:reach][::-1], counts, counts[-reach:][::-1]]).astype(float)
     smooth = np.convolve(padded, kernel / kernel.sum(), mode="same")[reach:-reach]

@@ -20,7 +20,7 @@ from troth.campaigns.starter.look import (
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import closest
 from troth.data.files import find_files
-from troth.data.gather import column_names, first_rows
+from troth.data.gather import MOST_LOOKED_AT, column_names, first_rows
 from troth.data.request import NO_NAME, NO_VALUE, parse_day, shown
 from troth.models import FAMILIES
 from troth.models.first_guess import Column, FirstGuess, GuessesFromColumn, GuessesFromColumns
@@ -128,8 +128,8 @@ def guess(
         if not rows:
             raise DataError(f"column {provider!r} names no provider in any row that has a value")
         whose = [(table.get(provider or "", blank)[row], table.get(day or "", blank)[row]) for row in rows]
-        _refuse_one_provider(provider, whose)
-        _refuse_other_dates(day, [when for _, when in whose])
+        _refuse_one_provider(provider, whose, all_rows=len(places) < MOST_LOOKED_AT)
+        _refuse_other_dates(day, [(when, places[row]) for (_, when), row in zip(whose, rows, strict=True)])
         read = [Column(name, _at(column, rows), whose) for name, column in zip(paid, written, strict=True)]
         _refuse_constant(read[-1], named=chosen is not None)
         idle = {each.name for each in read[:-1] if len({str(value).strip() for value in each.values}) == 1}
@@ -150,7 +150,14 @@ def guess(
             f"{shown(table[provider or ''][first_row])}): left out, and counted in the ledger; fill names in, or write "
             "it otherwise if it is a name"
         )
-    notes += _notes(read, first, sorted({str(who) for who, _ in whose if who is not None}))
+    paid_for = {str(who) for who, _ in whose if who is not None}
+    if provider is not None and day is None:
+        everybody = {str(who) for row, who in enumerate(table[provider]) if row not in unnamed}
+        notes += [
+            f"provider {who!r} has no value in any row, and payment is refused: remove its rows"
+            for who in sorted(everybody - paid_for)
+        ]
+    notes += _notes(read, first, sorted(paid_for))
     if target is None and not named:
         notes += _other_kinds(read[0], chosen, families)
     return Guess(
@@ -265,7 +272,8 @@ def _other_kinds(column: Column, chosen: str, families: Mapping[str, Any]) -> li
     except ValueError:
         return []
     whole = bool(((numbers >= 0) & (numbers % 1 == 0)).all())
-    if not whole or numbers.max() > _COUNTS or set(numbers) <= {0.0, 1.0}:
+    counts = _kind(chosen) == "counts"
+    if not whole or (numbers.max() > _COUNTS and not counts) or set(numbers) <= {0.0, 1.0}:
         return []
     others: dict[str, str] = {}
     for name in families:
@@ -297,6 +305,11 @@ def _choose(
 def _notes(columns: list[Column], first: FirstGuess, providers: list[str]) -> list[str]:
     notes = alike(providers)
     numbers = [column for column in columns if not column.has_text]
+    if first.labels is not None and len(first.labels) > _FEW_LABELS:
+        notes.append(
+            f"column {columns[-1].name!r} is taken for {len(first.labels)} labels, such as {first.labels[0]!r}; if it "
+            "should be fewer, merge some; if it should be numbers, write it as numbers"
+        )
     if first.labels is None and columns[-1].numbers.std() > 0:
         notes += [note for column in numbers for note in heavy_tails(column.name, column.numbers)]
     return notes
@@ -312,22 +325,26 @@ def _meant(data: Path, name: str | None, have: list[str], option: str) -> str | 
     return near[0]
 
 
-def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]]) -> None:
-    if provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
+def _refuse_one_provider(provider: str | None, whose: Sequence[tuple[Any, Any]], *, all_rows: bool) -> None:
+    if all_rows and provider is not None and len({str(who).strip() for who, _ in whose if who is not None}) == 1:
         raise DataError(
             f"column {provider!r} names only one provider; at least two are needed, because each is paid by what its "
             "data and the others' say about each other"
         )
 
 
-def _refuse_other_dates(day: str | None, days: list[Any]) -> None:
-    for value in dict.fromkeys(days if day is not None else ()):
+def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
+    first: dict[Any, str] = {}
+    for value, place in days if day is not None else ():
+        first.setdefault(value, place)
+    for value, place in first.items():
         try:
             if value is not None:
                 parse_day(value)
         except ValueError:
             raise DataError(
-                f"column {day!r} has {str(value)!r} (--day); days are dates, written YYYY-MM-DD, or whole numbers"
+                f"column {day!r}, {place}: {str(value)!r} is no day (--day); days are dates, written YYYY-MM-DD, or "
+                "whole numbers"
             ) from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from math import isinf, isnan
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError
+from troth.data.read import canonical_name, task_name
 from troth.data.request import NO_VALUE, shown
 from troth.models import FAMILIES, Family
 
@@ -20,16 +22,23 @@ if TYPE_CHECKING:
 _LARGEST = 1e45
 _MOST_CODES = 50  # 0, 1, … of labels
 _MOSTLY = 0.5  # numbers of a column in which a word is taken for a mistake
+_NUMBERS_WITH_UNIT = 12  # from which on values with one unit are no labels
+_YES_NO = frozenset({"0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"})
 _TAIL = 20.0  # times the usual deviation
 _DIGITS = r"[-+−]?\s*[0-9][0-9.,'’\u00a0\u202f ]*"
+_UNIT = re.compile(rf"{_DIGITS}([^\W\d_]+[²³]?|°C?|m/s|km/h)")
+_MONEY = r"(?:[$€£¥₹₽₩₺₪₴₫₦₱฿]|kr\.?|zł|Kč|Ft|R\$)"
 _WRITTEN = (
     ("percent signs", re.compile(rf"{_DIGITS}%"), "remove the signs, and divide by 100 if you want shares"),
     (
         "currency signs",
-        re.compile(rf"([$€£¥₹]|[A-Z]{{3}}\s)\s*{_DIGITS}|[-+−]\s*[$€£¥₹]\s*{_DIGITS}|{_DIGITS}([$€£¥₹]|\s[A-Z]{{3}})"),
+        re.compile(
+            rf"({_MONEY}|[A-Z]{{3}}\s)\s*{_DIGITS}|[-+−]\s*{_MONEY}\s*{_DIGITS}|{_DIGITS}({_MONEY}|\s[A-Z]{{3}})"
+        ),
         "remove the signs, and what stands between thousands",
     ),
     ("commas", re.compile(rf"{_DIGITS},{_DIGITS}"), "write them with a decimal point and nothing between thousands"),
+    ("a minus sign that is no hyphen", re.compile(r"−\s*[0-9.]+"), "write - instead"),
     ("something between their digits", re.compile(_DIGITS), "write them with nothing between thousands"),
 )
 
@@ -96,7 +105,7 @@ def read_written(
         return Written(numbers, rows)
     texts = [str(value).strip() for value in present]
     if not labels:
-        _refuse_signs(name, texts, numbers, if_labels)
+        _refuse_signs(name, [str(value).strip(" \t\r\n") for value in present], numbers, if_labels)
         if plain >= _MOSTLY * len(present):
             wrong = [place for place, number in enumerate(numbers) if number is None]
             several = f"{len(wrong):,} of {len(present):,} values are not numbers"
@@ -123,15 +132,17 @@ def heavy_tails(name: str, x: Any) -> list[str]:
 
 
 def alike(names: Sequence[str]) -> list[str]:
-    """Say which names differ by capitals and blanks alone."""
+    """Say which names differ by capitals, blanks or how a number is written alone."""
     spellings: dict[str, dict[str, None]] = {}
     for name in names:
-        spellings.setdefault("".join(name.split()).casefold(), {})[name] = None
+        plain = unicodedata.normalize("NFKC", task_name(name))
+        spellings.setdefault("".join(plain.split()).casefold(), {})[name] = None
     return [
-        f"providers {', '.join(map(repr, group))} differ by capitals or blanks alone: if they are one, give it one "
-        "name; as it is each is paid by itself"
+        f"providers {', '.join(map(repr, group))} differ by {how}: if they are one, give it one name; as it is "
+        + ("each is paid by itself" if len(set(map(canonical_name, group))) == len(group) else "payment is refused")
         for group in spellings.values()
         if len(group) > 1
+        for how in ["how a number is written" if all(map(is_written_number, group)) else "capitals or blanks alone"]
     ]
 
 
@@ -144,10 +155,13 @@ def _is_missing(value: Any) -> bool:
 def _number(value: Any) -> float | None:
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return float(value.strip().lower() == "true")
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return None
     try:
-        return None if isinstance(value, str) and "_" in value else float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
+    return None if isnan(number) else number
 
 
 def is_written_number(text: str) -> bool:
@@ -165,6 +179,12 @@ def _refuse_signs(name: str, texts: list[str], numbers: list[float | None], if_l
     """Refuse numbers that are written with signs that do not belong to a number."""
     odd = [text for text, number in zip(texts, numbers, strict=True) if number is None]
     if not odd or sum(map(is_written_number, odd)) < _MOSTLY * len(odd):
+        units = [text for text in odd if _UNIT.fullmatch(text)]
+        if len(units) > _MOSTLY * len(odd) and len(set(units)) > _NUMBERS_WITH_UNIT:
+            raise DataError(
+                f"column {name!r} has numbers with a unit, such as {units[0]!r}; remove it; if they are labels, "
+                f"{if_labels}"
+            )
         return
     for what, pattern, remedy in _WRITTEN:
         examples = [text for text in odd if pattern.fullmatch(text)]
@@ -191,4 +211,9 @@ def merged_spellings(name: str, counts: Counter[str]) -> tuple[list[str], list[s
 def _one_spelling(name: str, texts: list[str], rows: list[int]) -> Written:
     labels, notes = merged_spellings(name, Counter(texts))
     of_text = {label.casefold(): label for label in labels}
+    if len(labels) > 2 and of_text.keys() <= _YES_NO:
+        notes.append(
+            f"column {name!r} has the labels {', '.join(map(repr, sorted(labels)))}, taken for {len(labels)} different "
+            "ones: if they mean yes and no, write each in one way"
+        )
     return Written([of_text[text.casefold()] for text in texts], rows, notes)

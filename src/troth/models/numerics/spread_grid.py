@@ -2,8 +2,8 @@
 
 The log evidence given the spread is a smooth function of ln spread², with the nearest singularity at a distance of π.
 Its values at nodes 0.4 apart determine it to 1e-8, by polynomials through 16 of them, and the integral of its
-exponential is then taken by Gauss and Legendre. N providers leave ln spread² open by √(2/N) or more, which is the
-distance of the places at which the integral is taken.
+exponential is then taken by Gauss and Legendre. N effects, one of each provider and coefficient, leave ln spread² open
+by √(2/N) or more, which is the distance of the places at which the integral is taken.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALIKE = 0.1
 
 _SPACING = 0.4
 _STENCIL = 16
-_COARSEST = 0.32  # between places of the quadrature, for up to 16 providers; half of it for four times as many
+_COARSEST = 0.32  # between places of the quadrature, for up to 16 effects; half of it for four times as many
 _CHUNK = 1 << 15
 
 
@@ -51,29 +51,37 @@ class SpreadGrid:
         """The spreads, 0 first."""
         return np.concatenate([[0.0], np.exp(self._nodes / 2)])
 
-    def draw(self, unit: Array, alike: Array) -> Array:
-        """Turn uniform numbers into spreads from the prior."""
-        return np.where(alike < ALIKE, 0.0, np.exp((self._low + (self._high - self._low) * unit) / 2))
-
-    def draw_node(self, rng: Generator, evidence: Array, providers: Array) -> NDArray[np.intp]:
-        """Draw a spread given its log evidence at the nodes, as the place of the nearest node."""
-        quadrature = self.quadrature(float(np.max(providers, initial=0.0)))
+    def draw(self, rng: Generator, evidence: Array, effects: Array) -> Array:
+        """Draw a spread given its log evidence at the nodes."""
+        quadrature = self.quadrature(float(np.max(effects, initial=0.0)))
         weights = quadrature.posterior(evidence)
         below = np.cumsum(np.exp(weights - weights.max(axis=-1, keepdims=True)), axis=-1)
         place = (below < rng.random((*below.shape[:-1], 1)) * below[..., -1:]).sum(axis=-1)
-        nearest = np.searchsorted(np.sqrt(self.nodes[1:-1] * self.nodes[2:]), quadrature.spreads[1:]) + 1
-        return np.asarray(np.concatenate([[0], nearest])[place], dtype=np.intp)
+        places = 2 * np.log(quadrature.spreads[1:])
+        ends = np.concatenate([[self._low] * 2, (places[1:] + places[:-1]) / 2, [self._high]])
+        low, high = ends[place], ends[np.minimum(place + 1, len(ends) - 1)]
+        return np.where(place > 0, np.exp((low + (high - low) * rng.random(place.shape)) / 2), 0.0)
 
-    def quadrature(self, providers: float) -> _Quadrature:
-        """Return the quadrature that resolves the spread of that many providers."""
-        level = max(0, ceil(log(max(providers, 1.0) / 16, 4) - 1e-9))
+    def between(self, values: Array, spreads: Array) -> Array:
+        """Return what stands at the nodes, along an axis after those of the spreads, at spreads between them."""
+        place = 1 + (2 * np.log(np.maximum(spreads, self.nodes[1])) - self._nodes[0]) / _SPACING
+        low = np.where(spreads > 0, np.minimum(place.astype(np.intp), len(self.nodes) - 2), 0)
+        part = np.where(spreads > 0, place - low, 0.0)
+        axis, more = spreads.ndim, (...,) + (None,) * (values.ndim - spreads.ndim - 1)
+        low = low[(..., None, *more[1:])]
+        below, above = (np.take_along_axis(values, low + k, axis).squeeze(axis) for k in (0, 1))
+        return np.asarray(below + part[more] * (above - below))
+
+    def quadrature(self, effects: float) -> _Quadrature:
+        """Return the quadrature that resolves the spread of that many effects."""
+        level = max(0, ceil(log(max(effects, 1.0) / 16, 4) - 1e-9))
         if level not in self._quadratures:
             self._quadratures[level] = _Quadrature(self._nodes, self._low, self._high, _COARSEST / 2**level)
         return self._quadratures[level]
 
-    def integrate(self, evidence: Array, providers: Array) -> Array:
-        """Ln of the evidence, from its logarithms at the nodes, by number of providers."""
-        values, counts = evidence.reshape(-1, evidence.shape[-1]), np.broadcast_to(providers, evidence.shape[:-1])
+    def integrate(self, evidence: Array, effects: Array) -> Array:
+        """Ln of the evidence, from its logarithms at the nodes, by number of effects."""
+        values, counts = evidence.reshape(-1, evidence.shape[-1]), np.broadcast_to(effects, evidence.shape[:-1])
         total = np.empty(len(values))
         quadratures = {count: self.quadrature(count) for count in np.unique(counts).tolist()}
         for each in dict.fromkeys(quadratures.values()):

@@ -129,7 +129,7 @@ def read_upload(
     name: str,
     provider: str,
     day: Day,
-    limits: Limits = Limits(),  # noqa: B008 (frozen)
+    limits: Limits = Limits(),
     *,
     trial: bool = True,
 ) -> Upload:
@@ -204,7 +204,7 @@ def read_public_upload(
     campaign: Campaign,
     path: Path,
     name: str,
-    limits: Limits = Limits(),  # noqa: B008
+    limits: Limits = Limits(),
 ) -> dict[str, Any]:
     """Read a file of rows that everybody knows as the table [public]; limits on reports do not bind."""
     if campaign.task is not None:

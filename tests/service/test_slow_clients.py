@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import http.client
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ import uvicorn
 from sqlalchemy import select, update
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from registry import SOAK
 from service.databases import chiefly, opened
-from service.world import make_world
-from troth.service import accounts, app, connections, request_limits, serve
+from service.serving import until
+from service.world import Door, World, make_world
+from troth.service import accounts, app, connections, incoming, request_limits, serve
 from troth.service.access import COOKIE
 from troth.service.errors import SignInNeededError, TooManyError
-from troth.service.schema import tokens
+from troth.service.schema import queued, tokens
 from troth.service.store import after
 
 PASSWORD = "a long password of words"
@@ -199,6 +203,46 @@ def test_an_upload_nobody_wants_is_refused_at_the_headers(
         answer = world.client().post(place, content=body(), headers=world.headers(who))
         assert answer.status_code == status
         assert answer.headers["connection"] == "close"
+
+
+def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an account of another campaign: nine thousand columns that nobody needs, in a few kilobytes."""
+    monkeypatch.setattr(incoming, "PATIENCE", 1.0)
+    header = ",".join(["improved", *(f"c{i}" for i in range(9_000))])
+    wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * (400 if SOAK else 20)]).encode())
+    with opened(database) as store:
+        world, other = make_world(store), make_world(store, ("Oak", "Fir"), analyst="Bob")
+        with running(Door(store), http=connections.Connection) as (_, port):
+
+            def post(whose: World, name: str, file: str, content: bytes) -> int:
+                with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                    place = f"{whose.base}/rounds/1/submissions/file?name={file}"
+                    connection.request("POST", place, content, whose.headers(name))
+                    return connection.getresponse().status
+
+            def was_read() -> bool:
+                with store.read() as tx:
+                    mine = queued.c.member == world.members["Ash"]
+                    return tx.scalars(select(queued.c.state).where(mine)).all() == ["read"]
+
+            with ThreadPoolExecutor(30) as pool:
+                hostile = [pool.submit(post, other, "Oak", "wide.csv.bz2", wide) for _ in range(60)]
+                honest, times = pool.submit(post, world, "Ash", "x.csv", b"improved\n1\n0\n"), []
+                while not honest.done() or len(times) < 20:
+                    began = time.monotonic()
+                    assert answers(port, "/health") == 200
+                    times.append(time.monotonic() - began)
+                assert honest.result() in (201, 202)
+                until(was_read)
+            statuses = [each.result() for each in hostile]
+            with store.write() as tx:
+                tx.execute(update(queued).where(queued.c.state == "waiting").values(state="refused"))
+            until(lambda: not incoming._tasks)  # nothing more is read
+    assert set(statuses) <= {201, 202, 429}
+    assert statuses.count(429) > 30
+    assert sorted(times)[len(times) // 2] < 0.5
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from troth.cli import app, main
+from troth.cli import app, main, service_rounds
 from troth.cli.service_rounds import rounds
 from troth.client import Client, RefusedError, UnreachableError
 from troth.client.http import address
+from troth.core.errors import DataError
 from troth.operations import OPERATIONS
 
 pytestmark = pytest.mark.xdist_group("client")  # one service
@@ -268,6 +269,7 @@ def test_the_whole_story(service: Running, analyst: Person, tmp_path: Path) -> N
     own = analyst.json("statistics", folder / "campaign.toml", tmp_path / "b.csv", "--provider", "Birch")
     assert own["summary"] == [11.0, 20.0]
     assert "Elm" in (folder / "payments.csv").read_text()
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}  # everybody's statistics are in it
     told = elm.done("export", campaign, tmp_path / "elm")
     assert "does not share" in told.stderr
     assert [path.name for path in (tmp_path / "elm").iterdir()] == ["campaign.toml"]
@@ -312,6 +314,58 @@ def test_tasks_from_a_shell(analyst: Person, tmp_path: Path) -> None:
     written = analyst.json("export", campaign, tmp_path / "out")
     assert "ledger.tasks.parquet" in written
     assert ": valid. " in analyst.run("verify", tmp_path / "out" / "ledger.jsonl")
+
+
+class Batches:
+    """A service with batches of payouts, each a list of identifiers."""
+
+    def __init__(self, *batches: str) -> None:
+        self.batches = batches
+
+    def export_payouts(self, _campaign: str) -> None:
+        raise RefusedError(409, "every payment is in a batch already")
+
+    def list_payouts(self, _campaign: str) -> Any:
+        return {"payouts": [{"batch": number} for number in range(1, 1 + len(self.batches))]}
+
+    def show_payouts(self, _campaign: str, batch: int) -> Any:
+        return {"batch": batch, "payments": [{"id": each} for each in self.batches[batch - 1]]}
+
+    def payouts_file(self, _campaign: str, batch: int) -> bytes:
+        return "\n".join(["id", *self.batches[batch - 1]]).encode()
+
+
+def test_a_service_that_was_set_back_pays_nobody_out_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its next batch has payments that are in a file already, or has the number of another one."""
+
+    def export(*batches: str) -> list[str]:
+        monkeypatch.setattr(service_rounds, "find_campaign", lambda *_: (Batches(*batches), {"id": "c"}))
+        service_rounds.payouts("c", tmp_path)
+        return sorted(path.name for path in tmp_path.iterdir())
+
+    assert len(export("ab")) == 2
+    assert (
+        export("ab", "cd")
+        == export("ab", "cd")
+        == [f"payouts-c-000{n}.{end}" for n in (1, 2) for end in ("csv", "json")]
+    )
+    assert (tmp_path / "payouts-c-0002.json").stat().st_mode & 0o777 == 0o600
+    for batches, why in ((("ab", "cde"), "other payments than batch 2"), (("ab", "e", "cd"), "2 of the service")):
+        with pytest.raises(DataError, match=why):
+            export(*batches)
+    (tmp_path / "payouts-c-0001.json").rename(tmp_path / "payouts-c-0003.json")
+    with pytest.raises(DataError, match="payment a of batch 1 is in .*0003.json already"):
+        export("ab")
+
+
+def test_tokens_that_others_can_read_are_reported(service: Running, analyst: Person) -> None:
+    path = analyst.home / "troth" / "credentials.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    told = analyst.done("campaigns")
+    path.chmod(0o600)
+    assert f"others can read {path}" in told.stderr
+    assert "others can read" not in analyst.done("campaigns").stderr
 
 
 def _token(service: Running, person: Person) -> str:

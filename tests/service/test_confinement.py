@@ -135,6 +135,28 @@ def test_what_is_lacking_is_said_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
         serve.check_sandbox(True, told.append)
 
 
+def test_what_others_can_read_is_said_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
+    monkeypatch.setattr(serve, "check_sandbox", lambda *_: None)
+    for name in ("TROTH_KEYS", "TROTH_SERVICE"):
+        monkeypatch.setenv(name, "")
+    told: list[str] = []
+
+    def start() -> list[str]:
+        told.clear()
+        serve.serve(Settings(str(tmp_path / "troth.db")), host="127.0.0.1", port=0, say=told.append)
+        return [line for line in told if "others can read" in line]
+
+    key = tmp_path / "troth.db.keys" / "signing.key"
+    assert not start()
+    serve.Store(str(tmp_path / "troth.db")).keys.sign({})
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "troth.db", key.parent, key)] == [0o600, 0o700, 0o600]
+    assert not start()
+    for path in (tmp_path / "troth.db", key):
+        path.chmod(0o644)
+    assert [str(path) in line for path, line in zip((tmp_path / "troth.db", key), start(), strict=True)] == [True, True]
+
+
 def test_a_failure_carries_the_security_headers(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(database) as store:
         world = make_world(store, opened=False)

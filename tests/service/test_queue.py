@@ -159,6 +159,19 @@ def test_a_file_nobody_can_read_holds_a_round_up_for_an_hour_at_most(database: s
         assert world.round().state == "paid"
         assert upload_queue.claim(store) is None
         assert state(store, lost) == "refused"
+        assert not (store.spool / lost).exists()  # nobody fills the disk with it
+
+
+def test_a_machine_with_a_new_name_reads_what_it_received_under_the_old_one(database: str) -> None:
+    """As after a container is made anew; a machine that does not have the bytes leaves them alone."""
+    with opened(database) as store:
+        world = make_world(store)
+        mine, others = send(world, "Ash"), send(world, "Birch")
+        (store.spool / others).unlink()
+        with store.write() as tx:
+            tx.execute(update(queued).values(spool="another machine"))
+        assert read(store) == [mine]
+        assert [state(store, each) for each in (mine, others)] == ["read", "waiting"]
 
 
 def test_whoever_used_least_is_read_first(database: str) -> None:

@@ -265,7 +265,7 @@ def test_nobody_sends_more_than_is_read(world: World, chunked: bool) -> None:
     content = (body[i : i + 65536] for i in range(0, len(body), 65536)) if chunked else body
     refused = world.client.post("/api/v1/tokens", content=content)
     assert refused.status_code == 413
-    assert "4,194,304" in refused.json()["error"]
+    assert "65,536" in refused.json()["error"]
 
 
 def test_days_and_deadlines_at_the_ends_of_the_calendar_are_refused(world: World) -> None:

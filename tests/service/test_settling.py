@@ -18,6 +18,7 @@ from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.data.request import Report
 from troth.service import campaigns, settlement, settling
+from troth.service.sandbox import UnavailableError
 from troth.service.schema import rounds
 from troth.service.settling import check_bounded, suspect_of
 from troth.service.worker_processes import Bounds
@@ -110,6 +111,25 @@ def test_attempts_that_killed_the_service_count(database: str, monkeypatch: pyte
         monkeypatch.setattr(settlement, "find_suspect", lambda *_: None)
         settlement.settle(store, world.campaign)
         assert "whoever tried was killed; no single report is the cause" in world.round().problem
+
+
+def test_a_time_without_a_place_to_compute_in_is_no_attempt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that can start no process for a while blames no report, and pays once it can."""
+
+    def unavailable(*_: Any, **__: Any) -> Any:
+        raise UnavailableError("no process can be started; try again later")
+
+    with opened(database) as store:
+        world = make_world(store)
+        world.report_all({"Ash": (3, 1), "Birch": (1, 3)})
+        monkeypatch.setattr(settlement, "pay_rounds", unavailable)
+        world.close()
+        for _ in range(settlement.MOST_ATTEMPTS + 2):
+            settlement.settle(store, world.campaign)
+        assert (world.round().state, world.round().problem, world.round().attempts) == ("closed", None, 0)
+        monkeypatch.setattr(settlement, "pay_rounds", settling.pay_rounds)
+        settlement.settle(store, world.campaign)
+        assert world.round().state == "paid"
 
 
 def _has(rows: int, tried: list[Report]) -> bool:

@@ -15,10 +15,11 @@ import pytest
 
 from registry import SOAK
 from service.databases import Databases, opened
-from service.test_states import BAD, DAILY, EACH_DAY, leave, refusing
+from service.test_states import BAD, BAD_LAST, DAILY, EACH_DAY, leave, refusing
 from service.world import NAMES, World, make_world, payments_of
 from troth.core.errors import TrothError
 from troth.service import campaigns, rounds, settlement, store, upload_queue
+from troth.service.sandbox import UnavailableError
 from troth.service.settling import UnboundedError
 from troth.service.uploads import Limits
 
@@ -66,7 +67,8 @@ class Simulation:
             row = rounds.find_round(tx, self.world.campaign, number)
             sent = rounds.my_uploads(tx, self.world.members[name], row.id)
         replaces = next((each.id for each in sent if each.confirmed), None)
-        self.world.report(name, self.chance.randint(2, 9) if good else BAD, 20, number, replaces)
+        ones = self.chance.randint(2, 9) if good else self.chance.choice([BAD, BAD_LAST])
+        self.world.report(name, ones, 20, number, replaces)
 
     def upload(self) -> None:
         name, number = self.chance.choice(NAMES), self.number()
@@ -102,7 +104,13 @@ class Simulation:
         settlement.close_due(self.world.store)
 
     def break_down(self) -> None:
-        self.fault = self.chance.choice([UnboundedError("it needs more memory"), MemoryError(), OSError("disk full")])
+        faults = [
+            UnboundedError("it needs more memory"),
+            UnavailableError("no process"),
+            MemoryError(),
+            OSError("full"),
+        ]
+        self.fault = self.chance.choice(faults)
 
     def analyse(self) -> None:
         world, number = self.world, self.number()

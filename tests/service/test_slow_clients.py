@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import bz2
 import http.client
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
 from sqlalchemy import select, update
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from service.databases import opened
-from service.world import make_world
-from troth.service import accounts, app, connections, request_limits, serve
+from registry import SOAK
+from service.databases import chiefly, opened
+from service.serving import until
+from service.world import Door, World, make_world
+from troth.service import accounts, app, connections, incoming, request_limits, serve
+from troth.service.access import COOKIE
 from troth.service.errors import SignInNeededError, TooManyError
-from troth.service.schema import tokens
+from troth.service.schema import queued, tokens
 from troth.service.store import after
 
 PASSWORD = "a long password of words"
@@ -94,6 +100,58 @@ def test_headers_that_never_end_are_hung_up_on(monkeypatch: pytest.MonkeyPatch) 
                 raise ConnectionResetError
 
 
+REFUSED_AT_ONCE = {
+    "a body in chunks of a byte": (b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 20_000, b" 411 "),
+    "chunks in other letters": (b"tRansfer-encoding : chunked\n\n" + b"1\r\nx\r\n" * 20_000, b" 411 "),
+    "thousands of headers": (b"a:\r\n" * 5_000 + b"\r\n", b" 431 "),
+    "a header without an end": (b"a: " + b"x" * 40_000, b" 431 "),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_AT_ONCE)
+def test_what_is_long_to_read_is_refused_unread(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server reads requests in one thread: four megabytes in chunks of a byte took it nine seconds."""
+    sent, status = REFUSED_AT_ONCE[what]
+    read: list[bytes] = []
+    monkeypatch.setattr(AutoHTTPProtocol, "data_received", lambda _, data: read.append(data))
+    with (
+        running(_hello, http=connections.Connection) as (_, port),
+        socket.create_connection(("127.0.0.1", port), timeout=5) as client,
+    ):
+        with suppress(ConnectionError):
+            client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\n" + sent)
+        answer = client.recv(4096)
+    assert status in answer.split(b"\r\n")[0]
+    assert b"x-content-type-options: nosniff" in answer
+    assert not read
+
+
+def test_requests_on_one_connection_follow_each_other() -> None:
+    """Bodies and blank lines may come in any pieces; a request before the answer to the last one ends the connection."""
+    post, get = (
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123456789",
+        b"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    )
+    with running(_hello, http=connections.Connection) as (_, port):
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            for request, size in ((post, 1000), (get, 1), (post, len(post) - 9), (get, 3), (post, 7)):
+                for place in range(0, len(request), size):
+                    client.sendall(request[place : place + size])
+                    time.sleep(0.001)
+                answer = b""
+                while not answer.endswith(b"ok"):
+                    part = client.recv(4096)
+                    assert part
+                    answer += part
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+            client.sendall(post[:-1])
+            time.sleep(0.05)
+            client.sendall(b"9" + get)
+            with pytest.raises(ConnectionResetError):
+                if not client.recv(4096):
+                    raise ConnectionResetError
+
+
 def test_a_body_that_drips_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "IDLE_SECONDS", 0.2)
     guarded = request_limits.TimeLimit(_hello)
@@ -145,6 +203,93 @@ def test_an_upload_nobody_wants_is_refused_at_the_headers(
         answer = world.client().post(place, content=body(), headers=world.headers(who))
         assert answer.status_code == status
         assert answer.headers["connection"] == "close"
+
+
+def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an account of another campaign: nine thousand columns that nobody needs, in a few kilobytes."""
+    monkeypatch.setattr(incoming, "PATIENCE", 1.0)
+    header = ",".join(["improved", *(f"c{i}" for i in range(9_000))])
+    wide = bz2.compress("\n".join([header, *[",".join(["1"] + ["0"] * 9_000)] * (400 if SOAK else 20)]).encode())
+    with opened(database) as store:
+        world, other = make_world(store), make_world(store, ("Oak", "Fir"), analyst="Bob")
+        with running(Door(store), http=connections.Connection) as (_, port):
+
+            def post(whose: World, name: str, file: str, content: bytes) -> int:
+                with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                    place = f"{whose.base}/rounds/1/submissions/file?name={file}"
+                    connection.request("POST", place, content, whose.headers(name))
+                    return connection.getresponse().status
+
+            def was_read() -> bool:
+                with store.read() as tx:
+                    mine = queued.c.member == world.members["Ash"]
+                    return tx.scalars(select(queued.c.state).where(mine)).all() == ["read"]
+
+            with ThreadPoolExecutor(30) as pool:
+                hostile = [pool.submit(post, other, "Oak", "wide.csv.bz2", wide) for _ in range(60)]
+                honest, times = pool.submit(post, world, "Ash", "x.csv", b"improved\n1\n0\n"), []
+                while not honest.done() or len(times) < 20:
+                    began = time.monotonic()
+                    assert answers(port, "/health") == 200
+                    times.append(time.monotonic() - began)
+                assert honest.result() in (201, 202)
+                until(was_read)
+            statuses = [each.result() for each in hostile]
+            with store.write() as tx:
+                tx.execute(update(queued).where(queued.c.state == "waiting").values(state="refused"))
+            until(lambda: not incoming._tasks)  # nothing more is read
+    assert set(statuses) <= {201, 202, 429}
+    assert statuses.count(429) > 30
+    assert sorted(times)[len(times) // 2] < 0.5
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+@pytest.mark.parametrize(("who", "status"), [(None, 401), ("Ash", 403), ("Ana", 413)])
+def test_terms_of_nobody_who_may_write_them_are_not_read(database: str, who: str | None, status: int) -> None:
+    """A body of four megabytes takes long to parse; whoever may send one is asked first."""
+    with opened(database) as store:
+        world = make_world(store)
+
+        def body() -> Iterator[bytes]:
+            if who != "Ana":
+                pytest.fail("the body was read")
+            yield b"[" * (5 << 20)
+
+        headers = {} if who is None else world.headers(who)
+        answer = world.client().post("/api/v1/campaigns", content=body(), headers=headers)
+        assert answer.status_code == status
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_public_data_for_a_campaign_that_is_not_there_are_not_read(database: str) -> None:
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        with store.write() as tx:
+            session = accounts.start_session(tx, world.analyst.account)
+
+        def body() -> Iterator[bytes]:
+            pytest.fail("the body was read")
+            yield b""
+
+        client, place = world.client(), f"/campaigns/{'0' * 16}/public"
+        headers = {"Cookie": f"{COOKIE}={session}", "Content-Type": "multipart/form-data; boundary=x"}
+        assert client.post(place, content=body(), headers=headers).status_code == 404
+
+
+@pytest.mark.parametrize("kind", chiefly("sqlite"))
+def test_a_hundred_thousand_unknown_fields_are_refused_in_one_line(database: str) -> None:
+    """Each of them was named, in 23 megabytes that took 20 seconds, for anybody who asked."""
+    with opened(database) as store:
+        world = make_world(store, opened=False)
+        many = {str(number): 1 for number in range(100_000)}
+        answer = world.client().post("/api/v1/campaigns", json=many, headers=world.headers("Ana"))
+        assert (answer.status_code, len(answer.json()["problems"])) == (422, 1)
+        assert "has 100,000 fields" in answer.json()["error"]
+        few = world.client().post("/api/v1/campaigns", json={"terms": {}, "term": 1}, headers=world.headers("Ana"))
+        assert [problem["field"] for problem in few.json()["problems"]] == ["term"]
+        assert world.client().post("/api/v1/tokens", json=many).status_code == 413
 
 
 def test_health_waits_for_no_writer_and_no_reader(database: str) -> None:

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 import troth
 from registry import SOAK
-from service.databases import Databases, in_turn, opened
+from service.databases import KINDS, Databases, in_turn, opened
 from service.world import NAMES, TERMS, World, make_world, payments_of
 from troth.campaigns.rounds import pay_rounds
 from troth.core.errors import DataError
@@ -33,7 +33,7 @@ from troth.service.errors import RefusedError
 from troth.service.schema import campaigns as campaign_table
 from troth.service.settling import Paid, _judge
 
-BAD = 13  # this many ones cannot be paid
+BAD, BAD_LAST = 13, 11  # this many ones cannot be paid, or not by the rule of a last day
 DAILY: dict[str, Any] = {
     **TERMS,
     "campaign": {**TERMS["campaign"], "budget_per": "day"},
@@ -41,12 +41,14 @@ DAILY: dict[str, Any] = {
     "mechanism": {"rule": "MultiDay"},
 }
 EACH_DAY = {**DAILY, "mechanism": TERMS["mechanism"]}
-people, ones, days = st.sampled_from(NAMES), st.sampled_from([3, 7, BAD]), st.integers(0, 3)
+people, ones, days = st.sampled_from(NAMES), st.sampled_from([3, 7, BAD_LAST, BAD]), st.integers(0, 3)
 
 
 def refusing(terms: Any, reports: Any, ledger: Any, **options: Any) -> Any:
     """Pay as always, unless there is a report that cannot be paid; in this process, which is quick."""
-    if any(report.summary[1] == BAD for report in reports):
+    last = max((report.day for report in reports), default=None)
+    no_last = options.get("final") and any(r.summary[1] == BAD_LAST for r in reports if r.day == last)
+    if no_last or any(report.summary[1] == BAD for report in reports):
         raise DataError("a score lies outside the range")
     return Paid(pay_rounds(terms, reports, ledger, **options), None)
 
@@ -76,15 +78,16 @@ class Reference:
         first_open = next((n for n, day in enumerate(self.days) if day.state == "open"), len(self.days))
         waiting = [day for day in self.days[:first_open] if day.state == "closed"]
         lonely = not self.waits and any(len(day.reports) == 1 for day in waiting)
-        bad = lonely or any(BAD in day.reports.values() for day in waiting)
+        final = any(day.final for day in self.days) and not any(day.state == "open" for day in self.days)
+        reported = [day for day in waiting if day.reports]
+        no_last = final and any(BAD_LAST in day.reports.values() for day in reported[-1:])
+        bad = lonely or no_last or any(BAD in day.reports.values() for day in waiting)
         for day in waiting:
             day.problem = bad and bool(day.reports)
             if not day.reports:
                 day.state = "paid"
         if bad or not waiting:
             return
-        final = any(day.final for day in self.days) and not any(day.state == "open" for day in self.days)
-        reported = [day for day in waiting if day.reports]
         for place, day in enumerate(reported):
             following = reported[place + 1 :]
             if self.waits and not following and not final:
@@ -143,7 +146,10 @@ class Orders(RuleBasedStateMachine):
         if self.attempt(self.reference.may_open(), self.world.open):
             self.reference.days.append(Day())
 
-    @rule(counts=st.lists(st.sampled_from([3, 7]), min_size=len(NAMES), max_size=len(NAMES)), final=st.booleans())
+    @rule(
+        counts=st.lists(st.sampled_from([3, 7, BAD_LAST]), min_size=len(NAMES), max_size=len(NAMES)),
+        final=st.booleans(),
+    )
     def have_a_good_day(self, counts: list[int], final: bool) -> None:
         """Open a day, have everybody report, and close it: what most days are like."""
         self.open()
@@ -217,7 +223,8 @@ class Orders(RuleBasedStateMachine):
     def set_aside(self, number: int) -> None:
         if number >= len(self.reference.days):
             return
-        day, last = self.reference.days[number], number == len(self.reference.days) - 1
+        day = self.reference.days[number]
+        last = all(later.state == "paid" for later in self.reference.days[number + 1 :])
         done = day.state == "paid" and not day.paid  # to set aside what pays nobody changes nothing
         allowed = done or (day.state == "closed" and day.problem and (not day.used or (day.final and last)))
         world = self.world
@@ -244,7 +251,7 @@ class Orders(RuleBasedStateMachine):
 
 def leave(world: World, reference: Reference | None = None) -> None:
     """Do what an analyst can always do, until the campaign has ended."""
-    model = reference or Reference(False)
+    model, tried = reference or Reference(False), False
     for _ in range(20):
         with world.store.read() as tx:
             rows = rounds.list_rounds(tx, world.campaign)
@@ -259,27 +266,55 @@ def leave(world: World, reference: Reference | None = None) -> None:
                 day = model.days[still_open[0] - 1]
                 day.state, day.final, day.problem = "closed", False, False
                 model.settle()
-        elif stuck:
-            for number in reversed(stuck):
-                try:
-                    settlement.set_aside(world.store, world.analyst, world.campaign, number)
-                except RefusedError:
-                    continue
-                if reference is not None:
-                    model.set_aside(model.days[number - 1])
-                break
-            else:
-                raise AssertionError("no round can be set aside")
-        else:
+        elif stuck and not tried:
+            tried = True
+            world.close(stuck[-1])  # again, which retries what a fault kept from being paid
+            model.settle()
+        elif not any(_set_aside(world, number, reference) for number in reversed(stuck)):
             settlement.finish(world.store, world.analyst, world.campaign)
-            if reference is not None:
-                waiting = [day for day in model.days if day.state == "closed"]
-                if waiting:
-                    waiting[-1].final = True
-                else:
-                    model.ended = True
-                model.settle()
+            waiting = [day for day in model.days if day.state == "closed"]
+            if waiting:
+                waiting[-1].final = True
+            else:
+                model.ended = True
+            model.settle()
     raise AssertionError(f"there is no way out of {rows}")
+
+
+def _set_aside(world: World, number: int, reference: Reference | None) -> bool:
+    try:
+        settlement.set_aside(world.store, world.analyst, world.campaign, number)
+    except RefusedError:
+        return False
+    if reference is not None:
+        reference.set_aside(reference.days[number - 1])
+    return True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_day_that_was_used_and_cannot_be_paid_as_the_last_has_an_exit(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The day after it, on which nobody reported, is no day that could be set aside instead."""
+    monkeypatch.setattr(settlement, "pay_rounds", refusing)
+    monkeypatch.setattr(settlement, "judge", lambda *_: None)
+    with opened(database) as here:
+        world = make_world(here, terms=DAILY)
+        for number, count in ((1, 7), (2, BAD_LAST), (3, None)):
+            if number > 1:
+                world.open()
+            if count is not None:
+                world.report_all(dict.fromkeys(NAMES, (count, 20 - count)), number)
+            world.close(number)
+        assert [world.round(number).state for number in (1, 2, 3)] == ["paid", "closed", "paid"]
+        settlement.finish(here, world.analyst, world.campaign)
+        assert world.round(2).problem is not None
+        with pytest.raises(RefusedError, match="cannot change"):
+            world.reopen(2)
+        settlement.set_aside(here, world.analyst, world.campaign, 2)
+        assert world.round(2).state == "paid"
+        with here.read() as tx:
+            assert tx.execute(campaign_table.select()).one().state == "ended"
 
 
 def test_every_order_ends_as_the_model_says(databases: Databases, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

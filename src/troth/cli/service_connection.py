@@ -32,8 +32,11 @@ TheRound = Annotated[
 
 def open_client(server: str | None) -> Client:
     """Return a client of a service that somebody signed in to."""
-    from troth.client.credentials import connect
+    from troth.campaigns.private_files import readable_by_others
+    from troth.client.credentials import connect, credentials_path
 
+    if readable_by_others(credentials_path()):
+        warn(f"others can read {credentials_path()}, which has your tokens: chmod 600 {credentials_path()}")
     return connect(server)
 
 

@@ -28,6 +28,11 @@ DeadlineTime = Annotated[
     str | None, typer.Option("--deadline", help="When it closes automatically, such as 2026-05-04T12:00:00Z.")
 ]
 
+_SET_BACK = (
+    "the service's database was set back to an older copy. Pay out nothing of batch {batch}, and void what was paid"
+)
+_PAID_TWICE = "payment {id} of batch {batch} is in {path} already: " + _SET_BACK
+_ANOTHER_BATCH = "{path} has other payments than batch {batch} of the service: " + _SET_BACK
 
 rounds = typer.Typer(help="Open, close, pay and publish rounds.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -205,7 +210,7 @@ def export(
                 raise
             typer.echo(f"no {name}: {error}", err=True)
         else:
-            write_whole(directory / name, content)
+            write_whole(directory / name, content, private=True)  # most of them have everybody's statistics or payments
             written[name] = str(directory / name)
             if name == "ledger.jsonl":
                 try:
@@ -226,6 +231,7 @@ def payouts(
     from troth.campaigns.canonical_json import as_json as write_json
     from troth.campaigns.private_files import replace_private
     from troth.client import RefusedError
+    from troth.client.http import parse_json
 
     client, chosen = find_campaign(server, campaign)
     try:
@@ -235,15 +241,23 @@ def payouts(
             raise
     batches = {each["batch"] for each in client.list_payouts(chosen["id"])["payouts"]} - {None}
     directory.mkdir(parents=True, exist_ok=True)
+    stem, exported = f"payouts-{chosen['id']}-", {}
+    for path in directory.glob(f"{stem}*.json"):
+        exported |= {line["id"]: path.name for line in parse_json(path.read_bytes())["payments"]}
     written = []
     for batch in sorted(batches):
+        name, content = f"{stem}{batch:04d}", client.show_payouts(chosen["id"], batch)
+        for line in content["payments"]:
+            if line["id"] in exported and exported[line["id"]] != f"{name}.json":
+                raise DataError(_PAID_TWICE.format(id=line["id"], path=directory / exported[line["id"]], batch=batch))
         for ending in ("json", "csv"):
-            path = directory / f"payouts-{chosen['id']}-{batch:04d}.{ending}"
+            path = directory / f"{name}.{ending}"
             if not path.exists():
-                content = client.payouts_file(chosen["id"], batch) if ending == "csv" else b""
-                content = content or (write_json(client.show_payouts(chosen["id"], batch)) + "\n").encode()
-                replace_private(path, content)
+                csv = client.payouts_file(chosen["id"], batch) if ending == "csv" else b""
+                replace_private(path, csv or (write_json(content) + "\n").encode())
                 written.append(str(path))
+            elif {each["id"] for each in content["payments"]} - exported.keys():
+                raise DataError(_ANOTHER_BATCH.format(path=path, batch=batch))
     show_lines({"written": written}, as_json, [f"wrote {path}" for path in written] or ["nothing new to pay out"])
 
 

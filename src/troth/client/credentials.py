@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from troth.campaigns.private_files import replace_private
 from troth.client.api import Client
 from troth.client.http import address
 from troth.core.errors import DataError
@@ -76,15 +77,5 @@ def _write(credentials: dict[str, Any]) -> Path:
     path = credentials_path()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.parent.chmod(0o700)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(credentials, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    replace_private(path, json.dumps(credentials, indent=1).encode())
     return path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -16,9 +17,10 @@ from troth.service.accounts import User
 from troth.service.errors import ForbiddenError, SignInNeededError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from fastapi import FastAPI
+    from starlette.responses import Response
     from starlette.routing import BaseRoute
 
     from troth.operations import Lane
@@ -31,6 +33,21 @@ DOCUMENT = f"{PREFIX}/openapi.json"
 API: Table = {f"GET {DOCUMENT}": ANYONE} | {
     f"{operation.method} {PREFIX}{operation.path}": operation.access for operation in OPERATIONS
 }
+
+
+class KnownSender(APIRoute):
+    """A route that reads no body before it knows that its sender may send one."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+
+        async def checked(request: Request) -> Response:
+            if self.body_field is not None:
+                await identify(request)
+            return await answer(request)
+
+        return checked
 
 
 async def identify(request: Request) -> User | None:

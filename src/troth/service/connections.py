@@ -1,15 +1,28 @@
-"""Connections from clients: whoever does not finish its headers is hung up on, and keeps nobody else out."""
+"""Connections from clients: whoever does not finish its headers, or makes them long to read, keeps nobody else out.
+
+The server reads requests in one thread, so what is slow to read holds up everybody. A request therefore has few header
+lines, a body of a length that it declares (one in chunks can have a million of them), and follows the answer to the one
+before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import resource
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from troth.service.web import HEADERS
+
 HEADER_SECONDS = 10.0
 MOST_WAITING = 256
+MOST_LINES, MOST_BYTES = 128, 1 << 15
+"""Of the headers of one request."""
+_IN_CHUNKS = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
 _waiting: dict[Connection, asyncio.TimerHandle] = {}  # whose headers are not complete, the oldest first
 
 
@@ -22,17 +35,44 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for headers."""
+        self._head, self._left = bytearray(), 0  # headers so far, and how much of a body is to come
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Wait on until the headers are complete."""
-        super().data_received(data)
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
-            self._stop_waiting()
-        elif self not in _waiting:
+        """Pass a body on as it comes, and headers once they are complete."""
+        if self._left and data:
+            body, data = data[: self._left], data[self._left :]
+            self._left -= len(body)
+            super().data_received(body)
+        if not data:
+            return
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._hang_up()  # another request before the answer to this one: no browser and no proxy does that
+            return
+        if self not in _waiting:
             self._wait()
+        searched = max(0, len(self._head) - 2)
+        self._head += data if self._head else data.lstrip(b"\r\n")
+        ends = [place + len(end) for end in (b"\n\r\n", b"\n\n") if (place := self._head.find(end, searched)) >= 0]
+        size = min(ends, default=len(self._head))
+        if size > MOST_BYTES or self._head.count(b"\n", 0, size) > MOST_LINES:
+            self._refuse(431, "the request has too many headers, or too long ones")
+        elif ends:
+            self._begin(bytes(self._head[:size]), bytes(self._head[size:]))
+
+    def _begin(self, head: bytes, rest: bytes) -> None:
+        """Pass complete headers on, and then what has come of the body."""
+        if _IN_CHUNKS.search(head):
+            self._refuse(411, "send the body in one piece, with its Content-Length")
+            return
+        self._stop_waiting()
+        self._head.clear()
+        before = self.cycle
+        super().data_received(head)
+        if self.cycle is not before:  # otherwise they were refused
+            self._left = int(dict(self.headers).get(b"content-length", b"0"))
+            self.data_received(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -48,6 +88,14 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         timer = _waiting.pop(self, None)
         if timer is not None:
             timer.cancel()
+
+    def _refuse(self, status: int, message: str) -> None:
+        body = json.dumps({"error": message, "problems": []}).encode()
+        about = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *map(": ".join, (HEADERS | about).items()), "", ""]
+        self._stop_waiting()
+        self.transport.write("\r\n".join(lines).encode() + body)
+        self.transport.close()
 
     def _hang_up(self) -> None:
         self._stop_waiting()

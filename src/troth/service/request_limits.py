@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from troth.operations import PREFIX
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST_JSON = 4 << 20
+LARGEST_JSON, SMALL_JSON = 4 << 20, 1 << 16
+_LARGE = re.compile(rf"{PREFIX}/campaigns(/[^/]+/(terms|rounds/[^/]+/submissions/statistics))?")  # others are small
 _FORM = 1 << 20  # what a form has around a file
 IDLE_SECONDS, FIRST_SECONDS, SLOWEST = 20.0, 30.0, 8192
 """Between two parts of a body; for a body of any size; and bytes a second of a large one."""
@@ -54,7 +58,8 @@ class SizeLimit:
     Parameters
     ----------
     largest
-        The largest upload. Other requests to the API have at most `LARGEST_JSON` bytes.
+        The largest upload. Terms and statistics have at most `LARGEST_JSON` bytes, other requests to the API
+        `SMALL_JSON`: to parse them holds everybody up.
     """
 
     def __init__(self, app: ASGIApp, *, largest: int) -> None:
@@ -65,7 +70,7 @@ class SizeLimit:
         if scope["type"] != "http" or scope["path"].endswith("/submissions/file"):  # which counts by itself
             await self.app(scope, receive, send)
             return
-        count, most = 0, LARGEST_JSON if scope["path"].startswith("/api/") else self.largest + _FORM
+        count, most = 0, self._most(scope["path"])
         message = f"the request is larger than {most:,} bytes, the most that is accepted here"
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not declared.isdigit() or len(declared) > 18 or int(declared) > most:
@@ -82,3 +87,8 @@ class SizeLimit:
             return part
 
         await self.app(scope, counted, send)
+
+    def _most(self, path: str) -> int:
+        if not path.startswith(PREFIX):
+            return self.largest + _FORM
+        return LARGEST_JSON if _LARGE.fullmatch(path) else SMALL_JSON

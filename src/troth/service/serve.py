@@ -50,8 +50,10 @@ def serve(
     """
     store = Store(settings.database)
     check_sandbox(settings.require_sandbox, say, store.private)
-    if store.file is not None and readable_by_others(store.file):
-        say(f"warning: others can read {store.file}, which has everybody's statistics: chmod 600 {store.file}")
+    for path in sorted(map(Path, store.private)):
+        for file in (path, *(path.glob("*") if path.is_dir() else ())):
+            if readable_by_others(file):
+                say(f"warning: others can read {file}, which is private: chmod go= {file}")
     backup = migrate(store)
     if backup is not None:
         say(f"the database was upgraded; it was copied before to {backup}")

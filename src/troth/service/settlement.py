@@ -172,9 +172,12 @@ def set_aside(store: Store, user: User, campaign: str, number: int) -> None:
             return  # nobody was paid already
         if row.state != "closed" or row.problem is None:
             raise ConflictError("only a round that was closed and could not be paid can be set aside")
-        used = _used(tx, campaign, row)
-        if used and (not row.final or any(other.number > number for other in list_rounds(tx, campaign))):
-            raise ConflictError("its reports were used to pay the day before; set the day after it aside instead")
+        if _used(tx, campaign, row):
+            before = "its reports were used to pay the day before"
+            if any(other.number > number and other.state != "paid" for other in list_rounds(tx, campaign)):
+                raise ConflictError(f"{before}; set the day after it aside instead")
+            if not row.final:
+                raise ConflictError(f"{before}; close it again to retry, or finish the campaign and set it aside then")
         tx.execute(delete(reports).where(reports.c.round == row.id))
         values: dict[str, Any] = {"state": "paid", "paid": now(), "settled": now(), "amount": 0, "problem": None}
         values |= {"published": now()} if campaign_row.publish_at_once else {}
@@ -273,6 +276,9 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
             _stop_if_unfit(due, outcome)
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
+        with store.write() as tx:  # nothing was tried
+            mine = rounds.c.id.in_([row.id for row in due.rounds]) & (rounds.c.attempts > 0)
+            tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts - 1))
         return None
     except UnboundedError as error:
         if attempts < MOST_ATTEMPTS:
@@ -284,7 +290,9 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
         outcome.problem = str(error)
     except Exception:
         logger.exception("a round could not be paid")
-        outcome.problem = "something went wrong while the payments were computed; it was logged"
+        outcome.problem = (
+            "something went wrong while the payments were computed; it was logged. Close the round again to retry"
+        )
     return outcome
 
 

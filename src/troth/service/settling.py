@@ -192,6 +192,8 @@ def check_bounded(campaign: Campaign, report: Report) -> None:
     if was_tried(campaign, report):
         return
     bounds = TRIAL
+    if (most := 1.5 * BOUNDS.seconds / max(1, len(campaign.providers))) < TRIAL.seconds:  # three providers are tried
+        bounds = replace(TRIAL, seconds=max(_SHORTEST, most))
     if campaign.task is not None and report.rows > MOST_REHEARSED:
         bounds = replace(TRIAL, seconds=max(_SHORTEST, TRIAL.seconds * MOST_REHEARSED / report.rows))
     try:

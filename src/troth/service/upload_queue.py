@@ -109,6 +109,7 @@ def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | N
         problem = f"{MOST_ATTEMPTS} attempts to read the file were cut off; send another one"
         lost = (queued.c.state == "waiting") & (queued.c.received < after(hours=-_OLDEST_HOURS))
         refused = {"state": "refused", "done": now(), "status": 422}
+        given_up = tx.scalars(select(queued.c.id).where(often | lost)).all()
         tx.execute(update(queued).where(often).values(problem=problem, **refused))
         tx.execute(update(queued).where(lost).values(problem="it could not be read in time; send it again", **refused))
         tx.execute(update(queued).where(stale).values(state="waiting"))
@@ -126,8 +127,10 @@ def claim(store: Store, *, places: int = lanes.SIZES["parsing"]) -> Row[Any] | N
             if row.state == "waiting"
             and row.account not in accounts
             and busy[row.campaign] < max(1, places - 1)
-            and row.spool == _spool(store.spool)
+            and (row.spool == _spool(store.spool) or (store.spool / row.id).exists())  # this machine was renamed
         ]
+        for identifier in given_up:
+            (store.spool / identifier).unlink(missing_ok=True)
         if not waiting:
             return None
         recent = select(queued.c.account, func.sum(queued.c.milliseconds)).where(

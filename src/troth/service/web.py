@@ -34,6 +34,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
+_MOST_PROBLEMS = 50  # of one request, that are named
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -142,7 +143,7 @@ def answer_errors(app: FastAPI) -> None:
             return failed(request, HTTPException(405))
         problems = [
             Problem(field=".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]), message=each["msg"])
-            for each in error.errors()
+            for each in error.errors()[:_MOST_PROBLEMS]
         ]
         message = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
         return response(request, 422, message, problems)

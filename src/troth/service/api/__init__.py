@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Response
 
 from troth.operations import OPERATIONS, PREFIX, Content
 from troth.service import responses
-from troth.service.access import identify
+from troth.service.access import KnownSender, identify
 from troth.service.api import accounts, campaigns, ledgers, rounds, submissions
 from troth.service.api.calls import endpoint_of
 from troth.service.openapi import body_of
@@ -37,7 +37,7 @@ ENDPOINTS: dict[str, Callable[..., Any]] = {
 
 def mounted() -> APIRouter:
     """Return the routes of the table of operations."""
-    router = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)])
+    router = APIRouter(prefix=PREFIX, dependencies=[Depends(identify)], route_class=KnownSender)
     for operation in OPERATIONS:
         router.add_api_route(
             operation.path,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Depends
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -107,8 +108,21 @@ def change_terms(request: Request, campaign: Identifier, user: SignedIn, form: S
     return goto(f"/campaigns/{campaign}", "changed")
 
 
-async def change_public(request: Request, campaign: Identifier, user: SignedIn, form: SentWithFile) -> Response:
+def _owned(request: Request, campaign: Identifier, user: SignedIn) -> None:
+    """Refuse a file before it is read, unless the campaign is the analyst's own."""
+    with store_of(request).read() as tx:
+        campaigns.owned(tx, user, campaign)
+
+
+async def change_public(
+    request: Request,
+    campaign: Identifier,
+    user: SignedIn,
+    welcome: Annotated[None, Depends(_owned)],
+    form: SentWithFile,
+) -> Response:
     """Take a file of rows that everybody knows."""
+    del welcome  # checked before any of the form is read
     try:
         file = form.file("file")
         if file is None:

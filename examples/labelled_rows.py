@@ -130,7 +130,7 @@ def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Arra
     request = campaign.request
     table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
     adder = Adder(request, file.name, text=True)
-    columns = np.column_stack([*adder.read(table.to_batches()[0])]).astype(np.float64)
+    columns = np.column_stack(adder.read(table.to_batches()[0]).columns).astype(np.float64)
     names = np.array([str(name).strip() for name in table.column(str(campaign.provider)).to_pylist()])
     return {name: (columns[names == name, :-1], columns[names == name, -1]) for name in np.unique(names)}
 

@@ -52,6 +52,7 @@ TABLE: dict[str, Any] = {
     "same": ["Yes"] * ROWS,
     "seven": [7] * ROWS,
     "beds": [*(str(x % 9) for x in range(ROWS - 1)), "hello"],
+    "children": [("0", "1", "2", "3+")[x % 4] for x in range(ROWS)],
     "names": [f"person {x}" for x in range(ROWS)],
     "absent": [None if x % 10 == 0 else 5 + x % 7 / 3 for x in range(ROWS)],
     "marked": ["?" if x % 10 == 0 else str(x % 13) for x in range(ROWS)],
@@ -129,6 +130,11 @@ def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
     for target in ("price", "answer"):
         with pytest.raises(troth.DataError, match=message):
             guess(table, provider="office", column=["area", column], target=target)
+
+
+def test_a_frequent_word_among_few_numbers_is_a_level(table: Path) -> None:
+    guessed = guess(table, provider="office", column=["area", "children"], target="answer")
+    assert guessed.levels["children"] == ("0", "1", "2", "3+")
 
 
 def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:

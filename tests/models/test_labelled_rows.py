@@ -101,6 +101,23 @@ def test_every_engine_adds_up_the_same(name: str, tmp_path: Path) -> None:
             model.reduction.check(report.summary, None, (0,))
 
 
+@pytest.mark.parametrize("point", [[0.4, 0, 0, -0.1, 0, 0, 0, 0, 0], np.linspace(-1, 1, 9)], ids=("alike", "by row"))
+def test_pairs_of_classes_are_all_that_is_kept_of_their_curvature(point: Any) -> None:
+    reduction, rng = models.SoftmaxRegression(point, 1.0, classes=3).reduction, generator(4)
+    z = np.column_stack([np.ones(90), rng.normal(size=(90, 2))])
+    y, codes = rng.integers(0, 3, 90), rng.choice([0, 2], 90)
+    found = reduction.add([*z.T, y], codes, 3)
+    assert found.shape == (3, 2 + 9 + 3 * 6)
+    assert not found[1].any()
+    for code in (0, 2):
+        rows = codes == code
+        assert np.allclose(found[code], reduction.of_datasets(z[rows], y[rows]), rtol=1e-12, atol=1e-12)
+        mean = reduction.answer.means(np.reshape(point, (3, 3)) @ z[rows].T)
+        W = np.einsum("an,ab->nab", mean, np.eye(3)) - np.einsum("an,bn->nab", mean, mean)
+        H = np.einsum("nab,ni,nj->aibj", W, z[rows], z[rows]).reshape(9, 9)
+        assert np.allclose(reduction.curvature(found)[code], H, rtol=1e-12, atol=1e-12)
+
+
 def test_a_label_that_the_model_does_not_have_is_refused(tmp_path: Path) -> None:
     model = models.LogisticRegression([0.0], 1.0)
     pd.DataFrame({"who": ["a", "b"], "x": [0.5, 7.0], "y": [1, 2]}).to_csv(tmp_path / "rows.csv", index=False)

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
+from troth.core.reductions.reduction import AddsInParts
 from troth.data.features import Keeper
 from troth.data.request import NO_VALUE, Day, Part, Problem, parse_day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,10 +31,21 @@ if TYPE_CHECKING:
     Codes: TypeAlias = NDArray[np.intp]
 
 _FEW = 64  # days that are spelled out whether they occur or not
+_AT_ONCE = 1 << 18  # numbers that are added together
 _DENSE = 1 << 20  # whole numbers in a range of this length are codes themselves
 _NAMES = "; providers' names are text or whole numbers"
 MISSING, NOT_A_NUMBER, INFINITE = "missing", "not a number (NaN)", "infinite"
 NO_LABEL = 'empty or marked as missing; [data] missing = "drop" leaves such rows out'
+
+
+def add_at(total: Array, where: Codes, summaries: Array) -> None:
+    """Add summaries to places of a total, few at a time: large arrays that are made anew cost more than the sums."""
+    if len(where) and where[-1] - where[0] == len(where) - 1 and (np.diff(where) == 1).all():
+        total[where[0] : where[0] + len(where)] += summaries
+        return
+    step = max(1, _AT_ONCE // total.shape[-1])
+    for first in range(0, len(where), step):
+        total[where[first : first + step]] += summaries[first : first + step]
 
 
 class Rows(NamedTuple):
@@ -95,22 +107,29 @@ class Adder:
             keys, codes = np.unique(codes, return_inverse=True)
             size = len(keys)
         with np.errstate(over="ignore", invalid="ignore"):
-            summaries = self.request.reduction.add(columns, codes, size)
-        too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
-        if too_large.any():
-            self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
-            self._report_spoiled_sums(columns, int(np.argmax(too_large.any(axis=1))))
-            return
-        present = np.flatnonzero(self.request.reduction.rows(summaries))
-        where = self._places(names, days, present if keys is None else keys[present])
+            for present, summaries in self._summaries(columns, codes, size):
+                too_large = ~(np.abs(self.request.reduction.magnitudes(summaries)) <= LARGEST_SUM)
+                if too_large.any():
+                    self._owners = [names[k // len(days)] for k in (range(size) if keys is None else keys)], codes
+                    self._report_spoiled_sums(columns, int(present[np.argmax(too_large.any(axis=1))]))
+                    return
+                where = self._places(names, days, present if keys is None else keys[present])
+                add_at(self.total, where, summaries)
         if self._keeper is not None:
+            present = np.flatnonzero(np.bincount(codes, minlength=size))
             report_of_code = np.zeros(size, dtype=np.intp)
-            report_of_code[present] = where
+            report_of_code[present] = self._places(names, days, present if keys is None else keys[present])
             self._keeper.add(report_of_code[codes], columns[: self.request.kept_columns], numbers)
-        if len(where) == size and where[-1] - where[0] == size - 1 and (np.diff(where) == 1).all():
-            self.total[where[0] : where[0] + size] += summaries
-        else:
-            self.total[where] += summaries[present]
+
+    def _summaries(self, columns: list[NDArray[Any]], codes: Codes, size: int) -> Iterator[tuple[Codes, Array]]:
+        """Yield codes that have rows with their summaries, all at once or a few at a time."""
+        reduction = self.request.reduction
+        if isinstance(reduction, AddsInParts):
+            yield from reduction.add_in_parts(columns, codes, size)
+            return
+        summaries = reduction.add(columns, codes, size)
+        present = np.flatnonzero(reduction.rows(summaries))
+        yield present, summaries if len(present) == size else summaries[present]
 
     def _without_value(self, batch: Any) -> NDArray[np.bool_]:
         """Mark the rows in which a column of the model has no value."""

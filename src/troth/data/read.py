@@ -16,6 +16,7 @@ from troth.data.engines import ENGINES, Summarising, in_order
 from troth.data.features import join_samples, kept_features
 from troth.data.files import plan
 from troth.data.frames import is_frame, plan_frame
+from troth.data.kernel import add_at
 from troth.data.request import Day, Key, Part, Problem, Report, Request, day_order, refuse
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _merge(parts: Iterable[Part], request: Request) -> list[Report]:
             grown = np.zeros((max(16, 2 * len(places)), request.reduction.width))
             grown[: len(total)] = total
             total = grown
-        total[[places[key] for key in part.keys]] += part.summaries
+        add_at(total, np.array([places[key] for key in part.keys]), part.summaries)
     refuse(problems)
     for (name, day), count in dropped.items():
         if name and request.day is None and (name, day) not in places:

@@ -45,7 +45,7 @@ class ExpandedRegression(AnsweredRows, Regression):
     """Answers y whose likelihood depends on z·θ, expanded at a public point θ₀.
 
     H = ZᵀW(θ₀)Z and g = Zᵀ(y − μ(θ₀)) + H(θ₀ − mean) add over rows and providers. In the limit of many rows g is
-    N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), the upper half of H).
+    N(H(θ − mean), H). The summary is (n, log-likelihood at θ₀, Zᵀ(y − μ), what `Expansion` keeps of H).
     """
 
     mean: Vector = field(metadata=parameter("prior mean of the coefficients", vector, [0.0, 0.0]))

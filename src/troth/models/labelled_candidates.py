@@ -95,8 +95,8 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
         t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
         finite = np.isfinite(t[..., candidates:]).all(axis=-1)
-        upper = t[..., candidates * (1 + size) + 1 :].reshape(*t.shape[:-1], candidates, -1)
-        H = self._curvatures(np.where(finite[..., None, None], upper, 0.0))
+        halves = t[..., candidates * (1 + size) + 1 :].reshape(*t.shape[:-1], candidates, -1)
+        H = self.reduction.each[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)
         return none_above(t[..., :candidates], self._answer.best) & finite & products
 
@@ -115,15 +115,17 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         """Return the design: c and d are differences of sums that are as large as slopes and log-likelihoods."""
         t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
         design, leading, n = self.design(t), t.shape[:-1], t[..., candidates, None]
-        slopes, upper = np.split(t[..., candidates + 1 :], [candidates * size], axis=-1)
-        rows, columns = np.triu_indices(size)
-        curvatures = upper.reshape(*leading, candidates, -1)
-        length = np.sqrt(np.maximum(curvatures[..., rows == columns], 0.0))
+        slopes, halves = np.split(t[..., candidates + 1 :], [candidates * size], axis=-1)
+        expansion, halves = self.reduction.each[0], halves.reshape(*leading, candidates, -1)
+        length = np.sqrt(np.maximum(np.diagonal(expansion.matrix(halves), axis1=-2, axis2=-1), 0.0))
+        squares = np.diagonal(expansion.blocks(halves), axis1=-2, axis2=-1)
+        rows, columns = np.triu_indices(squares.shape[-1])
+        bounds = np.sqrt(np.maximum(squares[..., rows] * squares[..., columns], 0.0))
         summed = np.abs(slopes).reshape(*leading, candidates, size).sum(axis=-2) + np.sqrt(n) * length.sum(axis=-2)
         sizes = [
             np.abs(t[..., :candidates]) + summed @ np.abs(self._points).T + n,
             np.repeat(summed[..., None, :], candidates, axis=-2).reshape(*leading, -1),
-            (length[..., rows] * length[..., columns]).reshape(*leading, -1),
+            bounds.reshape(*leading, -1),
             np.zeros_like(n),
         ]
         return ComparedDesign(design, np.concatenate(sizes, axis=-1))
@@ -146,17 +148,9 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
         shape = (*leading, curvatures.shape[-1])
         return self._pack(t, np.broadcast_to(rows, (*leading, 1)), slopes, np.broadcast_to(curvatures, shape))
 
-    def _curvatures(self, upper: Array) -> Array:
-        """Return H of upper halves ``(..., candidate, number)``."""
-        size = self._points.shape[1]
-        rows, columns = np.triu_indices(size)
-        H = np.empty((*upper.shape[:-1], size, size))
-        H[..., rows, columns] = H[..., columns, rows] = upper
-        return H
-
-    def _roots(self, upper: Array) -> Array:
-        """Return F with FFᵀ = H, with features of any size."""
-        H = self._curvatures(upper)
+    def _roots(self, halves: Array) -> Array:
+        """Return F with FFᵀ = H from its halves ``(..., candidate, number)``, with features of any size."""
+        H = self.reduction.each[0].matrix(halves)
         scale = np.sqrt(np.maximum(np.diagonal(H, axis1=-2, axis2=-1), 0.0))
         scale = np.where(scale > 0, scale, 1.0)
         values, vectors = np.linalg.eigh(H / scale[..., None] / scale[..., None, :])

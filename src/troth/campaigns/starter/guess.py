@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _FEW_LABELS = 12
+_FREQUENT = 0.05  # of the values of a column, for a word among numbers to be a label
 _SCALE, _COUNTS = 10, 200  # the most steps of a scale, and what whole numbers beyond are hardly counts
 
 
@@ -221,12 +222,17 @@ def _at(column: Written, rows: list[int]) -> list[Any]:
 
 
 def _holds_labels(family: str | None, values: Sequence[Any], paid: bool) -> bool:
-    """Whether a column is known to hold labels: by its family, or as one of few words that explain another column."""
+    """Whether a column is known to hold labels: by its family, or as a feature of few values with words among them.
+
+    More than half are words, or each word is frequent, as 3+ among 0, 1, 2 and 3+; a rare one is a mistake.
+    """
     if paid:
         return family is not None and label_count(FAMILIES[family]) > 0
     texts = [text for value in values if isinstance(value, str) and (text := value.strip()).lower() not in NO_VALUE]
-    words = [text for text in texts if not is_written_number(text)]
-    return len(set(texts)) <= _FEW_LABELS and 2 * len(words) > len(texts)
+    counts = Counter(texts)
+    words = [count for text, count in counts.items() if not is_written_number(text)]
+    meant = words and (2 * sum(words) > len(texts) or min(words) >= _FREQUENT * len(texts))
+    return bool(meant) and len(counts) <= _FEW_LABELS
 
 
 def _as_labels(column: Written, raw: Sequence[Any], *, labels: bool) -> Written:

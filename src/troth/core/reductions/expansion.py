@@ -16,7 +16,7 @@ from troth.core.reductions.sorted_columns import sorted_columns
 from troth.core.support import Array, Bounds, Support
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,7 +34,8 @@ class Expansion:
     """Rows (z, y) become n, ℓ = Σ log-likelihood, s = Σ z(y − μ) and H = Σ zzᵀW, all at one point of coefficients.
 
     With several predictors (classes) coefficients follow each other, those of the first first, and W is a matrix. H is
-    stored as its upper half, by rows.
+    stored as the upper half of Σ zzᵀW, by rows, for one predictor; for several, as that of Σ −zzᵀW for each pair of
+    them, from which the rest follows.
 
     Attributes
     ----------
@@ -81,13 +82,17 @@ class Expansion:
 
     @property
     def width(self) -> int:
-        """N, ℓ, a slope for each coefficient, and a curvature for each pair of them."""
-        size = len(self.point)
-        return 2 + size + size * (size + 1) // 2
+        """N, ℓ, a slope for each coefficient, and the halves of matrices of curvature."""
+        return 2 + len(self.point) + self._blocks * len(self._upper[0])
+
+    @property
+    def _blocks(self) -> int:
+        """How many matrices of curvature are added up: one for each pair of predictors."""
+        return len(self._pairs) or 1
 
     @property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return _upper_half(len(self.point))
+        return _upper_half(self.features)
 
     def rows(self, summary: Array, /) -> Array:
         """Return n."""
@@ -112,11 +117,28 @@ class Expansion:
 
     def curvature(self, summary: Array, /) -> Array:
         """Return H, ``(..., coefficient, coefficient)``."""
-        size = len(self.point)
-        matrix = np.empty((*summary.shape[:-1], size, size))
+        return self.matrix(summary[..., 2 + len(self.point) :])
+
+    def matrix(self, halves: Array, /) -> Array:
+        """Return H from what a summary has of it."""
+        blocks, d = self.blocks(halves), self.features
+        if not self._pairs:
+            return blocks[..., 0, :, :]
+        H = np.zeros((*halves.shape[:-1], len(self.point), len(self.point)))
+        for place, pair in enumerate(self._pairs):
+            a, b = (slice(k * d, (k + 1) * d) for k in pair)
+            block = blocks[..., place, :, :]
+            H[..., a, b] = H[..., b, a] = -block
+            H[..., a, a] += block
+            H[..., b, b] += block
+        return H
+
+    def blocks(self, halves: Array, /) -> Array:
+        """Return Σ zzᵀW, or Σ −zzᵀW for each pair of predictors, ``(..., block, feature, feature)``."""
         rows, columns = self._upper
-        matrix[..., rows, columns] = summary[..., 2 + size :]
-        matrix[..., columns, rows] = summary[..., 2 + size :]
+        each = halves.reshape(*halves.shape[:-1], self._blocks, len(rows))
+        matrix = np.empty((*each.shape[:-1], self.features, self.features))
+        matrix[..., rows, columns] = matrix[..., columns, rows] = each
         return matrix
 
     def slope(self, summary: Array, /) -> Array:
@@ -124,11 +146,12 @@ class Expansion:
         return np.asarray(summary[..., 2 : 2 + len(self.point)])
 
     def magnitudes(self, summary: Array, /) -> Array:
-        """Return ℓ, the slopes and the diagonal of H, which bounds its entries."""
+        """Return ℓ, the slopes and the diagonals of matrices of curvature, which bound their entries."""
         rows, columns = self._upper
         size = len(self.point)
-        diagonal = 2 + size + np.flatnonzero(rows == columns)
-        return np.asarray(summary[..., [*range(1, 2 + size), *diagonal]])
+        diagonal = np.flatnonzero(rows == columns)
+        places = [2 + size + block * len(rows) + diagonal for block in range(self._blocks)]
+        return np.asarray(summary[..., np.concatenate([np.arange(1, 2 + size), *places])])
 
     def of_rows(self, table: Array, /) -> Array:
         """Add up a table ``(row, column)``."""
@@ -136,77 +159,78 @@ class Expansion:
 
     def of_datasets(self, z: Array, y: Array, /) -> Array:
         """Add up datasets ``(..., row, feature)`` with answers ``(..., row)``."""
-        d, size = z.shape[-1], len(self.point)
+        d = z.shape[-1]
         eta = np.moveaxis(z @ np.reshape(self.point, (-1, d)).T, -1, 0)
         expanded = self.answer.expand(eta.reshape(len(eta), -1), y.ravel())
         log_likelihood, *slopes = (np.reshape(x, y.shape) for x in (expanded.log_likelihood, *expanded.slopes))
-        turned = np.swapaxes(z, -1, -2)
-        out, H = np.empty((*y.shape[:-1], self.width)), np.zeros((*y.shape[:-1], size, size))
+        turned, (rows, columns) = np.swapaxes(z, -1, -2), self._upper
+        out = np.empty((*y.shape[:-1], self.width))
         out[..., 0], out[..., 1] = y.shape[-1], log_likelihood.sum(axis=-1)
         for k, slope in enumerate(slopes):
             out[..., 2 + k * d : 2 + (k + 1) * d] = (turned @ slope[..., None])[..., 0]
-        for place, weight in enumerate(expanded.weights):
-            self._put(place, (turned * np.reshape(weight, y.shape)[..., None, :]) @ z, H)
-        rows, columns = self._upper
-        out[..., 2 + size :] = H[..., rows, columns]
+        for half, weight in zip(self._halves(out), expanded.weights, strict=True):
+            half[...] = ((turned * np.reshape(weight, y.shape)[..., None, :]) @ z)[..., rows, columns]
         return out
 
     @cached_property
     def _pairs(self) -> list[tuple[int, int]]:
         return list(combinations(range(self.answer.predictors), 2))
 
-    def _put(self, place: int, block: Array, H: Array) -> None:
-        """Add the sum of zzᵀ by one of the weights to what it is part of, of the upper half of H."""
-        d = self.features
-        if not self._pairs:
-            H[..., :d, :d] = block
-            return
-        a, b = (slice(k * d, (k + 1) * d) for k in self._pairs[place])
-        H[..., a, b] = -block
-        H[..., a, a] += block
-        H[..., b, b] += block
+    def _halves(self, summaries: Array) -> list[Array]:
+        """Return the places of a summary that hold each matrix of curvature."""
+        return np.split(summaries[..., 2 + len(self.point) :], self._blocks, axis=-1)
 
     def add(self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /) -> Array:
-        """Add up a batch by code: columns are sorted by code, expanded, and each code's part is multiplied."""
+        """Add up a batch by code."""
         total = np.zeros((size, self.width))
-        total[:, 0] = np.bincount(codes, minlength=size)
-        sizes = total[:, 0].astype(np.intp)
-        z = sorted_columns(columns, codes, sizes, self.answer.predictors - 1)
-        present = np.flatnonzero(sizes)
-        stops = np.cumsum(sizes)[present]
-        first = 0
-        while first < len(present):  # as many codes at a time as have few enough rows and matrices for the cache
-            start = stops[first] - sizes[present[first]]
-            last = max(first + 1, int(np.searchsorted(stops, start + _ROWS_AT_ONCE)))
-            some = slice(first, min(last, first + max(1, _AT_ONCE // (len(self.point) + 1) ** 2)))
-            self._add_sorted(z[:, start : stops[some][-1]], stops[some] - start, present[some], total)
-            first = some.stop
+        for present, sums in self.add_in_parts(columns, codes, size):
+            total[present] = sums
         return total
 
-    def _add_sorted(self, z: Array, stops: NDArray[np.intp], present: NDArray[np.intp], total: Array) -> None:
-        """Write the sums of codes that are present; the rows of each end where it says, and are overwritten."""
+    def add_in_parts(
+        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield codes that have rows, and their sums: columns are sorted by code, expanded and multiplied."""
+        sizes = np.bincount(codes, minlength=size)
+        z = sorted_columns(columns, codes, sizes, self.answer.predictors - 1)
+        present = np.flatnonzero(sizes)
+        sizes = sizes[present]
+        stops, most = np.cumsum(sizes), max(1, _AT_ONCE // max(self.width, len(z) ** 2))
+        first = 0
+        while first < len(present):  # as many codes at a time as have few enough rows and matrices for the cache
+            start = stops[first] - sizes[first]
+            last = max(first + 1, int(np.searchsorted(stops, start + _ROWS_AT_ONCE)))
+            some = slice(first, min(last, first + most))
+            sums = np.empty((len(stops[some]), self.width))
+            sums[:, 0] = sizes[some]
+            self._add_sorted(z[:, start : stops[some][-1]], stops[some] - start, sums)
+            yield present[some], sums
+            first = some.stop
+
+    def _add_sorted(self, z: Array, stops: NDArray[np.intp], sums: Array) -> None:
+        """Write the sums of a few codes; the rows of each end where it says, and are overwritten."""
         size, d, predictors = len(self.point), self.features, self.answer.predictors
         starts = np.concatenate([[0], stops[:-1]])
         log_likelihood, slopes, weights = self.answer.expand(np.reshape(self.point, (predictors, -1)) @ z[:d], z[d])
-        total[present, 1] = np.add.reduceat(log_likelihood, starts)
-        H = np.zeros((len(present), size, size)) if self._pairs else np.empty(0)
-        for place, weight in reversed(list(enumerate(weights))):
+        sums[:, 1] = np.add.reduceat(log_likelihood, starts)
+        halves, (rows, columns) = self._halves(sums), self._upper
+        alike = len(weights) > 1 and all(bool((weight == weight[0]).all()) for weight in weights)  # one product will do
+        for place, weight in reversed(list(enumerate(weights[:1] if alike else weights))):
             # a matrix times its own transpose is half the work, and the last rows of the first are the slopes
-            root = np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
+            root = np.ones(1) if alike else np.sqrt(np.maximum(weight, _LEAST_WEIGHT))
             scaled = np.empty((d, z.shape[1])) if place else z
             np.multiply(z[:d], root, out=scaled[:d])
             if not place:
                 np.divide(slopes, root, out=scaled[d:])
-            product = np.empty((len(present), len(scaled), len(scaled)))
+            product = np.empty((len(sums), len(scaled), len(scaled)))
             for out, start, stop in zip(product, starts, stops, strict=True):
                 part = scaled[:, start:stop]
                 np.matmul(part, part.T, out=out)
-            if self._pairs:
-                self._put(place, product[:, :d, :d], H)
-        rows, columns = self._upper
-        total[present, 2 : 2 + size] = product[:, d:, :d].reshape(len(present), size)
-        whole = H if self._pairs else product
-        total[present, 2 + size :] = whole.reshape(len(present), -1).take(rows * whole.shape[-1] + columns, axis=1)
+            halves[place][...] = product.reshape(len(sums), -1).take(rows * len(scaled) + columns, axis=1)
+        if alike:
+            for half, weight in zip(reversed(halves), reversed(weights), strict=True):
+                np.multiply(halves[0], weight[0], out=half)
+        sums[:, 2 : 2 + size] = product[:, d:, :d].reshape(len(sums), size)
 
     def check(self, summary: Array, values: Bounds | None = None, constant: Collection[int] = (), /) -> None:  # noqa: ARG002
         """Refuse a summary that no data can have."""
@@ -219,25 +243,26 @@ class Expansion:
             return
         if summary[1] > self.answer.best:
             raise DataError(f"the log-likelihood of labels is {summary[1]:.9g}, above 0")
-        H, slope = self.curvature(summary), self.slope(summary)
-        diagonal = np.diagonal(H)
-        if (diagonal < 0).any():
-            raise DataError(f"a sum of squares is {diagonal.min():.9g}, below 0")
+        blocks = self.blocks(summary[2 + len(self.point) :])
+        squares = np.diagonal(blocks, axis1=-2, axis2=-1)
+        if (squares < 0).any():
+            raise DataError(f"a sum of squares is {squares.min():.9g}, below 0")
+        curvatures = np.diagonal(self.curvature(summary))
         for column in constant:
             most = self.answer.most_weight * n * (1 + _SLACK)
-            if column < self.features and (diagonal[column :: self.features] > most).any():
+            if column < self.features and (curvatures[column :: self.features] > most).any():
                 raise DataError(f"the intercept, a constant 1, has a curvature above {most:g} over {n:.0f} rows")
-        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        eigenvalues = np.linalg.eigvalsh(H / np.outer(scale, scale))
-        if eigenvalues[0] < -_SLACK * len(eigenvalues):
+        scale = np.sqrt(np.where(squares > 0, squares, 1.0))
+        eigenvalues = np.linalg.eigvalsh(blocks / scale[:, :, None] / scale[:, None, :])
+        if eigenvalues.min() < -_SLACK * self.features:
             raise DataError(
                 "the matrix of curvatures is not positive semi-definite: no data have such sums "
-                f"(least eigenvalue {eigenvalues[0]:.3g})"
+                f"(least eigenvalue {eigenvalues.min():.3g})"
             )
-        rank, most_rank = int((eigenvalues > 1e-6).sum()), n * self.answer.predictors
-        if rank > most_rank:
+        rank = int((eigenvalues > 1e-6).sum(axis=-1).max())
+        if rank > n:
             raise DataError(f"{n:.0f} rows cannot have curvatures of rank {rank}")
-        if (np.abs(slope) > 0)[diagonal == 0].any():
+        if (np.abs(self.slope(summary)) > 0)[curvatures == 0].any():
             raise DataError("a feature without curvature has a slope: no data have such sums")
 
     def expressions(self, columns: Sequence[Any], labels: Sequence[Any] | None = None, /) -> dict[str, Any]:
@@ -257,16 +282,10 @@ class Expansion:
 
     def collect(self, rows: float, aggregates: Mapping[str, Any], /) -> Array:
         """Gather n, ℓ, the slopes and the curvatures."""
-        d, size = self.features, len(self.point)
-        slopes = [float(aggregates[f"slope_{k}"]) for k in range(size)]
-        H = np.zeros((size, size))
-        for place in range(len(self._pairs) or 1):
-            block = np.empty((d, d))
-            for i in range(d):
-                for j in range(i, d):
-                    block[i, j] = block[j, i] = float(aggregates[f"curvature_{place}_{i}_{j}"])
-            self._put(place, block, H)
-        summary = np.array([rows, float(aggregates["log_likelihood"]), *slopes, *H[self._upper]])
+        slopes = [float(aggregates[f"slope_{k}"]) for k in range(len(self.point))]
+        upper = list(zip(*self._upper, strict=True))
+        halves = [float(aggregates[f"curvature_{place}_{i}_{j}"]) for place in range(self._blocks) for i, j in upper]
+        summary = np.array([rows, float(aggregates["log_likelihood"]), *slopes, *halves])
         if not (np.abs(summary) <= LARGEST_SUM).all():
             raise DataError(f"the values are too large to add up: a sum exceeds {LARGEST_SUM:g}; rescale them")
         return summary

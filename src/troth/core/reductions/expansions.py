@@ -26,7 +26,7 @@ _SLACK = 1e-9  # how far, relatively, rounding may push honest sums beyond what 
 
 @dataclass(frozen=True)
 class Expansions:
-    """Rows (z, y) become n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and the upper half of H = Σ zzᵀW.
+    """Rows (z, y) become n and, for each point, ℓ = Σ log-likelihood, s = Σ z(y − μ) and halves of H = Σ zzᵀW.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Expansions:
         return "best candidate", f"number {best + 1}" + (f", with label probability {probable}" if probable else "")
 
     def by_point(self, summary: Array, /) -> Array:
-        """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and the upper half of H."""
+        """Return what belongs to each point, ``(..., point, number)``: ℓ, the slope and halves of H."""
         return np.asarray(summary[..., 1:]).reshape(*summary.shape[:-1], len(self.points), -1)
 
     def _parts(self, summary: Array) -> list[Array]:

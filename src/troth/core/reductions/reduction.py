@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -63,6 +63,16 @@ class Reduction(Protocol):
 
         Raises `DataError` if it cannot be known, such as squares that were never added up.
         """
+
+
+@runtime_checkable
+class AddsInParts(Protocol):
+    """A reduction with summaries so wide that those of a batch are better made and added a few at a time."""
+
+    def add_in_parts(
+        self, columns: Sequence[NDArray[Any]], codes: NDArray[np.integer], size: int, /
+    ) -> Iterator[tuple[NDArray[np.intp], Array]]:
+        """Yield codes that have rows, and the summaries that `Reduction.add` has for them."""
 
 
 @runtime_checkable

@@ -149,6 +149,15 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
         troth.verify(ledger)
 
 
+def test_two_ledgers_in_a_folder_have_a_file_of_shares_each(tmp_path: Path) -> None:
+    for seed, name in enumerate(("may.jsonl", "june.jsonl")):
+        paid(crowd(seed=seed)).write_ledger(tmp_path / name)
+    (tmp_path / "june.tasks.parquet").rename(tmp_path / "tasks.parquet")  # the name that the ledger has
+    assert {troth.verify(tmp_path / name).paid for name in ("may.jsonl", "june.jsonl")} == {
+        paid(crowd(seed=seed)).paid for seed in (0, 1)
+    }
+
+
 def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]

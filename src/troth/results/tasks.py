@@ -137,8 +137,8 @@ class TaskResult(Result):
         return self
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the file of shares, then the ledger that has its digest."""
-        write_whole(file_beside(path, self.ledger), self.file, private=True)
+        """Write the file of shares, named as the ledger and beside it, then the ledger that has its digest."""
+        write_whole(file_beside(path), self.file, private=True)
         return super().write_ledger(path)
 
     def to_csv(self) -> str:
@@ -310,9 +310,12 @@ def _sums(table: Any) -> Array:
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
-    """Return where the file of shares is: beside the ledger, under the name that it has there."""
+    """Return where the file of shares is: beside the ledger under its name, or else under the one that it has there."""
     path = Path(ledger)
-    name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
+    beside = path.with_name(f"{path.stem}.tasks.parquet")
+    if book is None or beside.exists():
+        return beside
+    name = str(book.of("tasks")[0]["file"])
     if Path(name).name != name:
         raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name

@@ -67,6 +67,29 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
         assert (truth[:, None] - expected)[other].min() > 1e-6
 
 
+@pytest.mark.parametrize("strict", [0.0, 0.1, 1.0])
+def test_whoever_shapes_its_own_confusion_matrix_gains_nothing_by_it(strict: float) -> None:
+    """Its matrix only orders the line, and no order pays more than that of the right one, whatever is then answered."""
+    rng, rule = np.random.default_rng(5), replace(RULE, strict=strict)
+    for classes in (2, 3, 3, 3):
+        prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, 3, classes, classes)
+        every = np.array(list(product(range(classes), repeat=3)))
+        given = tables[0].T * prior
+        given /= given.sum(axis=1, keepdims=True)
+        peers = every[: classes**2, 1:]
+        chance = given @ (tables[1][:, peers[:, 0]] * tables[2][:, peers[:, 1]])  # p(peers | true label)
+
+        def expected(own: Array) -> Array:
+            paid_by = tasks_of(prior, np.stack([own, *tables[1:]]), every)  # noqa: B023
+            shares = rule.evaluate_tasks(paid_by).share.reshape(classes, -1, 3)[:, :, 0]  # noqa: B023
+            return np.asarray(chance @ shares.T)  # noqa: B023
+
+        best = np.diag(expected(tables[0]))
+        assert best == pytest.approx(expected(tables[0]).max(axis=1), abs=1e-12)
+        shaped = confusion_matrices(rng, 10, classes, classes, noise=1.0)
+        assert max((expected(own).max(axis=1) - best).max() for own in shaped) <= 1e-12
+
+
 @pytest.mark.parametrize("strict", [0.0, 0.3])
 def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)

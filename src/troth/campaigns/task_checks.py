@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from troth.audits.task_fit import check_task_fit
 from troth.audits.tasks import audit_tasks
 from troth.campaigns.task_data import public_tasks, read_public_tasks, read_task_reports
 from troth.campaigns.task_file import read_file
-from troth.campaigns.tasks import arrange
+from troth.campaigns.tasks import arrange, rule_of
 from troth.campaigns.terms import beside
-from troth.certificates.tasks import certify_tasks
+from troth.certificates.tasks import certify_tasks, promises
 from troth.core.errors import MissingCapabilityError
 from troth.data.public import PUBLIC
 from troth.mechanisms.task_lines import labels_of
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from troth.audits.task_fit import TaskFit
     from troth.campaigns.terms import Campaign
     from troth.certificates import Certificate
+    from troth.core.claims import Claim
     from troth.core.contract import Array
     from troth.data.tasks import TaskReports
+
+_FIRST = 200  # tasks, by which a page says what is proved
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
     """Simulate what lies would earn on the tasks of a campaign, with a public guess where it has one."""
     reports = read_task_reports(campaign, data)
     tasks = arrange(campaign, reports, None)
-    lies = audit_tasks(tasks, campaign.rule, public=likelihood_of_guess(campaign), **options)
+    lies = audit_tasks(tasks, rule_of(campaign, reports), public=likelihood_of_guess(campaign), **options)
     labels, fit = labels_of(tasks), None
     prior: dict[str, float] = {}
     if labels is not None:
@@ -85,8 +88,16 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
 
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
-    tasks = arrange(campaign, read_task_reports(campaign, data), None)
-    return certify_tasks(tasks, campaign.rule, guessed=campaign.guessed)
+    reports = read_task_reports(campaign, data)
+    return certify_tasks(arrange(campaign, reports, None), rule_of(campaign, reports), guessed=campaign.guessed)
+
+
+def promises_of(campaign: Campaign, file: bytes) -> tuple[Claim, ...]:
+    """Say what the rule promises about the tasks in a file of shares, by the first of them."""
+    reports, _, _ = read_file(file, campaign)
+    some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
+    first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
+    return promises(arrange(campaign, first, None), rule_of(campaign, reports))
 
 
 def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
@@ -99,7 +110,7 @@ def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports 
     """Compare frequencies of labels with those expected, and replay every label as every other one."""
     names = label_names(campaign, reports.summaries.shape[1])
     past = (campaign.history or {}).get("tasks")
-    return check_task_fit(arrange(campaign, reports, public), campaign.rule, names, past=past)
+    return check_task_fit(arrange(campaign, reports, public), rule_of(campaign, reports), names, past=past)
 
 
 def label_names(campaign: Campaign, size: int) -> list[str]:

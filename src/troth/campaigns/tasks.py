@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from troth.core.contract import Array
     from troth.data.request import Report
     from troth.data.tasks import TaskReports
+    from troth.mechanisms import Rule
 
 
 class Settled(NamedTuple):
@@ -82,13 +83,16 @@ def arrange(campaign: Campaign, reports: TaskReports, public: TaskReports | None
     )
 
 
+def rule_of(campaign: Campaign, reports: TaskReports) -> Rule:
+    """Return the rule, prepared for these providers."""
+    return campaign.rule_for(campaign.model, len(reports.providers))
+
+
 def settle_tasks(campaign: Campaign, reports: TaskReports, public: TaskReports | None, seed: str | None) -> TaskShares:
     """Return everybody's share of every task: a pure function of terms, reports and seed."""
     tasks = arrange(campaign, reports, public)
     try:
-        shares = campaign.rule_for(campaign.model, len(reports.providers)).evaluate_tasks(
-            tasks, None if seed is None else generator(seed)
-        )
+        shares = rule_of(campaign, reports).evaluate_tasks(tasks, None if seed is None else generator(seed))
     except ReportError as error:
         provider, task = reports.provider[error.provider], reports.task[error.provider]
         where = f"provider {reports.providers[provider]!r}, task {reports.tasks[task]!r}"

@@ -91,7 +91,8 @@ def _proofs(campaign: Campaign, setting: Setting) -> list[dict[str, Any]]:
     if campaign.task is None:
         certificate = certify_campaign(campaign, small)
     else:
-        certificate = certify_tasks(planned_tasks(campaign, small.names), campaign.rule)
+        rule = campaign.rule_for(campaign.model, len(small.names))
+        certificate = certify_tasks(planned_tasks(campaign, small.names), rule)
     return [
         {"name": claim.name, "verdict": claim.verdict, "text": claim.text, "basis": claim.basis}
         for claim in certificate.claims
@@ -105,7 +106,8 @@ def _lies(campaign: Campaign, setting: Setting) -> dict[str, Any]:
         audit = audit_campaign(campaign, small, simulations=SIMULATIONS)
     else:
         given: Any = {"public": likelihood_of_guess(campaign), "simulations": 4 * SIMULATIONS}
-        audit = audit_tasks(planned_tasks(campaign, small.names), campaign.rule, **given)
+        rule = campaign.rule_for(campaign.model, len(small.names))
+        audit = audit_tasks(planned_tasks(campaign, small.names), rule, **given)
     return {
         "providers": len(small.names),
         "rows": small.rows[0],

@@ -395,7 +395,9 @@ def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
     many = crowd(tasks=3, workers=12, each=12)
     alone = {"item": [f"a{n}" for n in range(3000)], "worker": [f"w{n % 12}" for n in range(3000)], "label": [0] * 3000}
     both = {name: [*many[name], *alone[name]] for name in many}
-    assert "no task has few enough answers" in certify_task_campaign(paid(both).campaign, both)["wrong labels cost"].text
+    assert (
+        "no task has few enough answers" in certify_task_campaign(paid(both).campaign, both)["wrong labels cost"].text
+    )
 
 
 def test_every_column_of_the_page_can_be_sorted() -> None:

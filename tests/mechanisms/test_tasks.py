@@ -155,6 +155,34 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pyte
     assert (np.diag(expected)[:, None] - expected).min() >= -1e-12
 
 
+def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    tables = confusion_matrices(rng, 400, 2, 2)
+    lines = []
+    scored = task_lines._scored
+    monkeypatch.setattr(task_lines, "_scored", lambda own, *rest: lines.append(len(own)) or scored(own, *rest))
+    shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
+    assert sum(lines) == 400 * task_lines.MOST_PANELS
+    assert ((shares >= 0) & (shares <= 1)).all()
+    related = tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)), group=np.zeros(400, dtype=np.intp))
+    assert RULE.evaluate_tasks(related).share == pytest.approx(0.2)
+
+
+def test_truth_stays_best_where_not_all_peers_are_faced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
+    monkeypatch.setattr(task_lines, "MOST_PANELS", 1)
+    rng = np.random.default_rng(3)
+    tables, prior = confusion_matrices(rng, 5, 2, 2), np.array([0.6, 0.4])
+    every = np.array(list(product(range(2), repeat=5)))
+    shares = RULE.evaluate_tasks(tasks_of(prior, tables, every)).share.reshape(-1, 5)
+    chance = np.prod([tables[j][:, every[:, j]] for j in range(5)], axis=0).T @ prior
+    for worker in range(5):
+        for truth in range(2):
+            real = every[:, worker] == truth
+            lie = np.flatnonzero(real) + (1 - 2 * truth) * (1 << (4 - worker))  # the same peers, the other label
+            assert chance[real] @ shares[real, worker] > chance[real] @ shares[lie, worker] + 1e-6
+
+
 def test_several_labels_of_a_worker_count_together() -> None:
     rng = np.random.default_rng(2)
     tasks = tasks_of([0.5, 0.5], confusion_matrices(rng, 3, 2, 2), rng.integers(2, size=(20, 3)))

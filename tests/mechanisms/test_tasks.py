@@ -155,7 +155,9 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pyte
     assert (np.diag(expected)[:, None] - expected).min() >= -1e-12
 
 
-def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(0)
     tables = confusion_matrices(rng, 400, 2, 2)
     lines = []

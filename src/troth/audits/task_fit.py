@@ -139,7 +139,7 @@ def check_task_fit(
     some = some_tasks(tasks, _TASKS)
     labels = labels_of(some)
     if labels is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
-        raise MissingCapabilityError("answers are checked for one label per task, with finitely many classes")
+        raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
     frequencies = label_frequencies(some, labels, names, past=past)
     replays = _replays(some, rule, labels, names, seed)
     alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])

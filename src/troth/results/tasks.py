@@ -228,7 +228,8 @@ class TaskResult(Result):
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if counted_labels(reduction) is not None:
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
-            return ", ".join(names[code] for code in np.flatnonzero(sums))
+            single = sums.sum() <= 1
+            return ", ".join(names[k] if single else f"{sums[k]:.0f} × {names[k]}" for k in np.flatnonzero(sums))
         words = getattr(reduction, "in_words", None)
         return "" if words is None else str(words(sums, None)[1])
 

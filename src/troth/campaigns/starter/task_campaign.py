@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.starter.examples import option_lines
-from troth.campaigns.starter.look import merged_spellings
-from troth.campaigns.starter.task_values import guess_values, value_text
+from troth.campaigns.starter.look import label_count, merged_spellings
+from troth.campaigns.starter.task_values import families_of_tasks, guess_values, value_text
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
@@ -240,7 +240,9 @@ def _draft_labels(
     repeats, rows = _repeats(named, columns), 1
     if repeats.several > _USUAL * repeats.reports:
         rows = repeats.most
-        notes.append(repeats.allowed)
+        notes.append(
+            f"{repeats.allowed}. If each task has a rate of its own, as a day has, say --family {_rates(labels)}"
+        )
     elif repeats.several:
         notes.append(
             f"{repeats}: a label that is there twice looks like an error, and nothing is paid until one "
@@ -339,6 +341,11 @@ missing = "{missing}"      # rows without a label: "refuse" pays nobody, "drop" 
 def _classes() -> Any:
     """Return the family of labels whose tasks each have a class."""
     return next(family for family in FAMILIES.values() if isinstance(family, GuessesFromLabels))
+
+
+def _rates(labels: Sequence[str]) -> str:
+    """Return the family of rows whose tasks each have a rate of these labels."""
+    return next(name for name in families_of_tasks() if label_count(FAMILIES[name]) >= min(3, len(labels)))
 
 
 def _lines(value: Any) -> str:

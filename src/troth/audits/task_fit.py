@@ -19,6 +19,7 @@ from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
 from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.tasks import count_peers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,6 +148,8 @@ def check_task_fit(
     count = int(some.task[-1]) + 1
     numbers = replays.chances, replays.observed, replays.expected
     fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
+    if fit.verdict == "fits" and not count_peers(some).any():
+        raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the base share")
     if not replays.chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(

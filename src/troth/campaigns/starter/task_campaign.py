@@ -211,6 +211,11 @@ def _draft_labels(
     counts = _written(named.source, column)
     missing = counts.pop("", 0)
     labels, notes = merged_spellings(column, counts)
+    if len(labels) == 1:
+        raise DataError(
+            f"{named.source}: column {column!r} has no other label than {labels[0]!r}; name a file in which every "
+            "label occurs that workers may give"
+        )
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise DataError(
             f"{named.source}: column {column!r} has {len(labels):,} different labels, and there must be 2 to "

@@ -16,7 +16,7 @@ explained.
 
 **Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers the base share of a
 fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the right labels
-of the wrong patients 11.6%. One step milder each time loses 5.7%. With another hospital as the past, always
+of the wrong patients 12.9%. One step milder each time loses 5.7%. With another hospital as the past, always
 “certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know that,
 and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43%
 of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20

@@ -518,3 +518,26 @@ def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None
         chosen = start_tasks(tmp_path / f"{family}2", table, family=family, **named)[0]
         result: Any = troth.pay(chosen.path)
         assert " × " in result.explain("x")
+
+
+def test_an_explanation_of_everybody_counts_tasks_and_not_days(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    frame = {"item": [1, 1, 2, 2], "worker": ["ann", "bo"] * 2, "label": [0, 0, 1, 0]}
+    troth.pay(frame, model, provider="worker", task="item", price="1", columns="label", ledger=ledger)
+    shown = CliRunner().invoke(app, ["explain", str(ledger)]).output
+    assert "tasks" in shown.splitlines()[1]
+    assert "days" not in shown
+
+
+def test_the_public_guess_is_learnt_as_a_worker_of_the_past() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=400)
+    item, who = np.divmod(np.arange(1600), 4)
+    label = np.where(rng.random(1600) < np.array([0.9, 0.9, 0.8, 0.7])[who], truth[item], 1 - truth[item])
+    past = {"item": [f"p{i}" for i in item], "worker": [("a", "b", "c", "public data")[w] for w in who], "label": label}
+    model = troth.models.Finite([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]])
+    frame = {"item": [1, 1], "worker": ["a", "b"], "label": [0, 0]}
+    campaign = troth.pay(frame, model, provider="worker", task="item", price="1", columns="label").campaign
+    learned: Any = fit_tasks(campaign, past).fitted
+    assert learned.accuracy()["public data"] == pytest.approx(0.7, abs=0.06)

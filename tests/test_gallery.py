@@ -118,7 +118,7 @@ CLAIMS: dict[str, list[tuple[str, str, float, float]]] = {
         ("always “certain” loses 12.5% of the price", "like the past: always “certain”", -12.5, 0.3),
         ("always “probable” 12.3%", "like the past: always “probable”", -12.3, 0.3),
         ("answers at random 12.4%", "like the past: at random", -12.4, 0.8),
-        ("of the wrong patients 11.6%", "like the past: shuffled patients", -11.6, 0.8),
+        ("of the wrong patients 12.9%", "like the past: shuffled patients", -12.9, 0.8),
         ("One step milder each time loses 5.7%", "like the past: one step milder", -5.7, 0.3),
         ("*gains* 4.1%", "another hospital: always “certain”", 4.1, 0.3),
         ("43% of these labels are “certain”", "another hospital: certain", 43, 0.6),

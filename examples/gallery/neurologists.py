@@ -11,11 +11,12 @@ matrix, which is learnt from other patients: `fit_workers`, without any gold ans
 
 **Measured.** Half of the patients, at random, are the past, and the other half are paid: the mean over 20 splits. Then
 a past that is not like the present: confusion matrices from the patients of New Orleans, and pay for those of Winnipeg.
-One neurologist lies at a time.
+One neurologist lies at a time. The first payment is written to a ledger with its file of shares, verified and
+explained.
 
 **Found.** With a past that is like the present the honest earn 32.7% of the price, and lazy answers the base share of a
 fifth: always “certain” loses 12.5% of the price, always “probable” 12.3%, answers at random 12.4%, and the right labels
-of the wrong patients 11.6%. One step milder each time loses 5.7%. With another hospital as the past, always
+of the wrong patients 12.9%. One step milder each time loses 5.7%. With another hospital as the past, always
 “certain” *gains* 4.1%: most of Winnipeg's patients are certain cases, the model from New Orleans does not know that,
 and an answer that is right about the hospital is paid as if it were right about the patient. The verdict sees it: 43%
 of these labels are “certain” where 14% are expected, the model does not fit, and `troth pay` would stop. It fits all 20
@@ -28,6 +29,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -61,9 +63,10 @@ def pay(past: Labels, now: Labels) -> Any:
     frame = {
         "patient": [f"{number:03d}" for number in range(len(now)) for _ in DOCTORS],
         "doctor": list(DOCTORS) * len(now),
-        "diagnosis": now.ravel().tolist(),
+        "diagnosis": [LABELS[code] for code in now.ravel()],
     }
-    terms: dict[str, Any] = {"model": {"providers": dict(learned.models)}, "campaign": {"currency": "USD"}}
+    terms: dict[str, Any] = {"campaign": {"currency": "USD"}}
+    terms["model"] = {"providers": dict(learned.models), "categories": list(LABELS)}
     terms["history"] = {"tasks": len(past)}
     options: dict[str, Any] = {"provider": "doctor", "task": "patient", "price": "10.00", "columns": "diagnosis"}
     return troth.pay(frame, learned.population, terms=terms, **options)
@@ -93,7 +96,9 @@ def main(folder: Path) -> dict[str, float]:
         halves.append(replay(result, split))
         fitting += result.verdict.word == "fits"
         if split == 0:
-            print(result, "\n")
+            with TemporaryDirectory() as place:
+                ledger = result.write_ledger(Path(place) / "ledger.jsonl")
+                print(result, troth.verify(ledger).explain("Winnipeg"), sep="\n\n", end="\n\n")
     earned = {"like the past": np.mean(halves, axis=0)}
     elsewhere = pay(sites["New Orleans"], sites["Winnipeg"])
     earned["another hospital"] = np.array(replay(elsewhere, 0))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
-from troth.campaigns.starter.task_campaign import init_tasks
+from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
 from troth.campaigns.task_fit import fit_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
@@ -493,3 +493,51 @@ def test_made_up_items_that_share_a_budget_are_pointed_out() -> None:
     shared = troth.pay(table, model, provider="who", task="item", budget="10.00")
     assert [note for note in shared.notes if "1 answer without a peer" in note]
     assert not troth.pay(table, model, provider="who", task="item", price="0.05").notes
+
+
+def test_a_table_with_one_label_or_without_peers_is_said_to_be_so(tmp_path: Path) -> None:
+    table = tmp_path / "labels.csv"
+    table.write_text("item,worker,label\n1,ann,yes\n1,bo,yes\n")
+    with pytest.raises(DataError, match="has no other label than 'yes'"):
+        init_tasks(tmp_path / "c", table, provider="worker", task="item", column="label")
+    alone = {"item": list(range(40)), "worker": [f"w{k % 4}" for k in range(40)], "label": [k % 2 for k in range(40)]}
+    model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    verdict = troth.pay(alone, model, provider="worker", task="item", price="1", columns="label").verdict
+    assert verdict.word == "not checked"
+    assert "nobody has a peer" in verdict.meaning
+
+
+def test_days_of_labels_are_pointed_to_a_family_of_rates(tmp_path: Path) -> None:
+    table = tmp_path / "days.csv"
+    for words, family in ((("no", "yes"), "Bernoulli"), (("a", "b", "c"), "Categorical")):
+        rows = [f"{day},{who},{words[k % len(words)]}" for day in range(6) for who in ("x", "y") for k in range(5)]
+        table.write_text("date,clinic,result\n" + "\n".join(rows) + "\n")
+        named: Any = {"provider": "clinic", "task": "date", "columns": ["result"], "budget": "10"}
+        started = start_tasks(tmp_path / family, table, **named)[0]
+        assert any(f"say --family {family}" in note for note in started.notes)
+        chosen = start_tasks(tmp_path / f"{family}2", table, family=family, **named)[0]
+        result: Any = troth.pay(chosen.path)
+        assert " × " in result.explain("x")
+
+
+def test_an_explanation_of_everybody_counts_tasks_and_not_days(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    model = troth.models.Finite([0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]])
+    frame = {"item": [1, 1, 2, 2], "worker": ["ann", "bo"] * 2, "label": [0, 0, 1, 0]}
+    troth.pay(frame, model, provider="worker", task="item", price="1", columns="label", ledger=ledger)
+    shown = CliRunner().invoke(app, ["explain", str(ledger)]).output
+    assert "tasks" in shown.splitlines()[1]
+    assert "days" not in shown
+
+
+def test_the_public_guess_is_learnt_as_a_worker_of_the_past() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=400)
+    item, who = np.divmod(np.arange(1600), 4)
+    label = np.where(rng.random(1600) < np.array([0.9, 0.9, 0.8, 0.7])[who], truth[item], 1 - truth[item])
+    past = {"item": [f"p{i}" for i in item], "worker": [("a", "b", "c", "public data")[w] for w in who], "label": label}
+    model = troth.models.Finite([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]])
+    frame = {"item": [1, 1], "worker": ["a", "b"], "label": [0, 0]}
+    campaign = troth.pay(frame, model, provider="worker", task="item", price="1", columns="label").campaign
+    learned: Any = fit_tasks(campaign, past).fitted
+    assert learned.accuracy()["public data"] == pytest.approx(0.7, abs=0.06)

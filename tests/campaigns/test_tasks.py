@@ -149,6 +149,15 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
         troth.verify(ledger)
 
 
+def test_two_ledgers_in_a_folder_have_a_file_of_shares_each(tmp_path: Path) -> None:
+    for seed, name in enumerate(("may.jsonl", "june.jsonl")):
+        paid(crowd(seed=seed)).write_ledger(tmp_path / name)
+    (tmp_path / "june.tasks.parquet").rename(tmp_path / "tasks.parquet")  # the name that the ledger has
+    assert {troth.verify(tmp_path / name).paid for name in ("may.jsonl", "june.jsonl")} == {
+        paid(crowd(seed=seed)).paid for seed in (0, 1)
+    }
+
+
 def test_verify_finds_a_payment_that_was_raised(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.jsonl"
     entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
@@ -356,6 +365,47 @@ def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: P
     plain["model"] = {"family": "Finite", "columns": ["label"], **same}
     refuted = certify_task_campaign(troth.Campaign.from_dict(plain), campaign.source)
     assert refuted["wrong labels cost"].verdict == "refuted"
+
+
+def test_half_of_the_tasks_are_easy_also_where_everybody_is_as_sure_of_all() -> None:
+    campaign = paid(crowd()).campaign
+    lies = audit_task_campaign(campaign, crowd(), simulations=2000).lies
+    found = {finding.lie: finding for finding in lies.findings}
+    assert found["answer only easy tasks"].earned == pytest.approx(lies.findings[0].truth / 2, rel=0.1)
+    assert found["easy tasks, the rest at random"].high < 0
+
+
+def test_the_certificate_and_the_page_say_what_the_rule_itself_promises(tmp_path: Path) -> None:
+    clipped = {"mechanism": {"rule": "OneTime", "range": "clipped", "low": -0.3}, "limits": {"rows": 1}}
+    result = paid(crowd(), terms=clipped)
+    claim = certify_task_campaign(result.campaign, crowd())["truthful"]
+    assert claim.verdict == "proved"
+    assert claim.margin is not None
+    assert claim.margin > 0
+    assert "no lie gains more than" in claim.text
+    assert result.verdict.word == "fits"
+    assert "no lie gains more than" in result.to_html()
+    assert not audit_task_campaign(result.campaign, crowd(), simulations=500).lies.gaining()
+    line_up = paid(crowd())
+    assert certify_task_campaign(line_up.campaign, crowd())["truthful"].margin == 0
+    assert "Proved under the model: no answers to all tasks together" in line_up.to_html()
+
+
+def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
+    many = crowd(tasks=3, workers=12, each=12)
+    alone = {"item": [f"a{n}" for n in range(3000)], "worker": [f"w{n % 12}" for n in range(3000)], "label": [0] * 3000}
+    both = {name: [*many[name], *alone[name]] for name in many}
+    assert (
+        "no task has few enough answers" in certify_task_campaign(paid(both).campaign, both)["wrong labels cost"].text
+    )
+
+
+def test_every_column_of_the_page_can_be_sorted() -> None:
+    page = paid(crowd()).to_html()
+    head, *bodies = page.split('<table class="sortable">')[1].split("</table>")[0].split("<tbody>")
+    assert head.count("<th ") == head.count("<button") == 6
+    assert len(bodies) == 8
+    assert all(body.count("data-value=") == 6 for body in bodies)
 
 
 def test_guesses_pay_the_same_from_a_file_and_from_the_terms(tmp_path: Path) -> None:

@@ -67,6 +67,29 @@ def test_no_answers_to_any_number_of_tasks_pay_more_than_the_true_ones(
         assert (truth[:, None] - expected)[other].min() > 1e-6
 
 
+@pytest.mark.parametrize("strict", [0.0, 0.1, 1.0])
+def test_whoever_shapes_its_own_confusion_matrix_gains_nothing_by_it(strict: float) -> None:
+    """Its matrix only orders the line, and no order pays more than that of the right one, whatever is then answered."""
+    rng, rule = np.random.default_rng(5), replace(RULE, strict=strict)
+    for classes in (2, 3, 3, 3):
+        prior, tables = rng.dirichlet(np.full(classes, 3.0)), confusion_matrices(rng, 3, classes, classes)
+        every = np.array(list(product(range(classes), repeat=3)))
+        given = tables[0].T * prior
+        given /= given.sum(axis=1, keepdims=True)
+        peers = every[: classes**2, 1:]
+        chance = given @ (tables[1][:, peers[:, 0]] * tables[2][:, peers[:, 1]])  # p(peers | true label)
+
+        def expected(own: Array) -> Array:
+            paid_by = tasks_of(prior, np.stack([own, *tables[1:]]), every)  # noqa: B023
+            shares = rule.evaluate_tasks(paid_by).share.reshape(classes, -1, 3)[:, :, 0]  # noqa: B023
+            return np.asarray(chance @ shares.T)  # noqa: B023
+
+        best = np.diag(expected(tables[0]))
+        assert best == pytest.approx(expected(tables[0]).max(axis=1), abs=1e-12)
+        shaped = confusion_matrices(rng, 10, classes, classes, noise=1.0)
+        assert max((expected(own).max(axis=1) - best).max() for own in shaped) <= 1e-12
+
+
 @pytest.mark.parametrize("strict", [0.0, 0.3])
 def test_it_is_the_line_up_of_each_task(strict: float) -> None:
     rng = np.random.default_rng(3)
@@ -130,6 +153,36 @@ def test_many_peers_are_split_into_panels_and_truth_stays_best(monkeypatch: pyte
     chance = joint / joint.sum(axis=1, keepdims=True)
     expected = chance @ share.T
     assert (np.diag(expected)[:, None] - expected).min() >= -1e-12
+
+
+def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    tables = confusion_matrices(rng, 400, 2, 2)
+    lines = []
+    scored = task_lines._scored
+    monkeypatch.setattr(task_lines, "_scored", lambda own, *rest: lines.append(len(own)) or scored(own, *rest))
+    shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
+    assert sum(lines) == 400 * task_lines.MOST_PANELS
+    assert ((shares >= 0) & (shares <= 1)).all()
+    related = tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)), group=np.zeros(400, dtype=np.intp))
+    assert RULE.evaluate_tasks(related).share == pytest.approx(0.2)
+
+
+def test_truth_stays_best_where_not_all_peers_are_faced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_lines, "MOST_OUTCOMES", 4)
+    monkeypatch.setattr(task_lines, "MOST_PANELS", 1)
+    rng = np.random.default_rng(3)
+    tables, prior = confusion_matrices(rng, 5, 2, 2), np.array([0.6, 0.4])
+    every = np.array(list(product(range(2), repeat=5)))
+    shares = RULE.evaluate_tasks(tasks_of(prior, tables, every)).share.reshape(-1, 5)
+    chance = np.prod([tables[j][:, every[:, j]] for j in range(5)], axis=0).T @ prior
+    for worker in range(5):
+        for truth in range(2):
+            real = every[:, worker] == truth
+            lie = np.flatnonzero(real) + (1 - 2 * truth) * (1 << (4 - worker))  # the same peers, the other label
+            assert chance[real] @ shares[real, worker] > chance[real] @ shares[lie, worker] + 1e-6
 
 
 def test_several_labels_of_a_worker_count_together() -> None:

@@ -19,6 +19,7 @@ from troth.audits.tasks import draw_world, mean_over_tasks, some_tasks
 from troth.certificates.fit import Fit
 from troth.core.errors import MissingCapabilityError
 from troth.mechanisms.task_lines import labels_of
+from troth.mechanisms.tasks import count_peers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +140,7 @@ def check_task_fit(
     some = some_tasks(tasks, _TASKS)
     labels = labels_of(some)
     if labels is None or some.summaries.sum(axis=1).max(initial=0.0) > 1:
-        raise MissingCapabilityError("answers are checked for one label per task, with finitely many classes")
+        raise MissingCapabilityError("only one label per task, of finitely many classes, can be checked")
     frequencies = label_frequencies(some, labels, names, past=past)
     replays = _replays(some, rule, labels, names, seed)
     alone = min([1.0, *(len(replays.chances) * p for p in replays.chances.values())])
@@ -147,6 +148,8 @@ def check_task_fit(
     count = int(some.task[-1]) + 1
     numbers = replays.chances, replays.observed, replays.expected
     fit = TaskFit(worst, *numbers, level, count, frequencies, replays.left_out)
+    if fit.verdict == "fits" and not count_peers(some).any():
+        raise MissingCapabilityError("nobody has a peer on a task, so that every answer earns the base share")
     if not replays.chances and fit.verdict == "fits":
         many = f"there are more than {MOST_LABELS} labels" if len(names) > MOST_LABELS else ""
         raise MissingCapabilityError(

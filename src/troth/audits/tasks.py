@@ -74,7 +74,10 @@ def audit_tasks(
     honest = rule.evaluate_tasks(world, np.random.default_rng(seed))
     findings = []
     level = float(ndtri(1 - false_alarm / 2))
-    for name, answers in _lies(rng, labels, tables, label, guess, world.task):
+    prior = np.broadcast_to(labels.prior, tables.shape[:2])
+    if guess is not None:
+        prior = prior * np.asarray(public, dtype=np.float64).T[guess[world.task]]
+    for name, answers in _lies(rng, labels, tables, label, None if guess is None else guess[world.task], prior):
         asked = np.where(answers >= 0, answers, 0)
         share = rule.evaluate_tasks(world.with_own(np.eye(size)[asked]), np.random.default_rng(seed)).share
         share = np.where(answers >= 0, share, 0.0)
@@ -86,21 +89,25 @@ def audit_tasks(
 
 
 def _lies(
-    rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, task: Places
+    rng: Generator, labels: Labels, tables: Array, label: Places, guess: Places | None, prior: Array
 ) -> Iterator[tuple[str, Places]]:
-    """Yield lies and what they answer; −1 stands for no answer."""
+    """Yield lies and what they answer, −1 for no answer.
+
+    A task is easy for whoever is sure of its class, by its label and by what everybody knows (``prior``).
+    """
     size = labels.tables.shape[2]
     made_up = rng.integers(size, size=(2, len(label)))
     likely = np.einsum("k,rkl->rl", labels.prior, tables).argmax(axis=1)
     yield "always the most frequent label", likely
     yield "answer at random", made_up[0]
     if guess is not None:
-        yield "copy the public guess", guess[task]
+        yield "copy the public guess", guess
         unsure = rng.random(len(label)) < 0.5
-        yield "copy the public guess half the time", np.where(unsure, guess[task], label)
-    posterior = labels.prior * tables[np.arange(len(label)), :, label]
+        yield "copy the public guess half the time", np.where(unsure, guess, label)
+    posterior = prior * tables[np.arange(len(label)), :, label]
     sure = (posterior / posterior.sum(axis=1, keepdims=True)).max(axis=1)
-    easy = sure + 1e-9 * rng.random(len(label)) >= np.median(sure)
+    sure += 1e-9 * rng.random(len(label))  # by lot where all are as sure
+    easy = sure >= np.median(sure)
     yield "answer only easy tasks", np.where(easy, label, -1)
     yield "easy tasks, the rest at random", np.where(easy, label, made_up[1])
     yield "easy tasks, the rest by the most frequent", np.where(easy, label, likely)

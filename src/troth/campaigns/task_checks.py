@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from troth.campaigns.task_data import public_tasks, read_public_tasks, read_task
 from troth.campaigns.task_file import read_file
 from troth.campaigns.tasks import arrange, rule_on_tasks
 from troth.campaigns.terms import beside
-from troth.certificates.tasks import certify_tasks
+from troth.certificates.tasks import certify_tasks, promises
 from troth.core.errors import MissingCapabilityError
 from troth.data.public import PUBLIC
 from troth.mechanisms.task_lines import labels_of
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from troth.audits.task_fit import TaskFit
     from troth.campaigns.terms import Campaign
     from troth.certificates import Certificate
+    from troth.core.claims import Claim
     from troth.core.contract import Array
     from troth.data.tasks import TaskReports
+
+_FIRST = 200  # tasks, by which a page says what is proved
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,19 @@ def audit_task_campaign(campaign: Campaign, data: Any, **options: Any) -> TaskAu
 def certify_task_campaign(campaign: Campaign, data: Any) -> Certificate:
     """Say what is proved about the tasks of a campaign."""
     reports = read_task_reports(campaign, data)
-    rule = rule_on_tasks(campaign, reports.providers)
-    return certify_tasks(arrange(campaign, reports, known_tasks(campaign)), rule, guessed=campaign.guessed)
+    return certify_tasks(
+        arrange(campaign, reports, known_tasks(campaign)),
+        rule_on_tasks(campaign, reports.providers),
+        guessed=campaign.guessed,
+    )
+
+
+def promises_of(campaign: Campaign, file: bytes) -> tuple[Claim, ...]:
+    """Say what the rule promises about the tasks in a file of shares, by the first of them."""
+    reports, public, _ = read_file(file, campaign)
+    some = slice(0, int(np.searchsorted(reports.task, _FIRST)))
+    first = replace(reports, **{name: getattr(reports, name)[some] for name in ("task", "provider", "summaries")})
+    return promises(arrange(campaign, first, public), rule_on_tasks(campaign, reports.providers))
 
 
 def check_task_campaign(campaign: Campaign, file: bytes) -> TaskFit:
@@ -102,8 +116,9 @@ def check_reports(campaign: Campaign, reports: TaskReports, public: TaskReports 
     """Compare frequencies of labels with those expected, and replay every label as every other one."""
     names = label_names(campaign, reports.summaries.shape[1])
     past = (campaign.history or {}).get("tasks")
-    rule = rule_on_tasks(campaign, reports.providers)
-    return check_task_fit(arrange(campaign, reports, public), rule, names, past=past)
+    return check_task_fit(
+        arrange(campaign, reports, public), rule_on_tasks(campaign, reports.providers), names, past=past
+    )
 
 
 def label_names(campaign: Campaign, size: int) -> list[str]:

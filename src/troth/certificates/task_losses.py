@@ -10,7 +10,7 @@ import numpy as np
 from troth.core.errors import MissingCapabilityError
 from troth.core.posterior import posterior
 from troth.mechanisms.task_lines import MOST_OUTCOMES, labels_of
-from troth.mechanisms.tasks import Tasks
+from troth.mechanisms.tasks import Tasks, count_peers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,22 +60,18 @@ def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
     if labels is None:
         raise MissingCapabilityError(_LABELS)
     size = labels.tables.shape[2]
-    rng = np.random.default_rng(0)
-    worst, tried = np.inf, 0
-    for report in rng.permutation(len(tasks)):
-        on_task = np.flatnonzero(tasks.task == tasks.task[report])
-        group = tasks.group[tasks.provider]
-        peers = [other for other in on_task if group[other] != group[report]]
-        if not peers or size ** (len(peers) + 1) > MOST_OUTCOMES:
-            continue
-        which = tasks.likelihood_of[tasks.provider]
+    group, which = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
+    count = count_peers(tasks)
+    few = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
+    worst, chosen = np.inf, np.random.default_rng(0).permutation(few)[:_KINDS]
+    for report in chosen:
+        on_task = np.arange(*np.searchsorted(tasks.task, tasks.task[report] + np.arange(2)))
+        peers = on_task[group[on_task] != group[report]]
         models: Any = [tasks.likelihoods[number] for number in which[[report, *peers]]]
         if tasks.known is not None:
             models = posterior(models, tasks.known[tasks.task[report]])
         own, *others = models
         expected = expected_shares(rule, own, others)
         loss = np.diag(expected)[:, None] - expected
-        worst, tried = min(worst, float(loss[~np.eye(size, dtype=bool)].min())), tried + 1
-        if tried == _KINDS:
-            break
-    return worst, tried
+        worst = min(worst, float(loss[~np.eye(size, dtype=bool)].min()))
+    return worst, len(chosen)

@@ -20,21 +20,24 @@ if TYPE_CHECKING:
 
 def certify_tasks(tasks: Tasks, rule: Rule, *, guessed: bool = False) -> Certificate:
     """Say what is proved about tasks with these likelihoods; ``guessed`` ones were read off the paid reports."""
+    truthful, base = promises(tasks, rule)
+    bounded = Claim(
+        "bounded",
+        "proved",
+        "each task pays between 0 and the price, whatever is answered",
+        "by construction",
+        rests_on="nothing",
+    )
+    strict = in_the_limit(_strict(tasks, rule), tasks.likelihoods, draws=rule.needs_seed)
+    return Certificate((truthful, bounded, base, _from_elsewhere(guessed), strict))
+
+
+def promises(tasks: Tasks, rule: Rule) -> tuple[Claim, Claim]:
+    """Claim that the true answers are the best ones, and that an answer that says nothing earns the base share."""
     truthful = _truthful(tasks, rule)
-    claims = [
-        truthful,
-        Claim(
-            "bounded",
-            "proved",
-            "each task pays between 0 and the price, whatever is answered",
-            "by construction",
-            rests_on="nothing",
-        ),
-        _base(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin),
-        _from_elsewhere(guessed),
-        _strict(tasks, rule),
-    ]
-    return Certificate(tuple(in_the_limit(claim, tasks.likelihoods, draws=rule.needs_seed) for claim in claims))
+    base = _base(tasks, rule, exactly=truthful.verdict == "proved" and not truthful.margin)
+    likelihoods, draws = tasks.likelihoods, rule.needs_seed
+    return in_the_limit(truthful, likelihoods, draws=draws), in_the_limit(base, likelihoods, draws=draws)
 
 
 def _truthful(tasks: Tasks, rule: Rule) -> Claim:

@@ -88,14 +88,15 @@ def explain(
     from troth.results.explanation import data_in_words, explain_days
     from troth.results.explanation import explain as explain_payment
     from troth.results.pay import open_ledger
-    from troth.results.tables import aligned, totals_table
+    from troth.results.tables import aligned, shown_table, totals_table
 
     result = open_ledger(ledger)
     if provider is None:
         if day is not None:
             raise DataError(f"--day {day}: say whose payment, one of {', '.join(map(repr, list(result.totals)[:12]))}")
         sums = {name: result.campaign.text(total) for name, total in result.totals.items()}
-        show(sums, as_json, result.headline(), *aligned(totals_table(result)))
+        table = totals_table(result) if len(result.rounds) > 1 else shown_table(result)
+        show(sums, as_json, result.headline(), *aligned(table))
         return
     if result.campaign.task is not None:
         show(asdict(result.payment(provider)), as_json, result.explain(provider))

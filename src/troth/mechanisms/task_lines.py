@@ -6,7 +6,8 @@ a line has all of them. Lines of tasks with the same likelihoods and labels are 
 
 Where peers' answers together are too many, peers are split into panels in the order of their numbers, and the share is
 the mean of a line-up with each panel: a mean of truthful rules is truthful, as long as nobody's answer decides which
-panel it is on.
+panel it is on. Where peers are more than a few panels, each report faces some of them, at even distances from it in
+that order, so that the work grows with the number of reports also if everybody answered one task.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 MOST_OUTCOMES = 1024
 """How many joint answers of peers one line may have; peers with more are split into panels."""
+
+MOST_PANELS = 8
+"""How many panels one report faces."""
 
 _TOO_MANY = "peers could answer in too many ways to try them all: choose a number of decoys, or one label per report"
 _BLOCK = 1 << 18  # numbers that are worked on at a time
@@ -138,9 +142,11 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
     starts = np.flatnonzero(np.diff(task, prepend=-1))
     sizes = np.diff(starts, append=len(task))
     group = tasks.group[tasks.provider]
+    limit = MOST_PANELS * most if len(report) == len(tasks) else len(report)
     for number in np.unique(sizes).tolist():
         begin = starts[sizes == number]
-        step = max(1, _BLOCK // (number * number))
+        faced = min(number, limit)
+        step = max(1, _BLOCK // (number * faced))
         parts: dict[int, list[_Lines]] = {}
         for some in (begin[i : i + step] for i in range(0, len(begin), step)):
             cells = some[:, None] + np.arange(number)
@@ -148,11 +154,15 @@ def _lines(tasks: Tasks, labels: Labels) -> Iterator[_Lines]:
             own = np.concatenate([np.ones((len(some), 1), dtype=bool), np.diff(members, axis=1) != 0], axis=1)
             where, place = np.nonzero(own)
             line = members[where, place]
-            theirs = group[members[where]] != group[line][:, None]
+            others = np.arange(number)[None, :]
+            if number - 1 > limit:
+                others = (place[:, None] + np.arange(1, faced + 1) * number // (faced + 1)) % number
+            beside = cells[where[:, None], others]
+            theirs = group[report[beside]] != group[line][:, None]
             peers = theirs.sum(axis=1)
             for count in np.unique(peers[peers > 0]).tolist():
                 chosen = np.flatnonzero(peers == count)
-                at = cells[where[chosen]][theirs[chosen]].reshape(-1, count)
+                at = beside[chosen][theirs[chosen]].reshape(-1, count)
                 panels = np.array_split(np.arange(count), -(-count // most))
                 if len(panels) > 1 and len(report) > len(tasks):
                     raise DataError(_TOO_MANY)

@@ -93,13 +93,16 @@ class Tasks:
         """
         starts = np.flatnonzero(np.diff(self.task, prepend=-1))
         sizes = np.diff(starts, append=len(self))
+        alone = len(np.unique(self.group)) == len(self.group)
         for size in np.unique(sizes).tolist():
             places = starts[sizes == size][:, None] + np.arange(size)
             likelihood = self.likelihood_of[self.provider[places]]
             order = np.argsort(likelihood, axis=1, kind="stable")
             places = np.take_along_axis(places, order, axis=1)
             group = self.group[self.provider[places]]
-            first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)  # who is related to whom, not who they are
+            first = np.broadcast_to(np.arange(size), group.shape)
+            if not alone:  # who is related to whom, not who they are
+                first = (group[:, :, None] == group[:, None, :]).argmax(axis=2)
             keys = [np.take_along_axis(likelihood, order, axis=1), first]
             if self.known is not None:
                 known = self.known[self.task[places[:, 0]]]

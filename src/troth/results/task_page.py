@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from troth.campaigns.task_checks import promises_of
 from troth.core.reductions.reduction import counted_labels
 from troth.results.pictures.svg import Picture, percent, style_sheet
 from troth.results.templating import make_environment
@@ -69,6 +70,7 @@ def render(result: TaskResult, **_: Any) -> str:
         pairs=worker_agreement(result),
         worst=worst_tasks(result),
         base=result.payments[0].empty_share,
+        claims=promises_of(result.campaign, result.file),
         assumed=assumed_of(result.campaign),
         style=Markup(style + style_sheet()),  # noqa: S704 (our own files)
         script=Markup(script),  # noqa: S704

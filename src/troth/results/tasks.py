@@ -137,8 +137,8 @@ class TaskResult(Result):
         return self
 
     def write_ledger(self, path: str | Path) -> Path:
-        """Write the file of shares, then the ledger that has its digest."""
-        write_whole(file_beside(path, self.ledger), self.file, private=True)
+        """Write the file of shares, named as the ledger and beside it, then the ledger that has its digest."""
+        write_whole(file_beside(path), self.file, private=True)
         return super().write_ledger(path)
 
     def to_csv(self) -> str:
@@ -228,7 +228,8 @@ class TaskResult(Result):
         reduction: Any = self.campaign.model.reduction  # type: ignore[attr-defined]
         if counted_labels(reduction) is not None:
             names = self.campaign.categories or [str(code) for code in range(len(sums))]
-            return ", ".join(names[code] for code in np.flatnonzero(sums))
+            single = sums.sum() <= 1
+            return ", ".join(names[k] if single else f"{sums[k]:.0f} × {names[k]}" for k in np.flatnonzero(sums))
         words = getattr(reduction, "in_words", None)
         return "" if words is None else str(words(sums, None)[1])
 
@@ -310,9 +311,12 @@ def _summaries(table: Any) -> Array:
 
 
 def file_beside(ledger: str | Path, book: Ledger | None = None) -> Path:
-    """Return where the file of shares is: beside the ledger, under the name that it has there."""
+    """Return where the file of shares is: beside the ledger under its name, or else under the one that it has there."""
     path = Path(ledger)
-    name = f"{path.stem}.tasks.parquet" if book is None else str(book.of("tasks")[0]["file"])
+    beside = path.with_name(f"{path.stem}.tasks.parquet")
+    if book is None or beside.exists():
+        return beside
+    name = str(book.of("tasks")[0]["file"])
     if Path(name).name != name:
         raise LedgerError(f"{path.name}: the file of shares must be in the ledger's folder")
     return path.parent / name

@@ -225,7 +225,7 @@ class TaskVerdict(Verdict):
     def meaning(self) -> str:
         """What was tested and found, in a sentence."""
         if self.tested is None:
-            return f"{self.unchecked}; that no other answer would have earned more is not supported"
+            return f"{self.unchecked}; whether another answer would have earned more is not known"
         fit = self.tested
         why = (
             "a constant answer may gain"

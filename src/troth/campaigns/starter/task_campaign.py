@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.ledger import write_whole
 from troth.campaigns.starter.examples import option_lines
-from troth.campaigns.starter.look import merged_spellings
-from troth.campaigns.starter.task_values import guess_values, value_text
+from troth.campaigns.starter.look import label_count, merged_spellings
+from troth.campaigns.starter.task_values import families_of_tasks, guess_values, value_text
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError, ParameterError
 from troth.core.reductions import Moments
@@ -211,6 +211,11 @@ def _draft_labels(
     counts = _written(named.source, column)
     missing = counts.pop("", 0)
     labels, notes = merged_spellings(column, counts)
+    if len(labels) == 1:
+        raise DataError(
+            f"{named.source}: column {column!r} has no other label than {labels[0]!r}; name a file in which every "
+            "label occurs that workers may give"
+        )
     if not 2 <= len(labels) <= _MOST_LABELS:
         raise DataError(
             f"{named.source}: column {column!r} has {len(labels):,} different labels, and there must be 2 to "
@@ -240,7 +245,9 @@ def _draft_labels(
     repeats, rows = _repeats(named, columns), 1
     if repeats.several > _USUAL * repeats.reports:
         rows = repeats.most
-        notes.append(repeats.allowed)
+        notes.append(
+            f"{repeats.allowed}. If each task has a rate of its own, as a day has, say --family {_rates(labels)}"
+        )
     elif repeats.several:
         notes.append(
             f"{repeats}: a label that is there twice looks like an error, and nothing is paid until one "
@@ -339,6 +346,11 @@ missing = "{missing}"      # rows without a label: "refuse" pays nobody, "drop" 
 def _classes() -> Any:
     """Return the family of labels whose tasks each have a class."""
     return next(family for family in FAMILIES.values() if isinstance(family, GuessesFromLabels))
+
+
+def _rates(labels: Sequence[str]) -> str:
+    """Return the family of rows whose tasks each have a rate of these labels."""
+    return next(name for name in families_of_tasks() if label_count(FAMILIES[name]) >= min(3, len(labels)))
 
 
 def _lines(value: Any) -> str:

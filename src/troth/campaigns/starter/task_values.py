@@ -27,7 +27,7 @@ def guess_values(data: Path, provider: str, task: str, columns: list[str], famil
     the noise of its row cannot be told apart.
     """
     several = len(columns) > 1
-    families = {name: each for name, each in FAMILIES.items() if _serves(each, several=several)}
+    families = families_of_tasks(several=several)
     if family is not None and family not in families:
         raise ParameterError(_why_not(family, tuple(families), several=several))
     labels = family is not None and label_count(FAMILIES[family]) > 0
@@ -87,6 +87,11 @@ def value_text(guessed: Guess, data: Path, folder: Path, money: Mapping[str, str
     )
     example = Example(f"what {data.name} holds", guessed.columns, guessed.provider or "provider", labels=guessed.labels)
     return campaign_text(guessed.family, example, guessed.parameters, DEFAULT_RULE, terms)
+
+
+def families_of_tasks(*, several: bool = False) -> dict[str, Any]:
+    """Return the families that can be guessed for one column of tasks, or for several."""
+    return {name: each for name, each in FAMILIES.items() if _serves(each, several=several)}
 
 
 def _serves(family: Any, *, several: bool) -> bool:

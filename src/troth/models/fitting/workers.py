@@ -263,4 +263,4 @@ def _rounded(probabilities: Array) -> Array:
     largest = rounded.argmax(axis=-1)[..., None]
     rest = 1 - rounded.sum(axis=-1, keepdims=True)
     np.put_along_axis(rounded, largest, np.take_along_axis(rounded, largest, axis=-1) + rest, axis=-1)
-    return rounded
+    return np.round(rounded, _DIGITS)

@@ -53,14 +53,17 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     return np.asarray(chance @ share.T)
 
 
-def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
-    """Return the least that a wrong label costs on some kinds of tasks, exactly, and how many kinds were tried."""
+def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int, tuple[int, int]]:
+    """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
+
+    The labels are the true one and the one that is reported instead.
+    """
     labels = labels_of(tasks)
     if labels is None:
         raise MissingCapabilityError(_LABELS)
     size = labels.tables.shape[2]
     rng = np.random.default_rng(0)
-    worst, tried = np.inf, 0
+    worst, tried, labels_of_worst = np.inf, 0, (0, 0)
     for report in rng.permutation(len(tasks)):
         on_task = np.flatnonzero(tasks.task == tasks.task[report])
         group = tasks.group[tasks.provider]
@@ -73,8 +76,11 @@ def least_loss(tasks: Tasks, rule: Rule, kinds: int = 40) -> tuple[float, int]:
             models = posterior(models, tasks.known[tasks.task[report]])
         own, *others = models
         expected = expected_shares(rule, own, others)
-        loss = np.diag(expected)[:, None] - expected
-        worst, tried = min(worst, float(loss[~np.eye(size, dtype=bool)].min())), tried + 1
+        loss = np.diag(expected)[:, None] - expected + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
+        tried += 1
+        if loss.min() < worst:
+            worst, (true, told) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
+            labels_of_worst = int(true), int(told)
         if tried == kinds:
             break
-    return worst, tried
+    return worst, tried, labels_of_worst

@@ -364,7 +364,7 @@ def test_lies_lose_and_the_certificate_says_what_a_wrong_label_costs(tmp_path: P
     same = {"prior": [0.8, 0.2], "likelihood": [[0.4, 0.4, 0.2], [0.2, 0.2, 0.6]]}
     plain["model"] = {"family": "Finite", "columns": ["label"], **same}
     refuted = certify_task_campaign(troth.Campaign.from_dict(plain), campaign.source)
-    assert refuted["wrong labels cost"].verdict == "refuted"
+    assert (refuted["wrong labels cost"].verdict, refuted["wrong labels cost"].witness) == ("refuted", (0, 1))
 
 
 def test_half_of_the_tasks_are_easy_also_where_everybody_is_as_sure_of_all() -> None:

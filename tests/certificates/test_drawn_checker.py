@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import troth
-from certificates.drawn_checker import FAMILIES, Drawn, contradicted, random_drawn
+from certificates.day_checker import FAMILIES
+from certificates.drawn_checker import Drawn, contradicted, random_drawn
 from registry import SOAK
 from troth.mechanisms import decoys
 
@@ -50,7 +51,7 @@ class Believed(troth.OneTime):
 
 def wrong_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoys have larger values than peers."""
-    part = decoys.draw_part
+    part = decoys.draw_part  # type: ignore[attr-defined]
 
     def elsewhere(model: Any, answers: Any) -> Any:
         draw = part(model, answers)

@@ -54,8 +54,11 @@ def expected_shares(rule: Rule, own: Any, peers: Sequence[Any]) -> Array:
     return np.asarray(chance @ share.T)
 
 
-def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
-    """Return the least that a wrong label costs on some kinds of tasks, exactly, and how many kinds were tried."""
+def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int, tuple[int, int]]:
+    """Return the least that a wrong label costs on some kinds of tasks, exactly, how many were tried, and which labels.
+
+    The labels are the true one and the one that is reported instead.
+    """
     labels = labels_of(tasks)
     if labels is None:
         raise MissingCapabilityError(_LABELS)
@@ -63,7 +66,8 @@ def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
     group, which = tasks.group[tasks.provider], tasks.likelihood_of[tasks.provider]
     count = count_peers(tasks)
     few = np.flatnonzero((count > 0) & (size ** (count + 1.0) <= MOST_OUTCOMES))
-    worst, chosen = np.inf, np.random.default_rng(0).permutation(few)[:_KINDS]
+    worst, labels_of_worst = np.inf, (0, 0)
+    chosen = np.random.default_rng(0).permutation(few)[:_KINDS]
     for report in chosen:
         on_task = np.arange(*np.searchsorted(tasks.task, tasks.task[report] + np.arange(2)))
         peers = on_task[group[on_task] != group[report]]
@@ -72,6 +76,8 @@ def least_loss(tasks: Tasks, rule: Rule) -> tuple[float, int]:
             models = posterior(models, tasks.known[tasks.task[report]])
         own, *others = models
         expected = expected_shares(rule, own, others)
-        loss = np.diag(expected)[:, None] - expected
-        worst = min(worst, float(loss[~np.eye(size, dtype=bool)].min()))
-    return worst, len(chosen)
+        loss = np.diag(expected)[:, None] - expected + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
+        if loss.min() < worst:
+            worst, (true, told) = float(loss.min()), np.unravel_index(int(loss.argmin()), loss.shape)
+            labels_of_worst = int(true), int(told)
+    return worst, len(chosen), labels_of_worst

@@ -97,7 +97,7 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
             "enumeration",
         )
     try:
-        loss, kinds = least_loss(tasks, rule)
+        loss, kinds, labels = least_loss(tasks, rule)
     except ReportError as error:
         return Claim("wrong labels cost", "undecided", f"some answers stop the round: {error.problem}", "enumeration")
     if not kinds:
@@ -108,4 +108,4 @@ def _strict(tasks: Tasks, rule: Rule) -> Claim:
     if loss > 1e-9:
         return Claim("wrong labels cost", "proved", text, "enumeration", loss)
     free = f"on one of {kinds} kinds of tasks that were tried a wrong label is free: two labels say the same to peers"
-    return Claim("wrong labels cost", "refuted", free, "enumeration", loss)
+    return Claim("wrong labels cost", "refuted", free, "enumeration", loss, witness=labels)

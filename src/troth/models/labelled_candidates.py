@@ -94,7 +94,7 @@ class LabelledCandidates(AnsweredRows, RegressionCandidates):
     def possible(self, statistics: Array, /) -> NDArray[np.bool_]:
         """Return where no log-likelihood exceeds the largest of an answer, and curvatures are sums of products."""
         t, (candidates, size) = np.asarray(statistics, dtype=np.float64), self._points.shape
-        finite = np.isfinite(t[..., candidates:]).all(axis=-1)
+        finite = np.asarray(np.isfinite(t[..., candidates:]).all(axis=-1))
         halves = t[..., candidates * (1 + size) + 1 :].reshape(*t.shape[:-1], candidates, -1)
         H = self.reduction.each[0].matrix(np.where(finite[..., None, None], halves, 0.0))
         products = are_products(H, np.full(H.shape[:-2], np.inf)).all(axis=-1)

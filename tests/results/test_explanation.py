@@ -26,7 +26,8 @@ def paid(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_says_what_data_are_on_average(name: str) -> None:
-    model, rng = EXAMPLES[name], generator(5)
+    model: Any = EXAMPLES[name]
+    rng = generator(5)
     summary = model.summary(model.draw_data(rng, model.draw_parameters(rng), 12))
     reduction = model.reduction
     if isinstance(reduction, FitsCoefficients) and reduction.predicts:

@@ -118,7 +118,7 @@ def draw(gains: dict[tuple[str, str], Array], path: Path) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel("what the lie costs in expectation, percent of the cap (± 3 standard errors)")
-    axes.set_title("Every lie costs; how much depends on the rule", loc="left", fontsize=11)
+    axes.set_title("No lie gains; how much it costs depends on the rule", loc="left", fontsize=11)
     axes.legend(title="rule", loc="upper right")
     figure.savefig(path, dpi=110)
 

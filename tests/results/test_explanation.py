@@ -11,7 +11,7 @@ import troth
 from registry import EXAMPLES, generator
 from troth import models
 from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
-from troth.mechanisms import Line
+from troth.mechanisms import Figures, Line
 from troth.results.explanation import data_in_words, strip
 
 CLINICS = np.repeat(["a", "b", "c"], 8).tolist()
@@ -26,7 +26,8 @@ def paid(model: Any, table: dict[str, Any], **terms: Any) -> troth.Result:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_family_says_what_data_are_on_average(name: str) -> None:
-    model, rng = EXAMPLES[name], generator(5)
+    model: Any = EXAMPLES[name]
+    rng = generator(5)
     summary = model.summary(model.draw_data(rng, model.draw_parameters(rng), 12))
     reduction = model.reduction
     if isinstance(reduction, FitsCoefficients) and reduction.predicts:
@@ -103,3 +104,9 @@ def test_the_line_is_drawn_above_the_place_and_the_share() -> None:
 @pytest.mark.parametrize(("line", "before"), [(Line(999, 0, 0), 0), (Line(999, 999, 0), 60), (Line(None, 0.5, 0), 30)])
 def test_the_strip_has_the_real_peers_in_their_place(line: Line, before: int) -> None:
     assert strip(line) == f"best {'·' * before}◉{'·' * (60 - before)} worst"
+
+
+def test_a_small_share_does_not_pass_for_nothing() -> None:
+    terms = {"decoys": 999.0, "above": 807.0, "tied": 9.0}
+    figures = Figures(log_pmi=-13.0, score=0.0, low=0.0, high=1.0, terms=terms, share=0.0012, empty_share=0.2)
+    assert troth.LineUp().steps(figures)[1].meaning.endswith("with probability 0.12%: you are paid 0.12% of your cap.")

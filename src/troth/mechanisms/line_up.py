@@ -72,10 +72,7 @@ _RIVALS = Whole(
     "rivals", 4, "an empty report is paid 1/(rivals + 1) of the cap", "Rivals of the real peers", least=1, most=1000
 )
 _DECOYS = DecoysOption(
-    "decoys",
-    999,
-    'how many are drawn: more make payments less random; or "all" that peers could report, none drawn',
-    "Decoys",
+    "decoys", 999, 'how many are drawn, or "all" that peers could report; more make payments less random', "Decoys"
 )
 _STRICT = Number(
     "strict",

@@ -28,10 +28,10 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     said = []
     if rule.strict < 1:
         rank = (figures.share - rule.strict * score) / (1 - rule.strict)
-        said.append(f"Against {rule.rivals} of these picked at random they would win with probability {rank:.0%}")
+        said.append(f"Against {rule.rivals} of these picked at random they would win with probability {_percent(rank)}")
     if rule.strict:
         said.append(f"{rule.strict:.0%} of the share is a score of how clearly your data tell the real peers apart")
-    meaning = "; ".join(said) + f": you are paid {figures.share:.0%} of your cap."
+    meaning = "; ".join(said) + f": you are paid {_percent(figures.share)} of your cap."
     if rule.ties == "lot" and figures.terms["tied"] > 0:
         meaning += " Groups that fit equally well stand in the line by lot."
     if rule.panels > 1:
@@ -43,6 +43,11 @@ def explain_place(rule: LineUp, figures: Figures) -> tuple[Step, ...]:
     return line, Step(
         place, rule.score_formula + _numbers(rule, figures), terms, "share", f"{figures.share:.4f}", meaning=meaning
     )
+
+
+def _percent(share: float) -> str:
+    """Return a share without decimals, unless it would pass for all or nothing."""
+    return f"{share:.2%}" if 0 < share < 0.01 or 0.99 < share < 1 else f"{share:.0%}"
 
 
 def _numbers(rule: LineUp, figures: Figures) -> str:

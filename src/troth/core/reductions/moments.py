@@ -101,7 +101,7 @@ class Moments:
         """Solve the normal equations, and add the prediction."""
         d = self.columns - 1
         products = np.asarray(summary[1:], dtype=np.float64).reshape(d + 1, d + 1)
-        return solved(products[:d, :d], products[:d, d]) + np.array(self.prediction or (0.0,) * d)
+        return np.asarray(solved(products[:d, :d], products[:d, d]) + np.array(self.prediction or (0.0,) * d))
 
     def magnitudes(self, summary: Array, /) -> Array:
         """Return the sums, or the squares, which bound all products."""

@@ -87,6 +87,9 @@ class SaysSummary(Protocol):
 class FitsCoefficients(Protocol):
     """A reduction of features and answers whose sums tell which coefficients fit the rows."""
 
+    def rows(self, summary: Array, /) -> Array:
+        """Return n."""
+
     @property
     def predicts(self) -> str:
         """What a linear predictor is, such as "log-odds of {}" with the answer's name; empty if there are several."""

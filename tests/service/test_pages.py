@@ -24,6 +24,7 @@ from troth.service.access import COOKIE
 from troth.service.app import Settings, create_app
 from troth.service.pages import ACCESS as PAGES
 from troth.service.pages import terms_form
+from troth.service.pages.explanation import mathml
 from troth.service.uploads import Limits, Upload
 
 EVIL = """<img src=x onerror=alert(1)>"'&"""
@@ -676,3 +677,9 @@ def test_vendored_files_are_those_that_are_named() -> None:
     assert len(named) == 3
     for name, digest in named:
         assert sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_formulas_are_broken_on_a_narrow_page() -> None:
+    broken = mathml(str(offered_rules()["MultiDay"].score_formula))
+    assert broken.count("<math") == 3
+    assert "allowbreak" not in broken

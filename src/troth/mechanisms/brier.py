@@ -64,7 +64,7 @@ class Brier(Rule):
         """One minus a squared distance."""
         weight = r"\frac{1}{2}" if self.form == "unordered" else r"\frac{1}{|D|}"
         distance = r"\left(p(D \mid \text{own}) - 1[D = \text{peers’}]\right)^2"
-        return rf"\text{{score}} = 1 - {weight} \sum_D {distance}"
+        return rf"\text{{score}} = 1 - {weight} \allowbreak \sum_D {distance}"
 
     def breakdown(self, this_round: Round, /) -> Breakdown:
         """Score everybody's forecast of their peers' data."""

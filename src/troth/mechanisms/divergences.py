@@ -190,7 +190,7 @@ def score_formula(others: str) -> str:
     mismatched, matched = (
         rf"f'\left(\frac{{1}}{{\text{{PMI}}(\text{{own}}, \text{{{who}}})}}\right)" for who in (others, "peers")
     )
-    return rf"{mismatched} - f^*\left({matched}\right)"
+    return rf"\allowbreak {mismatched} \allowbreak - f^*\left({matched}\right)"
 
 
 logistic = Logistic()

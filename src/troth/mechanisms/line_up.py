@@ -261,7 +261,7 @@ class LineUp(Rule):
     def score_formula(self) -> str:  # type: ignore[override]
         """φ, averaged over places that tie in a line of all: b and w are the chances to fit better and worse."""
         if self.decoys == inf:
-            return r"\text{share} = \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
+            return r"\text{share} = \allowbreak \frac{(1 - b)^{r + 1} - w^{r + 1}}{(r + 1)(1 - b - w)}"
         return r"\text{share} = \frac{\binom{K - j}{r}}{\binom{K}{r}}"
 
     @property

@@ -56,7 +56,7 @@ def _numbers(rule: LineUp, figures: Figures) -> str:
         return ""
     decoys, above, tied = (int(figures.terms[key]) for key in ("decoys", "above", "tied"))
     last = rf" \text{{ to }} {above + tied}" if tied else ""
-    return rf", \; K = {decoys}, \; j = {above}{last}, \; r = {rule.rivals}"
+    return rf", \allowbreak K = {decoys}, \allowbreak j = {above}{last}, \allowbreak r = {rule.rivals}"
 
 
 def _line_step(rule: LineUp, figures: Figures) -> Step | None:

@@ -74,8 +74,8 @@ def _explained(request: Request, tx: Connection, user: User, row: Row[Any], paym
 
 
 def mathml(formula: str) -> Markup:
-    """Return a formula of a rule, which is LaTeX, as a page has it."""
-    return Markup(convert(formula, display="block"))  # noqa: S704 (rules are code, not input)
+    """Return a formula of a rule, which is LaTeX, as a page has it, with breaks where it allows them."""
+    return Markup(" ".join(map(convert, formula.split(r"\allowbreak"))))  # noqa: S704 (rules are code, not input)
 
 
 def drawn(scale: Scale) -> Picture:

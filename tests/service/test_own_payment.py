@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import troth
 from service.world import TERMS
 from troth.campaigns.paid_round import PaymentError, check_payment
 from troth.campaigns.settle import Payment, settle
 from troth.campaigns.terms import Campaign
 from troth.core.errors import DataError
 from troth.data import Report
+from troth.mechanisms.breakdown import Figures
+from troth.mechanisms.disclosure import disclosed
 from troth.service.campaigns import terms_for
 from troth.service.views import payment_view, shown_to_provider
 
@@ -139,3 +142,10 @@ def test_without_terms_the_share_is_said_to_be_unchecked() -> None:
     assert any("the share and the cap are what the rule makes" in line for line in checked.believed)
     with pytest.raises(PaymentError, match="not the share shown"):
         check_payment(None, {**view, "payment": cents(view["payment"], 900)})
+
+
+def test_an_empty_share_that_depends_on_peers_is_shown_to_two_digits() -> None:
+    """Under a quadratic score it tells how likely peers' data were; where it is the same for all, it tells nothing."""
+    figures = Figures(log_pmi=None, score=0.5, low=0.0, high=1.0, terms={}, share=0.5, empty_share=0.53561)
+    for rule, shown in ((troth.Brier(), 0.54), (troth.LineUp(strict=0.1), 0.5356)):
+        assert disclosed(rule, figures).empty_share == shown

@@ -279,14 +279,14 @@ def test_public_data_for_a_campaign_that_is_not_there_are_not_read(database: str
 
 
 @pytest.mark.parametrize("kind", chiefly("sqlite"))
-def test_a_hundred_thousand_unknown_fields_are_refused_in_one_line(database: str) -> None:
-    """Each of them was named, in 23 megabytes that took 20 seconds, for anybody who asked."""
+def test_thousands_of_unknown_fields_are_refused_in_one_line(database: str) -> None:
+    """Of 380,000 each was named, in 23 megabytes that took 20 seconds, for anybody who asked."""
     with opened(database) as store:
         world = make_world(store, opened=False)
-        many = {str(number): 1 for number in range(100_000)}
+        many = {str(number): 1 for number in range(20_000)}
         answer = world.client().post("/api/v1/campaigns", json=many, headers=world.headers("Ana"))
         assert (answer.status_code, len(answer.json()["problems"])) == (422, 1)
-        assert "has 100,000 fields" in answer.json()["error"]
+        assert "has 20,000 fields" in answer.json()["error"]
         few = world.client().post("/api/v1/campaigns", json={"terms": {}, "term": 1}, headers=world.headers("Ana"))
         assert [problem["field"] for problem in few.json()["problems"]] == ["term"]
         assert world.client().post("/api/v1/tokens", json=many).status_code == 413

@@ -66,7 +66,7 @@ def disclosed(rule: RuleDescription, figures: F) -> F:
         log_pmi=rounded(figures.log_pmi, _DIGITS_OF_LOG_PMI) if rule.log_pmi_first else None,
         score=rounded(figures.score, _DIGITS),
         terms={key: round(value, _DIGITS) for key, value in figures.terms.items()},
-        empty_share=round(figures.empty_share, 4),
+        empty_share=round(figures.empty_share, 4 if rule.constant_empty_share else _DIGITS),
     )
 
 

@@ -25,6 +25,7 @@ _NOT_SHOWN = (
     *((0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF), (0x2800, 0x2800)),
 )
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_NEVER_SHOWN = re.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last in _NOT_SHOWN) + "]")
 
 
 def has_unseen(text: str) -> bool:
@@ -35,9 +36,9 @@ def has_unseen(text: str) -> bool:
     >>> has_unseen("Ash"), has_unseen("A\u200bsh"), has_unseen("A\u034fsh"), has_unseen("Ash\u3164")
     (False, True, True, True)
     """
-    return any(
-        unicodedata.category(c) in _UNSEEN or any(first <= ord(c) <= last for first, last in _NOT_SHOWN) for c in text
-    )
+    if text.isascii():
+        return not text.isprintable()
+    return _NEVER_SHOWN.search(text) is not None or any(unicodedata.category(char) in _UNSEEN for char in text)
 
 
 def mixed_alphabets(name: str) -> list[str]:
@@ -48,6 +49,8 @@ def mixed_alphabets(name: str) -> list[str]:
     >>> mixed_alphabets("Ash"), mixed_alphabets("\u0410\u0448"), mixed_alphabets("\u0410sh")
     ([], [], ['Cyrillic', 'Latin'])
     """
+    if name.isascii():
+        return []
     for word in re.split(r"[\s\-.,/&()+'’]+", unicodedata.normalize("NFKC", name)):
         letters = [char for char in word if unicodedata.category(char) in ("Lu", "Ll", "Lt", "Lo")]
         alphabets = {unicodedata.name(letter, "unnamed").split()[0] for letter in letters} - _EAST_ASIAN

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -58,7 +59,7 @@ class Store:
         self.uses: dict[str, str] = {}  # tokens, and when they were used, to be stored soon
         self._lock = None if self.file is None else Lock()
         self._turn: AbstractContextManager[Any] = self._lock or nullcontext()
-        self._writes = True
+        self._writes, self._committed = True, 0.0
         if self.file is not None:  # SQLite has one writer at a time anyway, and a lock is fairer than its polling
             options["connect_args"] = {"timeout": BUSY_SECONDS}
         else:
@@ -87,8 +88,10 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """Change things: all of it or nothing, committed when the block ends."""
-        with self._turn, self.engine.connect() as connection, connection.begin():
-            yield connection
+        with self._turn, self.engine.connect() as connection:
+            with connection.begin():
+                yield connection
+            self._committed = time.monotonic()
 
     @contextmanager
     def read(self, *, probe: bool = False) -> Iterator[Connection]:
@@ -103,32 +106,39 @@ class Store:
     def try_writing(self) -> None:
         """Write and remove a line, and remember for `check_writes` whether that worked within a few seconds.
 
-        A full disk is noticed, and a database that somebody has locked.
+        A full disk is noticed, and a database that somebody has locked. If others take every turn to write, it is
+        enough that theirs are committed.
         """
-        mark = secrets.token_hex(8)
         try:
-            with self._short_turn(), self.probe.connect() as tx, tx.begin():
-                if self.file is None:
-                    tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
-                tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
-                tx.execute(attempts.delete().where(attempts.c.id == mark))
+            with self._short_turn(time.monotonic()) as mine:
+                if mine:
+                    self._write_mark(secrets.token_hex(8))
             self._writes = True
         except Exception:
             self._writes = False
             raise
 
+    def _write_mark(self, mark: str) -> None:
+        with self.probe.connect() as tx, tx.begin():
+            if self.file is None:
+                tx.execute(sql.text(f"SET LOCAL statement_timeout = {PROBE_SECONDS * 1000}"))
+            tx.execute(attempts.insert().values(id=mark, subject="health", at=now()))
+            tx.execute(attempts.delete().where(attempts.c.id == mark))
+
     @contextmanager
-    def _short_turn(self) -> Iterator[None]:
-        """Take the turn to write, if it comes soon."""
+    def _short_turn(self, began: float) -> Iterator[bool]:
+        """Take the turn to write, if it comes soon; without it, say so if somebody has committed meanwhile."""
         if self._lock is None:
-            yield
-            return
-        if not self._lock.acquire(timeout=PROBE_SECONDS):
+            yield True
+        elif self._lock.acquire(timeout=PROBE_SECONDS):
+            try:
+                yield True
+            finally:
+                self._lock.release()
+        elif self._committed > began:
+            yield False
+        else:
             raise UnavailableError("the database cannot be written: another change takes too long")
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def check_writes(self) -> None:
         """Raise if the last attempt to write failed."""

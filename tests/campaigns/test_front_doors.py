@@ -483,7 +483,7 @@ def test_files_named_for_providers_need_no_column(tmp_path: Path, monkeypatch: p
         ({"provider": "who", "column": "empty"}, "has no values"),
         ({"provider": "who", "column": "comma"}, "numbers with commas, such as '1,5'"),
         ({"provider": "alone", "column": "improved"}, "'alone' names only one provider; at least two"),
-        ({"provider": "who", "column": "improved", "day": "date"}, r"'date' has '31.12.2026' \(--day\).*YYYY-MM-DD"),
+        ({"provider": "who", "column": "improved", "day": "date"}, r"'31.12.2026' is not a day \(--day\).*YYYY-MM-DD"),
     ],
 )
 def test_what_cannot_be_guessed_is_asked_for(chosen: dict[str, str], message: str, tmp_path: Path) -> None:

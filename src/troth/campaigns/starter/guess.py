@@ -349,7 +349,7 @@ def _refuse_other_dates(day: str | None, days: list[tuple[Any, str]]) -> None:
                 parse_day(value)
         except ValueError:
             raise DataError(
-                f"column {day!r}, {place}: {str(value)!r} is no day (--day); days are dates, written YYYY-MM-DD, or "
+                f"column {day!r}, {place}: {str(value)!r} is not a day (--day); days are dates, written YYYY-MM-DD, or "
                 "whole numbers"
             ) from None
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 SAME = 1e-9  # how far sums of the same data may differ between engines
+ROUNDING = 1e-12  # how far numbers may differ between processors, by the same versions of everything
 MOST_ROWS = 10**12
 """The most rows of a report: log evidence of more has no digits left that payments could be computed from."""
 
@@ -335,6 +336,15 @@ def versions() -> dict[str, str]:
     """Return the versions that a payment was computed with."""
     known = {"python": platform.python_version(), "troth": version("troth")}
     return known | {name: version(name) for name in ("numpy", "scipy")}
+
+
+def close(mine: Any, theirs: Any, within: float) -> bool:
+    """Whether two lines of a ledger say the same, numbers that are not whole up to rounding."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(close(mine[key], theirs[key], within) for key in mine)
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return mine == theirs or abs(mine - theirs) <= within * max(1.0, abs(mine), abs(theirs))
+    return bool(mine == theirs)
 
 
 def now() -> str:

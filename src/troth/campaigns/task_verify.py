@@ -11,7 +11,7 @@ import numpy as np
 
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
-from troth.campaigns.rounds import SAME, check_beacon, versions
+from troth.campaigns.rounds import ROUNDING, SAME, check_beacon, close, versions
 from troth.campaigns.seed import follows
 from troth.campaigns.task_data import public_tasks
 from troth.campaigns.task_file import read_file, same_content
@@ -53,8 +53,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         settled = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    same = head.get("versions") == versions()
-    differ = np.abs(settled.shares.share - written) > (0.0 if same else SAME)
+    within = ROUNDING if head.get("versions") == versions() else SAME
+    differ = np.abs(settled.shares.share - written) > within
     if differ.any():
         first = int(np.argmax(differ))
         who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
@@ -63,10 +63,10 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
             f"{float(settled.shares.share[first])!r}"
         )
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
-        if mine.get("entry") == "tasks" and (not same or same_content(settled.file, file)):
-            mine = {**mine, "digest": theirs.get("digest")} if same else theirs
-        if mine != theirs:
-            what = next(key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
+        if mine.get("entry") == "tasks" and same_content(settled.file, file, within):
+            mine = {**mine, "digest": theirs.get("digest")}
+        if not close(mine, theirs, within):
+            what = next(key for key in {**mine, **theirs} if not close(mine.get(key), theirs.get(key), within))
             who = f" of {theirs['provider']!r}" if "provider" in theirs else ""
             raise LedgerError(
                 f"{place}, line {number}: {theirs.get('entry')}{who}: {what} is {theirs.get(what)!r}, and recomputed "

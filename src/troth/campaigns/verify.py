@@ -1,4 +1,4 @@
-"""Verifying is paying once more: every round of a ledger is recomputed and compared bit for bit."""
+"""Verifying is paying once more: every round of a ledger is recomputed and compared, to the cent and to the last digits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
 from troth.campaigns.public import check_public
 from troth.campaigns.rounds import (
+    ROUNDING,
     SAME,
     check_beacon,
     check_kinds,
     check_limits,
     check_possible,
+    close,
     later_days,
     versions,
     write_round,
@@ -148,28 +150,21 @@ def _check_link(campaign: Campaign, link: str | None, before: str | None, number
 
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
-    """Compare what was recomputed with what is written, bit for bit; versions may differ in last digits."""
+    """Compare what was recomputed with what is written; processors differ in the last digits, versions in more."""
     same = all(entry["versions"] == versions() for entry in ledger.of("round"))
+    within = ROUNDING if same else SAME
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
-        if mine != theirs and (same or not _close(mine, theirs)):
-            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")
+        if not close(mine, theirs, within):
+            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(
             f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
         )
 
 
-def _close(mine: Any, theirs: Any) -> bool:
-    if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(_close(mine[key], theirs[key]) for key in mine)
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= SAME * max(1.0, abs(mine), abs(theirs))
-    return bool(mine == theirs)
-
-
-def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:
     who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
     for key in {**mine, **theirs}:
-        if mine.get(key) != theirs.get(key):
+        if not close(mine.get(key), theirs.get(key), within):
             return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
     return who

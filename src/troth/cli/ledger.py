@@ -35,7 +35,7 @@ def verify(
     committed = " and seeds" if result.campaign.commitment is not None else ""
     rounds = "1 round" if len(result.rounds) == 1 else f"{len(result.rounds)} rounds"
     text = (
-        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed bit for bit, "
+        f"{ledger}: valid. {rounds}, {payments:,} payments recomputed, "
         f"{result.campaign.show(result.paid)} in all; chain of hashes{committed} checked"
     )
     show(plain, as_json, text, f"head {result.ledger.head}")

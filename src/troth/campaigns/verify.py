@@ -1,4 +1,4 @@
-"""Verifying is paying once more: every round of a ledger is recomputed and compared, to the cent and to the last digits."""
+"""Verifying is paying once more: every round of a ledger is recomputed and compared, amounts to the cent."""
 
 from __future__ import annotations
 

@@ -149,6 +149,35 @@ def test_another_version_may_write_the_same_shares_in_other_bytes(tmp_path: Path
         troth.verify(ledger)
 
 
+def test_another_processor_or_version_may_differ_in_the_last_digits(tmp_path: Path) -> None:
+    ledger, file = tmp_path / "ledger.jsonl", tmp_path / "ledger.tasks.parquet"
+    entries = [dict(entry) for entry in paid(crowd(), ledger=ledger).ledger.entries]
+    place = next(k for k, entry in enumerate(entries) if entry["entry"] == "payment")
+    table, other = pq.read_table(file), BytesIO()
+    shares = table.column("share").to_numpy() + 1e-15
+    pq.write_table(table.set_column(table.column_names.index("share"), "share", [shares]), other)
+    file.write_bytes(other.getvalue())
+    entries[1] |= {"digest": f"sha256:{sha256(other.getvalue()).hexdigest()}"}
+    entries[place] |= {"share": entries[place]["share"] + 1e-15}
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match="the share of"):
+        troth.verify(ledger)
+    for entry in entries:
+        if "versions" in entry:
+            entry["versions"] = {**entry["versions"], "processor": "m68k"}
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    assert troth.verify(ledger).paid > 0
+    entries[place] |= {"share": entries[place]["share"] + 1e-7}
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match="share is"):
+        troth.verify(ledger)
+    entries[place] |= {"share": entries[place]["share"] - 1e-7}
+    entries[1] |= {"reports": 1}
+    ledger.write_bytes(Ledger(entries).to_bytes())
+    with pytest.raises(troth.LedgerError, match="reports is 1"):
+        troth.verify(ledger)
+
+
 def test_two_ledgers_in_a_folder_have_a_file_of_shares_each(tmp_path: Path) -> None:
     for seed, name in enumerate(("may.jsonl", "june.jsonl")):
         paid(crowd(seed=seed)).write_ledger(tmp_path / name)

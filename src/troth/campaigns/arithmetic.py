@@ -33,15 +33,15 @@ def _processor() -> str:
     return " ".join([platform.machine(), *vectors, *sorted(kernels), libc or "another libc"])
 
 
-def computed_alike(ledger: Ledger) -> bool:
-    """Whether a ledger was computed with these versions on such a processor, so that all of it repeats bit for bit."""
-    return all(entry.get("versions") == versions() for entry in ledger.of("round"))
+def tolerance(ledger: Ledger) -> float:
+    """Return how far numbers of a ledger may be from what is recomputed: 0 if it was computed on such a machine."""
+    return 0.0 if all(entry.get("versions") == versions() for entry in ledger.of("round")) else SAME
 
 
-def close(mine: Any, theirs: Any) -> bool:
-    """Whether two entries of a ledger are equal but for the last digits of their fractions."""
+def close(mine: Any, theirs: Any, within: float) -> bool:
+    """Whether two entries of a ledger are equal, their fractions up to a tolerance."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(close(mine[key], theirs[key]) for key in mine)
+        return mine.keys() == theirs.keys() and all(close(mine[key], theirs[key], within) for key in mine)
     if isinstance(mine, float) and isinstance(theirs, float):
-        return abs(mine - theirs) <= SAME * max(1.0, abs(mine), abs(theirs))
+        return mine == theirs or abs(mine - theirs) <= within * max(1.0, abs(mine), abs(theirs))
     return bool(mine == theirs)

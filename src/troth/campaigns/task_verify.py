@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from troth.campaigns.arithmetic import SAME, close, computed_alike
+from troth.campaigns.arithmetic import close, tolerance
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_reports
 from troth.campaigns.rounds import check_beacon
@@ -54,8 +54,8 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
         settled = write_tasks(campaign, fresh, reports, public, link, beacon, stamp, entry["file"], receipts)
     except (DataError, LookupError, TypeError, ValueError) as error:
         raise LedgerError(f"{place}: the tasks cannot be recomputed: {error}") from None
-    same = computed_alike(ledger)
-    differ = np.abs(settled.shares.share - written) > (0.0 if same else SAME)
+    within = tolerance(ledger)
+    differ = np.abs(settled.shares.share - written) > within
     if differ.any():
         first = int(np.argmax(differ))
         who, what = reports.providers[reports.provider[first]], reports.tasks[reports.task[first]]
@@ -64,10 +64,10 @@ def check_tasks(campaign: Campaign, ledger: Ledger, file: bytes, place: str = "l
             f"{float(settled.shares.share[first])!r}"
         )
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
-        if mine.get("entry") == "tasks" and (not same or same_content(settled.file, file)):
-            mine = {**mine, "digest": theirs.get("digest")} if same else theirs
-        if mine != theirs and (same or not close(mine, theirs)):
-            what = next(key for key in {**mine, **theirs} if mine.get(key) != theirs.get(key))
+        if mine.get("entry") == "tasks" and same_content(settled.file, file, within):
+            mine = {**mine, "digest": theirs.get("digest")}
+        if not close(mine, theirs, within):
+            what = next(key for key in {**mine, **theirs} if not close(mine.get(key), theirs.get(key), within))
             who = f" of {theirs['provider']!r}" if "provider" in theirs else ""
             raise LedgerError(
                 f"{place}, line {number}: {theirs.get('entry')}{who}: {what} is {theirs.get(what)!r}, and recomputed "

@@ -1,4 +1,4 @@
-"""Verifying is paying once more: every round of a ledger is recomputed and compared bit for bit."""
+"""Verifying is paying once more: every round of a ledger is recomputed and compared, amounts to the cent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from troth.campaigns.arithmetic import close, computed_alike, versions
+from troth.campaigns.arithmetic import close, tolerance, versions
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.ledger_entries import reader_of, recorded_public, recorded_reports
 from troth.campaigns.public import check_public
@@ -152,19 +152,19 @@ def _check_link(campaign: Campaign, link: str | None, before: str | None, number
 
 def _compare(fresh: Ledger, ledger: Ledger, place: str) -> None:
     """Compare what was recomputed with what is written, bit for bit, or as other machines compute it."""
-    same = computed_alike(ledger)
+    within = tolerance(ledger)
     for number, (mine, theirs) in enumerate(zip(fresh.entries, ledger.entries, strict=False), 1):
-        if mine != theirs and (same or not close(mine, theirs)):
-            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs)}")
+        if not close(mine, theirs, within):
+            raise LedgerError(f"{place}, line {number}: {_difference(mine, theirs, within)}")
     if len(fresh.entries) != len(ledger.entries):
         raise LedgerError(
             f"{place}: there are {len(ledger.entries)} lines, and {len(fresh.entries)} can be accounted for"
         )
 
 
-def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+def _difference(mine: dict[str, Any], theirs: dict[str, Any], within: float) -> str:
     who = f"{theirs.get('entry')} of {theirs['provider']!r}" if "provider" in theirs else f"{theirs.get('entry')}"
     for key in {**mine, **theirs}:
-        if mine.get(key) != theirs.get(key):
+        if not close(mine.get(key), theirs.get(key), within):
             return f"{who}: {key} is {theirs.get(key)!r}, but recomputing gives {mine.get(key)!r}"
     return who

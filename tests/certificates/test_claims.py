@@ -15,7 +15,7 @@ from registry import EXAMPLES, MISSING, SOAK, generator
 from troth import models
 from troth.certificates.fit import _distance
 from troth.mechanisms.score_range import situations
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.rank import exact_linear_price, squared_singular_value
 
 WORLDS = 1500 if SOAK else 120
@@ -84,7 +84,7 @@ def out_prediction_matrix(world: World, provider: int) -> Any:
     columns = np.ones((1, len(world.models[0].prior)))
     for j, model in enumerate(world.models):
         if j != provider:
-            types = datasets_by_type(world.rows[j], len(model.likelihood[0]))
+            types = unordered_datasets(world.rows[j], len(model.likelihood[0]))
             orders = gammaln(world.rows[j] + 1) - gammaln(types + 1).sum(axis=1)
             part = np.exp(orders[:, None] + model.from_summary(types))
             columns = (columns[:, None] * part[None]).reshape(-1, columns.shape[1])
@@ -225,7 +225,7 @@ def test_check_fit_accepts_the_model_and_finds_what_breaks_it() -> None:
     assert troth.check_fit(model, days, rng=rng).plausible
 
 
-def test_twins_are_flagged_and_chance_is_not() -> None:
+def test_near_duplicates_are_flagged_and_chance_is_not() -> None:
     rng = generator(9)
     normal = models.Normal(0, 1, 1)
     data = [rng.normal(size=20) for _ in range(5)]

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import troth
 from troth.campaigns.ledger import Ledger
+from troth.campaigns.past_tasks import fit_tasks
 from troth.campaigns.starter.task_campaign import init_tasks, start_tasks
-from troth.campaigns.task_fit import fit_tasks
 from troth.cli.commands import app
 from troth.core.errors import DataError, ParameterError
 from troth.core.settings import CampaignError

@@ -21,7 +21,7 @@ from troth.mechanisms.line_up import DecoysOption
 from troth.mechanisms.named_range import RangeOption
 from troth.mechanisms.options import Choice, Flag, Whole
 from troth.mechanisms.round import empty_round
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 ROUNDING, INTEGRATED = 1e-11, 1e-7
 VARYING = (troth.models.VaryingBernoulli, troth.models.VaryingCategorical)
@@ -182,7 +182,7 @@ def listed(model: Any, sizes: Any, largest: int = 4) -> tuple[Any, Any, Any]:
     if not np.isfinite(model.support.high):
         return _listed_counts(model, sizes, largest)
     labels = int(model.support.high) + 1
-    counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
+    counts = np.concatenate([unordered_datasets(int(n), labels) for n in sizes])
     single = np.stack([model.summary(_rows(model, [label])) for label in range(labels)])
     t = model.from_summary(counts @ single)
     possible = np.isfinite(model.log_evidence(t))

@@ -15,7 +15,7 @@ from registry import EXAMPLES, MISSING, SOAK, generator
 from troth import models
 from troth.certificates.fit import _distance
 from troth.mechanisms.score_range import situations
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.rank import exact_linear_price, squared_singular_value
 
 WORLDS = 1500 if SOAK else 120
@@ -84,7 +84,7 @@ def out_prediction_matrix(world: World, provider: int) -> Any:
     columns = np.ones((1, len(world.models[0].prior)))
     for j, model in enumerate(world.models):
         if j != provider:
-            types = datasets_by_type(world.rows[j], len(model.likelihood[0]))
+            types = unordered_datasets(world.rows[j], len(model.likelihood[0]))
             orders = gammaln(world.rows[j] + 1) - gammaln(types + 1).sum(axis=1)
             part = np.exp(orders[:, None] + model.from_summary(types))
             columns = (columns[:, None] * part[None]).reshape(-1, columns.shape[1])
@@ -225,7 +225,7 @@ def test_check_fit_accepts_the_model_and_finds_what_breaks_it() -> None:
     assert troth.check_fit(model, days, rng=rng).plausible
 
 
-def test_twins_are_flagged_and_chance_is_not() -> None:
+def test_near_duplicates_are_flagged_and_chance_is_not() -> None:
     rng = generator(9)
     normal = models.Normal(0, 1, 1)
     data = [rng.normal(size=20) for _ in range(5)]
@@ -242,8 +242,9 @@ def test_twins_are_flagged_and_chance_is_not() -> None:
     big = np.array([[400_000_123.0, 599_999_877.0], [400_000_123.0, 599_999_877.0], [399_000_000.0, 601_000_000.0]])
     assert [pair.providers for pair in troth.find_near_duplicates(labels, big)] == [(0, 1)]
     unknown = models.NormalUnknownVariance(0, 1, 2, 2)
-    twice = np.stack([unknown.statistics(x) for x in (data[0], np.tile(data[0], 3), data[2])])
-    assert [pair.why for pair in troth.find_near_duplicates(unknown, twice)] == ["the same statistics 3 times"]
+    for times in (2, 3):
+        t = np.stack([unknown.statistics(x) for x in (data[0], np.tile(data[0], times), data[2])])
+        assert [pair.why for pair in troth.find_near_duplicates(unknown, t)] == [f"the same statistics {times} times"]
 
 
 def test_honest_rounds_are_rarely_flagged_and_noisy_copies_are_found() -> None:

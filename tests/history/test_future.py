@@ -15,7 +15,7 @@ from troth.core.errors import DataError, ParameterError
 from troth.core.past import History
 from troth.core.reductions import Counts, Moments
 from troth.history import backtest, from_summaries
-from troth.history.learn import Learner, candidates_for
+from troth.history.learn import Learner, candidates_for, fit
 from troth.history.stretches import first_days, split_days
 from troth.models.fitting.walking_offsets import walk_of
 
@@ -121,8 +121,8 @@ def test_days_are_split_in_order() -> None:
     with pytest.raises(DataError, match="after the first 99"):
         split_days(100, "rolling", 1, 0, 99)
     past = weighed(7, days=40, drift=0.0)
-    fitted: Any = Learner(models.Normal, {"noise": 1.0}, recent=12)(past)
-    assert fitted.days == 12
+    last = Learner(models.Normal, {"noise": 1.0}, recent=12)(past)
+    assert last.model_of("any") == fit(past.select(days=past.days[-12:]), models.Normal, noise=1.0).model_of("any")
 
 
 def test_a_lie_that_changes_nothing_is_not_said_to_cost() -> None:

@@ -14,7 +14,7 @@ from scipy.special import gammaln
 import troth
 from registry import generator
 from troth import models
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 Pay = Callable[[Any, Any], Any]
 """A rule under test: models and statistics ``(world, provider, statistic)`` in, shares ``(world, provider)`` out."""
@@ -33,7 +33,7 @@ class World:
         model = self.models[provider]
         sizes = range(self.rows[provider] + 1) if every_size else [self.rows[provider]]
         symbols = int(model.support.high) + 1
-        types = np.concatenate([datasets_by_type(n, symbols) for n in sizes])
+        types = np.concatenate([unordered_datasets(n, symbols) for n in sizes])
         t = types[:, ::-1] if isinstance(model, models.Bernoulli) else model.from_summary(types)
         orders = gammaln(types.sum(axis=1) + 1) - gammaln(types + 1).sum(axis=1)
         possible = np.isfinite(model.log_evidence(t))

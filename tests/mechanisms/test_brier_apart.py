@@ -17,7 +17,7 @@ from mechanisms.exact import World
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.models.numerics.collisions import log_same_dispersed
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.row_orders import log_orders
 
 PROBABILITY, COLLISION = "probability", "collision_probability"
@@ -45,7 +45,7 @@ def datasets(likelihood: Any, rows: int, unordered: bool) -> Any:
     """Log-likelihoods per type of everything that a provider could report: counts, or rows one by one."""
     codes = likelihood.reduction.width
     if unordered:
-        counts = datasets_by_type(rows, codes)
+        counts = unordered_datasets(rows, codes)
         return likelihood.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
     return np.array([likelihood.statistics(list(data)) for data in product(range(codes), repeat=rows)])
 
@@ -123,7 +123,7 @@ def pooled_share(world: World, provider: int, own: Any, peers: Any) -> Any:
     total = sum(n for j, n in enumerate(world.rows) if j != provider)
     types = datasets(likelihood, total, True)
     others = [world.models[j] for j in range(len(world.models)) if j != provider]
-    lists = [datasets_by_type(n, likelihood.reduction.width) for j, n in enumerate(world.rows) if j != provider]
+    lists = [unordered_datasets(n, likelihood.reduction.width) for j, n in enumerate(world.rows) if j != provider]
     assert all(other == likelihood for other in others)
     counts = np.array([np.sum(c, axis=0) for c in product(*lists)])
     assert len(counts) == len(peers)

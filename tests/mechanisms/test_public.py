@@ -13,7 +13,7 @@ from scipy.special import gammaln
 import troth
 from mechanisms.exact import finite_world
 from registry import SOAK, generator
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 SEEDS = range(200 if SOAK else 12)
 
@@ -34,7 +34,7 @@ class KnownWorld:
     def datasets(self, provider: int, rows: int | None = None) -> Any:
         """Counts of all datasets of one size that can occur beside the public data."""
         model = self.declared[provider]
-        counts = datasets_by_type(self.rows[provider] if rows is None else rows, int(model.support.high) + 1)
+        counts = unordered_datasets(self.rows[provider] if rows is None else rows, int(model.support.high) + 1)
         return counts[np.isfinite(model.log_evidence(model.from_summary(counts) + self.z))]
 
     def belief(self, own: Any, of: int) -> Any:
@@ -104,7 +104,7 @@ def test_a_copy_earns_the_base_share_of_a_line(seed: int, decoys: int, rivals: i
 def test_without_conditioning_a_copy_would_be_paid() -> None:
     """What public data are for: under the bare prior a copy of 20 rows is worth 0.83 nats, given them less than 0."""
     model = troth.models.Bernoulli(1, 1)
-    counts = datasets_by_type(20, 2)[:, ::-1]
+    counts = unordered_datasets(20, 2)[:, ::-1]
     orders = gammaln(21) - gammaln(counts + 1).sum(axis=1)
     believed = np.exp(orders + model.log_evidence(counts[:, None] + counts) - model.log_evidence(counts)[:, None])
     bare = troth.log_pmi(model, counts[:, None], counts)

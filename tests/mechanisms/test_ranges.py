@@ -12,7 +12,7 @@ import troth
 from registry import EXAMPLES, SOAK, generator
 from troth import models
 from troth.models.numerics import extremes, finite_extremes
-from troth.models.numerics.extremes import datasets_by_type, dirichlet_extremes
+from troth.models.numerics.extremes import dirichlet_extremes, unordered_datasets
 
 TRIALS = 300 if SOAK else 40
 
@@ -136,7 +136,7 @@ def test_the_search_for_many_categories_finds_what_enumeration_finds(monkeypatch
         k = int(rng.integers(2, 5))
         prior, own, peers = 10 ** rng.uniform(-3, 1.5, k), int(rng.integers(1, 7)), int(rng.integers(1, 7))
         model = models.Categorical(prior)
-        scores = troth.log_pmi(model, datasets_by_type(own, k)[:, None], datasets_by_type(peers, k)[None])
+        scores = troth.log_pmi(model, unordered_datasets(own, k)[:, None], unordered_datasets(peers, k)[None])
         assert dirichlet_extremes(prior, own, peers) == pytest.approx((scores.min(), scores.max()), abs=1e-9)
 
 

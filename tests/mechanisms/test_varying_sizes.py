@@ -19,7 +19,7 @@ from registry import generator
 from troth import divergences, models
 from troth.core.information import log_pmi
 from troth.mechanisms.breakdown import normalise
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 SIZES = (1, 6)  # rows of all peers on a quiet and on a busy day
 OWN = 2
@@ -37,7 +37,7 @@ MODELS: dict[str, Any] = {
 
 def datasets(model: Any, rows: int) -> tuple[Any, Any]:
     """All datasets of ``rows`` rows up to their order: statistics and log numbers of orders."""
-    types = datasets_by_type(rows, 2)
+    types = unordered_datasets(rows, 2)
     t = types[:, ::-1] if isinstance(model, models.Bernoulli) else model.from_summary(types)
     return t, gammaln(rows + 1) - gammaln(types + 1).sum(axis=1)
 

@@ -43,6 +43,18 @@ def test_a_model_that_does_not_fit_pays_nobody_until_it_is_told_to(world: World)
     assert len(payments_of(world.store, world.campaign)) == 5
 
 
+def test_payments_that_cannot_be_judged_are_not_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("troth.service.settlement.judge", broken)
+    world.report_all(ALIKE)
+    stopped = world.client().post(f"{world.base}/rounds/1/close", json={}, headers=world.headers("Ana")).json()
+    assert stopped["state"] == "closed"
+    assert "something went wrong" in stopped["problem"]
+    assert payments_of(world.store, world.campaign) == {}
+
+
 def test_a_dry_run_changes_nothing(world: World) -> None:
     world.report_all(ALIKE)
     client, analyst = world.client(), world.headers("Ana")

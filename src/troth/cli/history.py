@@ -159,7 +159,7 @@ def _fit_tasks(
 ) -> None:
     """Learn the model from past tasks."""
     from troth.campaigns.ledger import write_whole
-    from troth.campaigns.task_fit import fit_tasks, fitted_task_text
+    from troth.campaigns.past_tasks import fit_tasks, fitted_task_text
 
     learned = fit_tasks(terms, str(history), None if gold is None else str(gold), family)
     source = os.path.relpath(history, target.parent)

@@ -23,7 +23,7 @@ from troth.models.first_guess import FirstGuess
 from troth.models.fitting.state_weights import fit_state_weights
 from troth.models.numerics.collisions import log_same_sequence, log_same_type
 from troth.models.numerics.count_recovery import recover_counts
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import can_contradict, finite_extremes, finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.possible import SLACK, none_above
@@ -346,7 +346,7 @@ class Finite(FiniteStates):
         rows, symbols = int(np.asarray(design)[..., 0].item()), len(self._log_table)
         if not self.normalised or comb(rows + symbols - 1, rows) > _LARGEST_ENUMERATION:
             return None
-        counts = datasets_by_type(rows, symbols)
+        counts = unordered_datasets(rows, symbols)
         statistics = self.from_summary(counts)
         evidence = self.log_evidence(statistics)
         possible = np.isfinite(evidence)

@@ -38,7 +38,7 @@ from troth.models.numerics.dispersed import (
     log_likelihood,
 )
 from troth.models.numerics.dispersed_mean import dispersed_mean_log_density, moments_around
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.finite_extremes import finite_extremes_of
 from troth.models.numerics.identification import compare_predictions
 from troth.models.numerics.likelihood_gaps import widest_spread
@@ -266,7 +266,7 @@ class LatentClass(FiniteStates):
             combinations *= comb(limit + model._codes - 1, limit)
             if model.outcome not in LABELS or combinations > _ALL_REPORTS:
                 return None
-        reports = [model.from_summary(datasets_by_type(limit, model._codes)) for model, limit in everyone]
+        reports = [model.from_summary(unordered_datasets(limit, model._codes)) for model, limit in everyone]
         return finite_extremes_of(self._log_prior, reports[0], reports[1:])
 
     def forecast_terms(self, statistics: Array, rows: Array, unordered: bool, /) -> Array:

@@ -260,10 +260,10 @@ class Regression(Family):
     def _in_chunks(
         self, kernel: Callable[[Array, Array, Array], Array], own: Array, peers: Array, both: Array | None
     ) -> Array:
-        def zero_for_nothing(own: Array, peers: Array, both: Array) -> Array:
+        def zero_if_empty(own: Array, peers: Array, both: Array) -> Array:
             return zero_where_empty(kernel(own, peers, both), own[:, -1], peers[:, -1])
 
-        return in_chunks(zero_for_nothing, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
+        return in_chunks(zero_if_empty, own, peers, both, max(1, _CHUNK // (len(self.mean) + 1) ** 2))
 
     def _posterior_prior(self, t: Array) -> dict[str, Array]:
         """Mean and precision of the coefficients given statistics, in units of the noise."""

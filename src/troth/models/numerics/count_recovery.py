@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from troth.core.errors import DataError, MissingCapabilityError
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -70,7 +70,7 @@ def _search(table: Array, t: Array, ruling_out: Any, only_rows: bool) -> Array:
         raise MissingCapabilityError(
             "the numbers of rows cannot be recovered from these log-likelihoods: pass rows= beside the statistics"
         )
-    candidates = np.concatenate([datasets_by_type(rows, len(table)) for rows in range(low, int(high) + 1)])
+    candidates = np.concatenate([unordered_datasets(rows, len(table)) for rows in range(low, int(high) + 1)])
     weights = np.sqrt(np.arange(2.0, 2.0 + t.shape[1]))  # a projection on which distinct datasets rarely meet
     shadows = candidates @ (table @ weights)
     order = np.argsort(shadows, kind="stable")

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from troth.models.numerics.dispersed import LABELS, as_probabilities, count_log_likelihood, log_rising, real_weight
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -40,7 +40,7 @@ def day_type_cosines(model: LatentClass, rows: int) -> tuple[Array, Array]:
         codes = as_probabilities(model.outcome, means).shape[1]
         while comb(rows + codes - 1, rows) > _MOST_REPORTS:
             rows //= 2
-        counts = datasets_by_type(rows, codes)
+        counts = unordered_datasets(rows, codes)
         log = model.from_summary(counts) + (gammaln(rows + 1) - gammaln(counts + 1).sum(axis=1))[:, None]
     else:
         most = min(float(rows * means.max() * 4 + 100), float(_MOST_REPORTS))

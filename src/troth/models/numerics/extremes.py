@@ -39,7 +39,7 @@ def dirichlet_extremes(prior: Array, own: int, peers: int) -> tuple[float, float
     one, two = np.eye(len(prior))[:2]
     low = float(dirichlet_log_pmi(prior, own * one, peers * two))
     few = comb(own + len(prior) - 1, own) <= _ALL_TYPES
-    reports = datasets_by_type(own, len(prior)) if few else _spreads(prior, own)
+    reports = unordered_datasets(own, len(prior)) if few else _spreads(prior, own)
     scores = dirichlet_log_pmi(prior, reports, best_counts(prior, reports, peers))
     while not few:
         best = scores.max()
@@ -157,12 +157,12 @@ def around(counts: Array, best: Array) -> Array:
     return np.asarray(counts[np.unique(np.clip(picks.ravel(), 0, len(counts) - 1))])
 
 
-def datasets_by_type(rows: int, symbols: int) -> Array:
-    """All datasets of ``rows`` rows up to their order, as counts of shape ``(types, symbols)``.
+def unordered_datasets(rows: int, symbols: int) -> Array:
+    """All datasets of ``rows`` rows up to their order, as counts of shape ``(dataset, symbols)``.
 
     Examples
     --------
-    >>> datasets_by_type(2, 2)
+    >>> unordered_datasets(2, 2)
     array([[0., 2.],
            [1., 1.],
            [2., 0.]])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 from troth.models.numerics.log_sum_exp import log_sum_exp
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def finite_extremes(log_prior: Array, blocks: Sequence[Block], zeros: bool) -> t
     if zeros:
         blocks = [(np.vstack([table, np.zeros(table.shape[1])]), limit) for table, limit in blocks]
     if prod(comb(limit + len(table) - 1, limit) for table, limit in blocks) <= _ALL_PAIRS:
-        reports = [statistics_of(datasets_by_type(limit, len(table)), table) for table, limit in blocks]
+        reports = [statistics_of(unordered_datasets(limit, len(table)), table) for table, limit in blocks]
         return finite_extremes_of(log_prior, reports[0], reports[1:])
     return -_climb(log_prior, blocks, -1.0), _climb(log_prior, blocks, 1.0)
 

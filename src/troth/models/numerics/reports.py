@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from troth.core.contract import Array, HasSummary, HasSupport, explains_target
 from troth.core.errors import MissingCapabilityError
 from troth.core.support import Support
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def enumerate_reports(model: Any, sizes: Sequence[int]) -> tuple[Array, Array, A
            [0., 2.]])
     """
     labels = _labels(model)
-    counts = np.concatenate([datasets_by_type(int(n), labels) for n in sizes])
+    counts = np.concatenate([unordered_datasets(int(n), labels) for n in sizes])
     single = np.stack([model.summary([label]) for label in range(labels)])
     statistics = model.from_summary(counts @ single)
     possible = np.isfinite(model.log_evidence(statistics))

@@ -17,7 +17,7 @@ from scipy.special import gammaln, xlogy
 
 from troth.core.errors import MissingCapabilityError
 from troth.models.numerics.dispersed import log_rising, pseudo_counts
-from troth.models.numerics.extremes import datasets_by_type
+from troth.models.numerics.extremes import unordered_datasets
 
 if TYPE_CHECKING:
     from troth.core.contract import Array
@@ -85,7 +85,7 @@ def _halves(
     log_factorials = gammaln(every + 1)
     halves = []
     for labels in (range(cut), range(cut, symbols)):
-        counts = datasets_by_type(rows, len(labels) + 1)[:, :-1].astype(np.intp)  # the rest is the other half's
+        counts = unordered_datasets(rows, len(labels) + 1)[:, :-1].astype(np.intp)  # the rest is the other half's
         sums = np.zeros((len(counts), len(p) + 1))
         for place, label in enumerate(labels):
             sums[:, :-1] += parts[:, label, counts[:, place]].T

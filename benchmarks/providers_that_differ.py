@@ -2,7 +2,8 @@
 
 Ten providers with 100 yes/no rows each, whose rates differ with a given intra-class correlation, or with one drawn from
 the prior of `VaryingBernoulli`. Shares of the cap under a line-up with four rivals: what honest providers are paid, and
-what each lie gains over the truth, with its standard error, beside the textbook's `Bernoulli`.
+what each lie gains over the truth, with its standard error, beside the textbook's `Bernoulli`. With ``--one-round`` instead:
+how far the mean gain over the ten providers of one round is from its expectation, if everybody lies in turn.
 """
 
 from __future__ import annotations
@@ -73,10 +74,32 @@ def simulate(correlation: float | None, rounds: int, seed: int = 1) -> list[Arra
     ]
 
 
+def simulate_one_round(rounds: int, seed: int = 3) -> Array:
+    """Return the mean share over the providers of each round, of the truth and of each lie, ``(report, round)``."""
+    rng, means = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        ones = rng.binomial(ROWS, draw_rates(rng, None, 1))[0]
+        peers = np.array([np.delete(ones, place) for place in range(PROVIDERS)])
+        means.append(shares(rng, MODELS[0], draw_reports(rng, ones), peers).mean(axis=1))
+    return np.array(means).T
+
+
+def print_one_round(rounds: int) -> None:
+    """Print the mean and the spread over rounds of a round's mean gain, and how often it exceeds 1% of the cap."""
+    share = 100 * simulate_one_round(rounds)
+    for lie, gain in zip(LIES, share[1:] - share[0], strict=True):
+        print(
+            f"{lie:>10}: {gain.mean():+6.1f}, spread {gain.std():4.1f}, above 1% in {(gain > 1).mean():.0%} of rounds"
+        )
+
+
 def main() -> None:
     """Print what honest providers earn and what lies gain."""
     given = [argument.removeprefix("--rounds=") for argument in sys.argv if argument.startswith("--rounds=")]
     rounds = int(given[0]) if given else ROUNDS
+    if "--one-round" in sys.argv:
+        print_one_round(rounds)
+        return
     print(f"{PROVIDERS} providers × {ROWS} yes/no rows, {rounds} rounds; shares of the cap, gains in thousandths")
     print(f"{'correlation':12} {'model':17} {'honest':>7}  " + "".join(f"{lie:>13}" for lie in LIES))
     for name, correlation in CORRELATIONS.items():

@@ -9,7 +9,7 @@ Whoever lies *sends a tenth* or *half* of its rows (picked at random), every row
 data (numbers by half a standard deviation, counts by one, a quarter of labels to another label); or *makes up* as many
 rows without looking at any data (labels and numbers evenly from their range).
 
-One table is one round, and its providers share their luck. So ``--more`` tries 38 other columns of 26 tables, of up to
+One table is one round, and its providers share their luck. So ``--more`` tries 38 columns of 24 other tables, of up to
 25 providers with five rows or more, with 499 decoys and without the dry run, and averages over them.
 """
 

@@ -28,6 +28,7 @@ from troth.service import confinement, serve
 from troth.service.app import Settings, create_app
 from troth.service.errors import UnavailableError
 from troth.service.sandbox import Sandbox, Waiting
+from troth.service.store import Store
 from troth.service.worker_processes import Bounds
 
 EASY = Bounds(memory=1 << 30, seconds=10.0)
@@ -149,7 +150,7 @@ def test_what_others_can_read_is_said_at_the_start(tmp_path: Path, monkeypatch: 
 
     key = tmp_path / "troth.db.keys" / "signing.key"
     assert not start()
-    serve.Store(str(tmp_path / "troth.db")).keys.sign({})
+    Store(str(tmp_path / "troth.db")).keys.sign({})
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "troth.db", key.parent, key)] == [0o600, 0o700, 0o600]
     assert not start()
     for path in (tmp_path / "troth.db", key):

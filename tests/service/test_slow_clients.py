@@ -229,7 +229,7 @@ def test_sixty_hostile_files_hold_up_neither_health_nor_an_honest_report(
 
             with ThreadPoolExecutor(30) as pool:
                 hostile = [pool.submit(post, other, "Oak", "wide.csv.bz2", wide) for _ in range(60)]
-                honest, times = pool.submit(post, world, "Ash", "x.csv", b"improved\n1\n0\n"), []
+                honest, times = pool.submit(post, world, "Ash", "x.csv", b"improved\n1\n0\n"), list[float]()
                 while not honest.done() or len(times) < 20:
                     began = time.monotonic()
                     assert answers(port, "/health") == 200

@@ -241,7 +241,7 @@ def payouts(
             raise
     batches = {each["batch"] for each in client.list_payouts(chosen["id"])["payouts"]} - {None}
     directory.mkdir(parents=True, exist_ok=True)
-    stem, exported = f"payouts-{chosen['id']}-", {}
+    stem, exported = f"payouts-{chosen['id']}-", dict[str, str]()
     for path in directory.glob(f"{stem}*.json"):
         exported |= {line["id"]: path.name for line in parse_json(path.read_bytes())["payments"]}
     written = []

@@ -1,6 +1,6 @@
 """Labelled rows: how good the expansion at a public point is, and what lies cost.
 
-``python -m benchmarks labelled_rows`` prints both tables of docs/labelled-rows.md.
+``python -m benchmarks labelled_rows`` prints both tables of docs/explanation/labelled-rows.md.
 """
 
 from __future__ import annotations

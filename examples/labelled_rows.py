@@ -47,8 +47,12 @@ class Table(NamedTuple):
 TABLES = (
     Table("mlmRev", "Contraception", "district", ("age", "urban", "livch"), "use"),
     Table("carData", "Womenlf", "region", ("hincome", "children"), "partic"),
-    Table("mlmRev", "Socatt", "district", ("religion", "year"), "numpos"),
     Table("wooldridge", "fertil1", "year", ("educ", "age", "black"), "kids"),
+    Table("carData", "Arrests", "year", ("colour", "age", "employed", "checks"), "released"),
+    Table("carData", "Chile", "region", ("sex", "age", "education", "statusquo"), "vote"),
+    Table("COUNT", "medpar", "provnum", ("hmo", "white", "age80", "type"), "died"),
+    Table("lme4", "VerbAgg", "item", ("Anger", "Gender"), "r2"),
+    Table("mlmRev", "guPrenat", "cluster", ("motherAge", "childAge", "indig"), "prenat"),
 )
 LIES = ("flip", "swap", "own model", "half", "twice", "nothing", "made up")
 
@@ -130,8 +134,9 @@ def rows_of(campaign: troth.Campaign, file: Path) -> dict[str, tuple[Array, Arra
     request = campaign.request
     table = as_arrow(csv.read_csv(file, convert_options=_as_text(request.labels)), request).combine_chunks()
     adder = Adder(request, file.name, text=True)
-    columns = np.column_stack(adder.read(table.to_batches()[0]).columns).astype(np.float64)
-    names = np.array([str(name).strip() for name in table.column(str(campaign.provider)).to_pylist()])
+    rows = adder.read(table.to_batches()[0])
+    columns = np.column_stack(rows.columns).astype(np.float64)
+    names = np.array([str(name).strip() for name in rows.batch.column(str(campaign.provider)).to_pylist()])
     return {name: (columns[names == name, :-1], columns[names == name, -1]) for name in np.unique(names)}
 
 

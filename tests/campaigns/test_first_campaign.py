@@ -13,6 +13,7 @@ import pytest
 
 import troth
 from campaigns.shop import run
+from registry import generator
 from troth.campaigns.currencies import minor_unit
 from troth.campaigns.starter.examples import init
 from troth.campaigns.starter.guess import guess
@@ -135,6 +136,23 @@ def test_features_that_are_no_numbers_are_named_with_a_remedy_that_works(
 def test_a_frequent_word_among_few_numbers_is_a_level(table: Path) -> None:
     guessed = guess(table, provider="office", column=["area", "children"], target="answer")
     assert guessed.levels["children"] == ("0", "1", "2", "3+")
+
+
+def test_the_example_of_labelled_rows_reads_them_and_lies(tmp_path: Path) -> None:
+    from examples import labelled_rows
+
+    file = tmp_path / "own.csv"
+    pd.DataFrame({**TABLE, "gap": [None, *AREA[1:]]}).to_csv(file, index=False)
+    campaign = troth.Campaign.load(
+        init(tmp_path / "x", data=file, provider="office", column=["gap", "children"], target="sex")
+    )
+    model: Any = campaign.model
+    assert model.relative_spread == (1.0, 0.1, 0.1, 0.1, 0.1)
+    data = labelled_rows.rows_of(campaign, file)
+    assert sum(len(y) for _, y in data.values()) == ROWS - 1
+    for lie in labelled_rows.LIES:
+        for own in data.values():
+            model.statistics(labelled_rows.lied(generator(1), model, own, lie))
 
 
 def test_spellings_of_a_label_are_one(table: Path, tmp_path: Path) -> None:

@@ -18,10 +18,13 @@ from troth import models
 from troth.campaigns.check import certify_campaign, setting_of
 from troth.campaigns.ledger import Ledger, LedgerError
 from troth.campaigns.rounds import check_possible
+from troth.campaigns.settle import scene
+from troth.certificates import check_fit
 from troth.core.errors import DataError
 from troth.data import read_reports
 from troth.data.features import MOST_NUMBERS, Sample, kept_features
 from troth.data.request import Request
+from troth.results.findings import check_campaign_fit
 
 MODEL = models.LogisticRegression([0, 0, 0], 1.0)
 TERMS = {"model": {"intercept": True, "target": "back", "scales": {"age": [50, 10]}}}
@@ -67,6 +70,18 @@ def test_the_certificate_says_where_decoys_come_from() -> None:
     mixed = str(certify_campaign(result.campaign, setting, some))
     assert "4 of 5 providers: the likelihood" in mixed
     assert "1 of 5 providers: the likelihood" in mixed
+
+
+def test_the_fit_is_checked_as_decoys_are_drawn() -> None:
+    result = paid(hospitals())
+    with_features, without = (
+        check_campaign_fit(result.campaign, reports).fit
+        for reports in (result.reports, [_without_features(report) for report in result.reports])
+    )
+    assert with_features.observed == without.observed
+    stage, rng = scene(result.campaign, result.reports, None).round, np.random.default_rng(20201206)
+    drawn = check_fit(stage.model, stage.statistics, simulations=with_features.simulations, rng=rng)
+    assert with_features.expected == drawn.expected != without.expected
 
 
 def _without_features(report: Any) -> Any:

@@ -16,6 +16,8 @@ from scipy.stats import multivariate_normal
 import troth
 from registry import SOAK, generator
 from troth import models
+from troth.core.errors import ParameterError
+from troth.models.numerics.random_effects import integrate_effects
 
 VARYING = [models.VaryingBernoulli(1, 2), models.VaryingPoisson(3, 2), models.VaryingNormal(3, 2, 1.5)]
 SIZES = [(10, 100), (1000, 10_000)] + ([(100, 1000), (30, 10_000)] if SOAK else [])
@@ -258,6 +260,28 @@ def test_regressions_of_any_size_are_the_continuous_integral(
     found = float(troth.log_pmi(model, t[0], t[1:].sum(axis=0)))
     expected = reference(slice(None)) - reference(slice(1)) - reference(slice(1, None))
     assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
+    rng, size, spread = generator(5), np.array([1.0, 0.1]), 0.8
+    prior = {"mean": [0.2, -0.1], "precision": [[2, 0.5], [0.5, 1]]}
+    model = models.VaryingLogisticRegression(**prior, relative_spread=size)
+    apart = spread**2 * size[:, None] * np.linalg.inv(prior["precision"]) * size
+    own = model.draw_own_coefficients(rng, np.tile([0.0, 0.0, spread], (100_000, 1)))
+    assert np.allclose(np.cov(own.T), apart, rtol=0.04)
+    z = rng.normal(size=(30, 2))
+    H, g = z.T @ z, rng.normal(size=2)
+    alone = np.linalg.inv(model._prior_root)  # mean + alone.T @ gamma
+    found = integrate_effects(alone @ H @ alone.T, alone @ g, np.array([spread]), model._scale_of_effects)
+    left = np.linalg.inv(np.linalg.inv(H) + apart)  # the precision of common coefficients
+    assert np.allclose(found.precision[0], alone @ left @ alone.T)
+    assert np.allclose(found.product[0], alone @ left @ np.linalg.solve(H, g))
+    with pytest.raises(ParameterError, match="relative_spread must have 2 entries"):
+        models.VaryingLogisticRegression(**prior, relative_spread=[1.0])
+    alike = models.VaryingLogisticRegression(**prior)
+    data = model.draw_data(rng, model.draw_parameters(rng), 20)
+    same = models.VaryingLogisticRegression(**prior, relative_spread=[1, 1])
+    assert np.allclose(alike.statistics(data), same.statistics(data))
 
 
 def test_labels_are_questions_of_yes_and_no() -> None:

@@ -55,12 +55,17 @@ class RandomEffects(VaryingProviders):
         return self._grid.nodes
 
     @property
+    def _scale_of_effects(self) -> Array | None:
+        """A where a provider's coefficients are N(γ, τ²AAᵀ) in units of the prior; None for the identity."""
+        return None
+
+    @property
     def _nothing(self) -> Any:
         return ()
 
     def _integrated(self, rows: Array, precision: Array, product: Array) -> Array:
         """Integrate over the effect: the statistics of products g with a precision H, which they may share."""
-        effects = integrate_effects(precision, product, self._spreads_of_prior)
+        effects = integrate_effects(precision, product, self._spreads_of_prior, self._scale_of_effects)
         parts = [part.reshape(*part.shape[: -1 - more], -1) for more, part in enumerate(effects)]
         parts = [np.broadcast_to(part, (*rows.shape, part.shape[-1])) for part in parts]
         return np.concatenate([rows[..., None], (rows > 0)[..., None], *parts], axis=-1)
@@ -132,7 +137,7 @@ class RandomEffects(VaryingProviders):
 
     def _answers(self, precision: Array, product: Array) -> Array:
         """Return c and h for each spread, of products g with a precision H."""
-        effects = integrate_effects(precision, product, self._spreads_of_prior, matrices=False)
+        effects = integrate_effects(precision, product, self._spreads_of_prior, self._scale_of_effects, matrices=False)
         return np.concatenate([effects.constant, effects.product.reshape(*product.shape[:-1], -1)], axis=-1)
 
     def _draw_statistics(self, rng: Generator, gamma: Array, spread: Array, design: Array) -> Array:
@@ -147,9 +152,14 @@ class RandomEffects(VaryingProviders):
         precision = design[..., 1 : 1 + d * d].reshape(*design.shape[:-1], d, d)
         values, vectors = np.linalg.eigh(precision)
         root = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-        own = gamma + spread[..., None] * rng.standard_normal((*leading, d))
+        own = gamma + spread[..., None] * self._draw_effects(rng, (*leading, d))
         noise = np.einsum("...ik,...k->...i", root, rng.standard_normal((*leading, d)))
         return precision, np.einsum("...ik,...k->...i", precision, own) + noise
+
+    def _draw_effects(self, rng: Generator, shape: tuple[int, ...]) -> Array:
+        """Draw effects of providers for a spread of 1, in units of the prior."""
+        effects, scale = rng.standard_normal(shape), self._scale_of_effects
+        return effects if scale is None else effects @ scale.T
 
     def _draw_posterior(self, rng: Generator, statistics: Array) -> tuple[Array, Array]:
         """Draw (γ, τ) given statistics; γ is in units of the prior."""

@@ -2,33 +2,79 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from troth.core.errors import ParameterError
 from troth.models.answered_rows import OfCounts, OfLabels, OfYesNo
 from troth.models.example import Example
 from troth.models.generalised_regression import ExpandedRegression
-from troth.models.parameters import Precision, Whole, parameter, vector
+from troth.models.parameters import Numbers, Precision, Whole, parameter, vector
 from troth.models.spread import how_far
 from troth.models.varying_coefficients import VaryingCoefficients
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from troth.core.contract import Array, Generator
     from troth.models.family import Matrix, Vector
+    from troth.models.first_guess import Column, FirstGuess
 
 
 @dataclass(frozen=True)
 class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
-    """A provider's coefficients are βᵢ ~ N(β, τ²·precision⁻¹), β ~ N(mean, precision⁻¹), and τ is unknown.
+    """A provider's coefficients are βᵢ ~ N(β, τ²·D·precision⁻¹·D), β ~ N(mean, precision⁻¹), and τ is unknown.
 
-    Its log-likelihood, expanded at the public point, is integrated over βᵢ for each τ.
+    D is diagonal, with ``relative_spread``, or 1: intercepts of providers may differ more than slopes do. A provider's
+    log-likelihood, expanded at the public point, is integrated over βᵢ for each τ.
     """
 
     differ: str = field(
         default="any", kw_only=True, metadata=how_far("up to three times the prior's standard deviation")
     )
+
+    relative_spread: Vector | None = field(
+        default=None,
+        kw_only=True,
+        metadata=parameter(
+            "how far each coefficient differs between providers beside the others, relative to the prior's standard "
+            "deviation; all alike if empty",
+            Numbers((1,), above_zero=True),
+        ),
+    )
+
+    smallest_spread: ClassVar[float] = 0.1
+    spread_of_slopes: ClassVar[float] = 0.1
+    """How far slopes differ beside intercepts, in a first guess."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relative_spread is not None and len(self.relative_spread) != len(self.mean):
+            raise ParameterError(
+                f"{type(self).__name__}: relative_spread must have {len(self.mean)} entries, as mean has, not "
+                f"{len(self.relative_spread)}",
+                parameter="relative_spread",
+            )
+
+    @classmethod
+    def first_guess_of(cls, columns: Sequence[Column], target: Column, /) -> FirstGuess:
+        """Guess as for providers that are alike, and for labels that they differ in the intercept above all."""
+        guess = super().first_guess_of(columns, target)
+        size, classes = len(guess.parameters["mean"]), int(guess.parameters.get("classes", 1))
+        if size == classes or cls.spread_of_slopes == 1:
+            return guess
+        one = [1.0, *[cls.spread_of_slopes] * (size // classes - 1)]
+        return replace(guess, parameters={**guess.parameters, "relative_spread": one * classes})
+
+    @cached_property
+    def _scale_of_effects(self) -> Array | None:  # type: ignore[override]
+        """L⁻¹DL, where LLᵀ is the prior's covariance and D has the relative spreads."""
+        if self.relative_spread is None:
+            return None
+        return np.asarray(self._prior_root.T @ (np.array(self.relative_spread)[:, None] * self._prior_scale))
 
     def from_summary(self, summary: Array, /) -> Array:
         """Map sums over a provider's rows to a normal log-likelihood of the coefficients for each spread."""
@@ -55,7 +101,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
 
     def draw_own_coefficients(self, rng: Generator, parameters: Array, /) -> Array:
         """Draw a provider's coefficients around the common ones."""
-        effect = rng.standard_normal((*parameters.shape[:-1], len(self.mean))) @ self._prior_scale.T
+        effect = self._draw_effects(rng, (*parameters.shape[:-1], len(self.mean))) @ self._prior_scale.T
         return np.asarray(parameters[..., :-1] + parameters[..., -1:] * effect)
 
     def from_slope(self, slope: Array, design: Array, /) -> Array:
@@ -115,8 +161,12 @@ class VaryingSoftmaxRegression(OfLabels, VaryingExpandedRegression):
 class VaryingPoissonRegression(OfCounts, VaryingExpandedRegression):
     """Counts with mean e^(z·βᵢ), of providers whose coefficients βᵢ differ.
 
-    See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ.
+    See `PoissonRegression`, and `VaryingLinearRegression` for how coefficients differ. As priors of counts are narrow,
+    providers may differ by less of them than with labels.
     """
+
+    smallest_spread: ClassVar[float] = 0.01
+    spread_of_slopes: ClassVar[float] = 1.0
 
     precision: Matrix | Vector | float = field(
         metadata=parameter("prior precision of the coefficients: a number, a diagonal or a matrix", Precision(), 25.0)

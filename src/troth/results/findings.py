@@ -10,6 +10,7 @@ import numpy as np
 
 from troth.campaigns.check import audit_campaign, certify_campaign, evidence_cost, reduced, setting_of
 from troth.campaigns.past import backtest_campaign, campaign_history, read_history
+from troth.campaigns.settle import with_features
 from troth.certificates import Certificate, Fit, check_fit, find_near_duplicates
 from troth.certificates.fit import doubt_of
 from troth.core.contract import DoubtsReports, LeavesCandidates, one_each
@@ -118,19 +119,26 @@ def _backtest(campaign: Campaign, history: Any) -> ModelComparison | None:
 
 
 def check_campaign_fit(campaign: Campaign, reports: list[Report]) -> CheckedFit:
-    """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds."""
+    """Check the model's fit on the days on which the same providers reported, as many as are simulated in seconds.
+
+    Reports are simulated as decoys are drawn: with the features at hand, which are those of one day.
+    """
     by_day = [{report.provider: report for report in day} for day in reports_by_day(reports).values()]
     common = Counter(tuple(sorted(day)) for day in by_day).most_common(1)[0][0]
     days = [day for day in by_day if tuple(sorted(day)) == common]
-    if campaign.public_by_day:
+    at_hand = not campaign.waits and any(report.features is not None for report in days[-1].values())
+    if campaign.public_by_day or at_hand:
         days = days[-1:]
     campaign = campaign.on(days[-1][common[0]].day)
-    cost = evidence_cost(campaign.models_for(common)) + len(days[0][common[0]].summary) / 8
+    last = [days[-1][name] for name in common]
+    everybody = with_features(campaign.models_for(common), last) if at_hand else campaign.models_for(common)
+    cost = evidence_cost(everybody) + len(last[0].summary) / 8
     most = max(_LEAST_PROVIDERS, int(_SCORES / (_SIMULATIONS * cost)))
     names = list(common[:: -(-len(common) // most)])
     days = days[-max(1, most // len(names)) :]
     model: Any = campaign.models_for(names)
     t = np.array([statistics_of_reports(campaign, model, [day[name] for name in names]) for day in days])
+    model = with_features(model, [days[-1][name] for name in names]) if at_hand else model
     rows = np.array([[day[name].rows for name in names] for day in days], dtype=np.float64)
     of_all = f"{len(names)} of " if len(names) < len(common) else ""
     checked = f"{of_all}{len(common)} providers" + (f" on {len(days)} days" if campaign.daily else "")

@@ -20,12 +20,21 @@ class Effects(NamedTuple):
     precision: Array
 
 
-def integrate_effects(precision: Array, product: Array, spreads: Array, *, matrices: bool = True) -> Effects:
-    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²), for each τ; without ``matrices`` M is left out.
+def integrate_effects(
+    precision: Array, product: Array, spreads: Array, scale: Array | None = None, *, matrices: bool = True
+) -> Effects:
+    """Integrate a log-likelihood gᵀγᵢ − ½γᵢᵀHγᵢ over γᵢ ~ N(γ, τ²AAᵀ), for each τ; without ``matrices`` M is left out.
+
+    A is ``scale``, the identity if it is not given; otherwise the effect is integrated in coordinates A⁻¹γ.
 
     With H = V diag(λ) Vᵀ and u = Vᵀg it is c + hᵀγ − ½γᵀMγ with c = ½Σ(τ²u²/(1 + τ²λ) − log1p(τ²λ)),
     h = V u/(1 + τ²λ) and M = V diag(λ/(1 + τ²λ)) Vᵀ. That is M = H − H(H + τ⁻²)⁻¹H, without its cancellation.
     """
+    if scale is not None:
+        inner = integrate_effects(scale.T @ precision @ scale, product @ scale, spreads, matrices=matrices)
+        back = np.linalg.inv(scale)
+        outer = back.T @ inner.precision @ back if matrices else inner.precision
+        return Effects(inner.constant, inner.product @ back, outer)
     values, vectors = np.linalg.eigh(precision) if precision.shape[-1] > 1 else (precision[..., 0], None)
     values = np.maximum(values, 0.0)[..., None, :]
     rotated = (product if vectors is None else np.einsum("...ik,...i->...k", vectors, product))[..., None, :]

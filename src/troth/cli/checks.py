@@ -88,7 +88,11 @@ def certify(
     setting = setting_of(terms, reports, providers, rows)
     certificate = certify_campaign(terms, setting, reports)
     plain = {"claims": certificate.to_dict(), "assumed": list(ASSUMED)}
-    text = f"{setting}\n{certificate}\n\nassumed, not proved:"
+    days = len({report.day for report in reports})
+    where = (
+        f"{setting} on the first of {days} days; claims hold on all of them" if days > 1 and rows is None else setting
+    )
+    text = f"{where}\n{certificate}\n\nassumed, not proved:"
     show(plain, as_json, text, *(f"  – {line}" for line in ASSUMED))
 
 

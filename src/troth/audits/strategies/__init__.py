@@ -121,7 +121,7 @@ def lies_left_out(model: Model, reduction: Reduction) -> list[Strategy]:
     >>> import troth
     >>> model = troth.models.Bernoulli(1, 1)
     >>> [lie.name for lie in lies_left_out(model, model.reduction)]
-    ['fabricate from the prior', 'pander', 'fabricate from own posterior', 'perturb by 0.5']
+    ['fabricate from the prior', 'report what is typical', 'fabricate from own posterior', 'perturb by 0.5']
     """
     replayed = lies_for_reduction(reduction)
     sensible = [lie for lie in KNOWN_LIES if not isinstance(lie, RowLie) or lie.suits_model(model)]

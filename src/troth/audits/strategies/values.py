@@ -172,7 +172,7 @@ class ShuffleLabels(RowLie):
 class Pander(RowLie):
     """Report what will look agreeable in every row: the majority label, the mean, or the fitted values."""
 
-    label = "pander"
+    label = "report what is typical"
 
     def change_rows(self, rng: Generator, model: Any, data: Any) -> Any:  # noqa: ARG002
         """Replace every row by the fit of all."""

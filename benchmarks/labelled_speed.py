@@ -29,6 +29,8 @@ FAMILIES = {
     "logistic": "LogisticRegression([0.1] * d, 1.0)",
     "Poisson": "PoissonRegression([0.01] * d, 1.0)",
     "softmax, two classes": "SoftmaxRegression([0.1] * (2 * d), 1.0, classes=2)",
+    "softmax, three classes": "SoftmaxRegression([0.1] * (3 * d), 1.0, classes=3)",
+    "three, learnt point": "SoftmaxRegression([0.1 * (i % 7) for i in range(3 * d)], 1.0, classes=3)",
 }
 
 

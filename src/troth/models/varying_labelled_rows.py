@@ -70,7 +70,7 @@ class VaryingExpandedRegression(ExpandedRegression, VaryingCoefficients):
         return replace(guess, parameters={**guess.parameters, "relative_spread": one * classes})
 
     @cached_property
-    def _scale_of_effects(self) -> Array | None:  # type: ignore[override]
+    def _scale_of_effects(self) -> Array | None:
         """L⁻¹DL, where LLᵀ is the prior's covariance and D has the relative spreads."""
         if self.relative_spread is None:
             return None

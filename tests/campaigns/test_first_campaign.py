@@ -197,7 +197,7 @@ def test_a_large_file_that_is_sorted_is_not_taken_for_one_provider(tmp_path: Pat
 
 def test_days_and_json_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     pd.DataFrame({**TABLE, "day": ["2026-01-01", "01/02/2026"] * (ROWS // 2)}).to_csv(tmp_path / "a.csv", index=False)
-    with pytest.raises(troth.DataError, match="column 'day', row 2 of a.csv: '01/02/2026' is no day"):
+    with pytest.raises(troth.DataError, match="column 'day', row 2 of a.csv: '01/02/2026' is not a day"):
         guess(tmp_path / "a.csv", provider="office", column="price", day="day")
     (tmp_path / "a.json").write_text("[]")
     with pytest.raises(troth.DataError, match="JSON holds rows if each line is one object"):

@@ -422,6 +422,7 @@ def test_the_certificate_and_the_page_say_what_the_rule_itself_promises(tmp_path
 
 def test_kinds_of_tasks_are_chosen_among_those_that_can_be_listed() -> None:
     many = crowd(tasks=3, workers=12, each=12)
+    alone: dict[str, list[Any]]
     alone = {"item": [f"a{n}" for n in range(3000)], "worker": [f"w{n % 12}" for n in range(3000)], "label": [0] * 3000}
     both = {name: [*many[name], *alone[name]] for name in many}
     assert (

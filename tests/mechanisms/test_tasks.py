@@ -160,9 +160,14 @@ def test_a_task_that_everybody_answered_takes_work_in_proportion_to_its_reports(
 ) -> None:
     rng = np.random.default_rng(0)
     tables = confusion_matrices(rng, 400, 2, 2)
-    lines = []
+    lines: list[int] = []
     scored = task_lines._scored
-    monkeypatch.setattr(task_lines, "_scored", lambda own, *rest: lines.append(len(own)) or scored(own, *rest))
+
+    def counted(own: Any, *rest: Any) -> Any:
+        lines.append(len(own))
+        return scored(own, *rest)
+
+    monkeypatch.setattr(task_lines, "_scored", counted)
     shares = RULE.evaluate_tasks(tasks_of([0.5, 0.5], tables, rng.integers(2, size=(1, 400)))).share
     assert sum(lines) == 400 * task_lines.MOST_PANELS
     assert ((shares >= 0) & (shares <= 1)).all()

@@ -251,9 +251,8 @@ def test_regressions_of_any_size_are_the_continuous_integral(
             at_mean = (y**2 * (precision - 1 / v) - np.log(precision * v)).sum(axis=1)
             return 0.5 * (at_mean + product**2 / total - np.log(total)).sum(axis=-1)
 
-        low, high = 2 * np.log(0.01), 2 * np.log(3)
-        near = 2 * np.log(spread) + np.array([-0.5, 0.5]) if len(y) > 50 else (low, high)
-        u, w = gauss(*near, 60 if len(y) > 50 else 500)
+        low, high, centre = 2 * np.log(0.01), 2 * np.log(3), 2 * np.log(spread or 1.0)
+        u, w = gauss(centre - 0.5, centre + 0.5, 60) if len(y) > 50 else gauss(low, high, 500)
         w = (1 - ALIKE) * w / (high - low)
         return float(np.logaddexp(np.log(ALIKE) + given(np.zeros(1))[0], logsumexp(given(np.exp(u / 2)), b=w)))
 
@@ -264,7 +263,7 @@ def test_regressions_of_any_size_are_the_continuous_integral(
 
 def test_coefficients_differ_between_providers_as_far_as_is_declared() -> None:
     rng, size, spread = generator(5), np.array([1.0, 0.1]), 0.8
-    prior = {"mean": [0.2, -0.1], "precision": [[2, 0.5], [0.5, 1]]}
+    prior: dict[str, Any] = {"mean": [0.2, -0.1], "precision": [[2, 0.5], [0.5, 1]]}
     model = models.VaryingLogisticRegression(**prior, relative_spread=size)
     apart = spread**2 * size[:, None] * np.linalg.inv(prior["precision"]) * size
     own = model.draw_own_coefficients(rng, np.tile([0.0, 0.0, spread], (100_000, 1)))

@@ -132,7 +132,7 @@ class VaryingLogisticRegression(OfYesNo, VaryingExpandedRegression):
     >>> model = VaryingLogisticRegression(mean=[0, 0], precision=1)
     >>> own, peers = model.statistics(([[1, 2], [1, -2]], [1, 0])), model.statistics(([[1, 1], [1, -1]], [1, 0]))
     >>> round(float(troth.log_pmi(model, own, peers)), 3)
-    0.455
+    0.431
     """
 
     description: ClassVar[str] = "a yes or no explained by numbers, from providers that differ"

@@ -34,6 +34,7 @@ from troth.core.contract import Array
 from troth.results.pay import read_campaign
 
 SEED, TRIES = 20201206, 20  # how many providers at least lie by chance, each possibly several times
+DECOYS = 999  # of a replay: more change no expected payment
 
 
 class Table(NamedTuple):
@@ -234,14 +235,15 @@ def replay(campaign: troth.Campaign, file: Path, table: Table) -> tuple[Array, f
     rows, rng = pd.read_csv(file), np.random.default_rng(SEED)
     reports = read_campaign(campaign)
     stage = scene(campaign, reports, None)
+    rule = stage.rule.drawing(DECOYS)
     seed = f"{SEED:064x}"
 
     def shares(own: Array | None = None) -> Array:
         this_round = stage.fresh(seed)
-        return stage.rule.breakdown(this_round if own is None else this_round.with_own(own)).share
+        return rule.breakdown(this_round if own is None else this_round.with_own(own)).share
 
     honest = shares()
-    empty = float(stage.rule.evaluate_empty(stage.fresh(seed)).mean())
+    empty = float(rule.evaluate_empty(stage.fresh(seed)).mean())
     repetitions, gains = max(1, TRIES // len(honest)), {}
     for lie in LIES:
         by_chance = lie in ("a tenth", "half", "shifted", "made up")

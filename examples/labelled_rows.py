@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -94,7 +95,7 @@ def try_table(table: Table) -> Finding:
         by = ["--provider", table.provider, "--target", table.target, *columns]
         troth_command("init", f"{folder}/campaign", "--data", str(file), *by)
         path = Path(folder) / "campaign" / "campaign.toml"
-        path.write_text(path.read_text(encoding="utf-8").replace("decoys = 999", "decoys = 199"), encoding="utf-8")
+        path.write_text(re.sub(r"decoys = \d+", "decoys = 199", path.read_text("utf-8")), "utf-8")
         verdict = json.loads(troth_command("pay", str(path), "--dry-run", "--json"))["verdict"]
         campaign = troth.Campaign.load(path)
         p = "" if verdict["p_value"] is None else f" (p = {verdict['p_value']:.2f})"

@@ -507,3 +507,11 @@ def test_a_flat_prior_is_drawn_flat() -> None:
     belief = belief_from_draws("rate", RNG.random(20_000), RNG.beta(30, 30, 20_000))
     assert set(belief.prior) == {1.0}
     assert len(set(belief.posterior)) > 50
+
+
+@pytest.mark.parametrize(("providers", "decoys"), [(10, 4999), (120, 999)])
+def test_few_reports_have_a_longer_line(providers: int, decoys: int, tmp_path: Path) -> None:
+    rows = "".join(f"p{n},{n % 2}\np{n},1\n" for n in range(providers))
+    (tmp_path / "rows.csv").write_text(f"who,x\n{rows}")
+    path = init(tmp_path / "new", data=tmp_path / "rows.csv", provider="who")
+    assert f"decoys = {decoys} " in path.read_text("utf-8")

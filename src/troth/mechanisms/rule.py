@@ -130,6 +130,11 @@ class Rule(RuleDescription):
         """Return settings that campaigns of many small tasks, with up to ``rows`` rows in a report, have by default."""
         return {}
 
+    @classmethod
+    def first_defaults(cls, reports: int) -> dict[str, Any]:  # noqa: ARG003
+        """Return settings that a first campaign has by default, whose data hold this many reports."""
+        return {}
+
     def evaluate_tasks(self, tasks: Tasks, rng: Generator | None = None, /) -> TaskShares:
         """Return everybody's share of every task; each task is a round of its own."""
         return share_by_stacks(self, tasks, rng)

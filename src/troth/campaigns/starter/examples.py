@@ -111,6 +111,7 @@ def init_for(directory: Path, data: Path, guessed: Guess, rule: str | None, mone
     terms = replace(
         money,
         name=data.stem,
+        options=RULES[chosen].first_defaults(guessed.reports),
         days=guessed.days,
         source=Path(os.path.relpath(data.resolve(), folder.resolve())).as_posix(),
         provider=guessed.provider,

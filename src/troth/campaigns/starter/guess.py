@@ -47,8 +47,8 @@ class Guess:
         Whether the prior was read off the data.
     scales, levels
         Public centre and scale of each column of a regression, and labels of each column that holds labels.
-    most_rows
-        The most rows of a provider and day.
+    reports, most_rows
+        How many pairs of a provider and a day there are, and the most rows of one.
     missing
         How many rows of those that were looked at have no value, or no provider's name.
     notes
@@ -66,6 +66,7 @@ class Guess:
     levels: Mapping[str, tuple[str, ...]]
     seen: bool
     days: int
+    reports: int
     most_rows: int
     missing: int
     notes: list[str] = field(default_factory=list)
@@ -173,6 +174,7 @@ def guess(
         first.levels,
         seen=first.from_data,
         days=0 if day is None else len({when for _, when in whose}),
+        reports=len(set(whose)),
         most_rows=max(Counter(whose).values()),
         missing=missing,
         notes=notes,

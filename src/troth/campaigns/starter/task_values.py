@@ -60,6 +60,7 @@ def guess_values(data: Path, provider: str, task: str, columns: list[str], famil
         {},
         seen=first.from_data,
         days=0,
+        reports=len(rows),
         most_rows=1,
         missing=len(places) - len(rows),
         notes=notes,

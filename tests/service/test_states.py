@@ -33,7 +33,7 @@ from troth.service.errors import RefusedError
 from troth.service.schema import campaigns as campaign_table
 from troth.service.settling import Paid, _judge
 
-BAD, BAD_LAST = 13, 11  # this many ones cannot be paid, or not by the rule of a last day
+BAD, BAD_LAST = 13, 5  # this many ones cannot be paid, or not by the rule of a last day
 DAILY: dict[str, Any] = {
     **TERMS,
     "campaign": {**TERMS["campaign"], "budget_per": "day"},

@@ -144,6 +144,18 @@ def test_last_bits_may_differ_on_another_processor_alone(moved: float, processor
         verify(resealed(ledger, change))
 
 
+def test_a_payment_that_was_raised_is_named_though_its_round_has_the_root_of_all() -> None:
+    ledger = paid({"Ash": (6, 2), "Birch": (5, 3)}, Secret("07" * 32)).ledger
+
+    def change(entry: dict[str, Any]) -> dict[str, Any]:
+        if entry["entry"] == "round":
+            return {**entry, "payments": "00" * 32}
+        return {**entry, "share": 1.0} if entry.get("provider") == "Birch" and entry["entry"] == "payment" else entry
+
+    with pytest.raises(LedgerError, match="payment of 'Birch': share is 1.0"):
+        verify(resealed(ledger, change))
+
+
 def test_a_link_is_followed_over_several_rounds() -> None:
     secret = Secret("05" * 32, rounds=9)
     assert follows(secret.link(4), secret.commitment, 4)

@@ -78,7 +78,7 @@ def test_every_kind_of_column_goes_from_init_to_an_audit(
     assert "✓ truthful (proved)" in run("certify", campaign)
     found = json.loads(run("audit", campaign, "--simulations", 400, "--json"))
     assert not [finding for finding in found["findings"] if finding["verdict"] == "GAINS"]
-    assert "Tasks that nobody agrees on" in (folder / "report.html").read_text()
+    assert "Tasks with the least agreement" in (folder / "report.html").read_text()
     shares = [payment.share for payment in troth.verify(ledger).rounds[0].payments]
     assert np.mean(shares) > 0.25  # honest answers earn more than the base share
 

@@ -255,7 +255,7 @@ def test_from_a_file_to_an_explanation(tmp_path: Path) -> None:
     assert len(lines) == 9
     page = (folder / "report.html").read_text()
     assert "Workers by pay per task" in page
-    assert "Tasks that nobody agrees on" in page
+    assert "Tasks with the least agreement" in page
 
 
 def test_public_guesses_are_everybodys_prior() -> None:

@@ -139,6 +139,6 @@ class Total:
         odds = float(np.log(3 / false_alarm))
         reach = 1.0 + accounts if rule.individually_rational else np.sqrt(variance) * 20
         margin = float(np.sqrt(2 * variance * odds / n) + 3 * reach * odds / n)
-        return Finding(
-            name, self.truth / n, self.earned / n, gain, gain - margin, gain + margin, 2 * margin, self.refused / n
-        )
+        least, most = (-1.0, float(accounts)) if rule.individually_rational else (-np.inf, np.inf)  # of any gain
+        low, high = max(gain - margin, least), min(gain + margin, most)
+        return Finding(name, self.truth / n, self.earned / n, gain, low, high, 2 * margin, self.refused / n)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from troth.data import Report
 
 MOST_PROVIDERS, MOST_ROWS = 12, 200
-_DRAWS, _FEWEST_SIMULATIONS = 8, 50
+_DRAWS, _FEWEST_SIMULATIONS = 8, 200
 
 
 @dataclass(frozen=True)

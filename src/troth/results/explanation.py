@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from troth.core.reductions.reduction import FitsCoefficients, SaysSummary
+from troth.core.contract import explains_target
+from troth.core.reductions.reduction import FitsCoefficients, SaysSummary, few_digits
 from troth.data.request import level_names
 from troth.results.formats import counted, number, share
 
@@ -130,7 +131,7 @@ def data_in_words(result: Result, day: Day, provider: str, peers: bool = True) -
 def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
     """Say what rows are on average: a rate, shares, means, or which coefficients fit them."""
     reduction = getattr(campaign.model, "reduction", None)
-    if isinstance(reduction, FitsCoefficients) and getattr(campaign.model, "explains_target", False):
+    if isinstance(reduction, FitsCoefficients) and explains_target(campaign.model):
         fitted = _equation(campaign, reduction, sums)
         if fitted:
             return f"by {whose} rows, {fitted}"
@@ -141,8 +142,8 @@ def _averages(campaign: Campaign, whose: str, sums: Array) -> str:
     what, value = reduction.in_words(sums, campaign.categories)
     if not value:
         return ""
-    verb = "are" if what.endswith("s") else "is"
-    if len(campaign.columns) > 1:
+    verb = "are" if what.partition(" of ")[0].endswith("s") else "is"
+    if len(campaign.columns) > 1 and not explains_target(campaign.model):
         what += f" of {', '.join(str(name) for name in campaign.columns[:_FEATURES])}"
     return f"your {what} {verb} {value}" if whose == "your" else f"{whose} {verb} {value}"
 
@@ -160,9 +161,9 @@ def _equation(campaign: Campaign, reduction: FitsCoefficients, sums: Array) -> s
         centre, scale = units.get(name, (0.0, 1.0))
         constant += size * slope * (1.0 if name is None else -centre / scale)
         if name is not None:
-            parts.append(f" {'−' if slope < 0 else '+'} {abs(size * slope / scale):.3g} × {name}")
+            parts.append(f" {'−' if slope < 0 else '+'} {few_digits(abs(size * slope / scale), 3)} × {name}")
     terms = "".join(parts[:_FEATURES]) + " + …" * (len(parts) > _FEATURES)
-    return f"{reduction.predicts.format(label)} ≈ {constant:.3g}{terms}".replace("≈ -", "≈ −")
+    return f"{reduction.predicts.format(label)} ≈ {few_digits(constant, 3)}{terms}".replace("≈ -", "≈ −")
 
 
 def strip(line: Line) -> str:

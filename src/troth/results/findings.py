@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = 20_000_000  # that a check may draw
 _MOST_DAYS = 30
-_DECOYS = 199  # of a replay of lies, for models that take long
+_DECOYS = 499  # of a replay of lies, for models that take long
 _SIMULATIONS, _SCORES, _LEAST_PROVIDERS = 400, 400_000, 20  # of a check of the fit
 FAILURES = (TrothError, ArithmeticError, ValueError, TypeError, LookupError, MemoryError)
 

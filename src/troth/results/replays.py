@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,25 +69,34 @@ def replay_lies(result: Result, lies: Collection[str] | None = None, decoys: int
     lies
         Some of the lies, by name; by default all.
     decoys
-        Draw peers at most this often, which changes no expected payment.
+        Draw peers at most this often, which changes no expected payment. The truth is then scored with the same draws
+        as the lie, so that what they gain or lose by chance cancels.
     """
     campaign, stage, seed, today = _last_scene(result)
-    rule = stage.rule if decoys is None else stage.rule.drawing(decoys)
-    whole = rule.evaluate(stage.fresh(seed)).share
+    day = last_scored(result)["day"]
+    shares = {each.provider: each.share for paid in result.rounds if paid.day == day for each in paid.payments}
     replays = []
     for lie, other in _other_reports(campaign, stage, today).items():
         if (lies is not None and lie not in lies) or not other.places:
             continue
         at: Any = (*stage.index, np.array(other.places))
-        each = rule if decoys is None else rule.drawing(max(1, decoys // len(other.reports)))
+        rule, seeds = stage.rule, [seed] * len(other.reports)
+        if decoys is not None and seed is not None:
+            rule = rule.drawing(max(1, decoys // len(other.reports)))
+            seeds = [sha256(f"{seed} {number}".encode()).hexdigest() for number in range(len(other.reports))]
         try:
-            share = np.mean([each.evaluate(stage.fresh(seed).with_own(own)).share[at] for own in other.reports], axis=0)
+            truths = {each: rule.evaluate(stage.fresh(each)).share[at] for each in set(seeds)}
+            pairs = zip(other.reports, seeds, strict=True)
+            gain = np.mean(
+                [rule.evaluate(stage.fresh(each).with_own(own)).share[at] - truths[each] for own, each in pairs], axis=0
+            )
         except (TrothError, ArithmeticError, ValueError):
             continue
-        if np.isfinite(share).all():
-            truth, names = whole[at], [stage.names[place] for place in other.places]
-            gains = dict(zip(names, (share - truth).tolist(), strict=True))
-            replays.append(Replay(lie, float(truth.mean()), float(share.mean()), gains))
+        if np.isfinite(gain).all():
+            names = [stage.names[place] for place in other.places]
+            truth = float(np.mean([shares[name] for name in names]))
+            gains = dict(zip(names, gain.tolist(), strict=True))
+            replays.append(Replay(lie, truth, truth + float(gain.mean()), gains))
     return replays
 
 

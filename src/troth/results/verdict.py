@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from troth.results.findings import CheckedFit
     from troth.results.result import Result
 
-_DECOYS = 199  # of a replay: they change no expected payment
+_DECOYS = 499  # of a replay: they change no expected payment
 _CLEARLY = 0.02  # of the cap, by which less must have paid more
 _SHOWN = 6
 _MOST_ODD, _FEWEST_LEFT = 2, 3  # reports

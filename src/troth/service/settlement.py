@@ -277,7 +277,7 @@ def _compute(store: Store, due: _Due, attempts: int) -> _Outcome | None:
     except UnavailableError:
         logger.warning("payments cannot be computed now; it is tried again")
         with store.write() as tx:  # nothing was tried
-            mine = rounds.c.id.in_([row.id for row in due.rounds]) & (rounds.c.attempts > 0)
+            mine = rounds.c.id.in_([row.id for row in due.rounds if attempts]) & (rounds.c.attempts > 0)
             tx.execute(update(rounds).where(mine).values(attempts=rounds.c.attempts - 1))
         return None
     except UnboundedError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from troth.core.errors import DataError
 from troth.core.limits import LARGEST_SUM
 from troth.core.reductions.normal_equations import solved
+from troth.core.reductions.reduction import few_digits
 from troth.core.reductions.sorted_columns import sorted_columns
 from troth.core.support import Array, Bounds, Support
 
@@ -89,7 +90,7 @@ class Moments:
         if not self.linear or summary[0] == 0:
             return "", ""
         means = [centre + total / summary[0] for centre, total in zip(self.centre, summary[1:], strict=False)]
-        shown = [f"{mean:.4g}" for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
+        shown = [few_digits(mean) for mean in means[:_SHOWN]] + ["…"] * (self.columns > _SHOWN)
         return "mean" if self.columns == 1 else "means", ", ".join(shown)
 
     @property

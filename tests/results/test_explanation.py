@@ -43,6 +43,8 @@ def test_shares_of_labels_and_means_of_columns() -> None:
     text = data_in_words(paid(models.Categorical([1, 1, 1]), {"kind": kinds}, **terms), None, "a")
     red, others = "blue (25%), green (25%), red (50%)", "your peers' are"
     assert text == f"Your label shares are {red}; {others} {red}."
+    yes = paid(models.Bernoulli(1, 1), {"well": ["no", "yes"] * 12}, columns=["well"], categories=["no", "yes"])
+    assert data_in_words(yes, None, "a") == "Your rate of yes is 50%; your peers' is 50%."
     model = models.MultivariateNormal([0, 0], [[1, 0], [0, 1]], [[1, 0], [0, 1]])
     result = paid(model, {"x": [1.0] * 24, "y": [2.0] * 24}, columns=["x", "y"])
     assert data_in_words(result, None, "b") == "Your means of x, y are 1, 2; your peers' are 1, 2."

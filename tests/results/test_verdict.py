@@ -11,7 +11,7 @@ import pytest
 import troth
 from troth.core.reductions import Counts, Moments
 from troth.core.support import Support
-from troth.results.replays import LESS, _fewer, _last_scene, replay_lies
+from troth.results.replays import LESS, _fewer, _last_scene, _Lie, replay_lies
 
 EVEN = troth.models.Bernoulli(2, 2)
 NAMES = ("Ash", "Birch", "Elm", "Fir", "Oak")
@@ -44,6 +44,17 @@ def test_over_days_a_provider_is_below_an_empty_report_by_its_mean() -> None:
     assert "on day 29 alone" in str(result.verdict)
     plain = result.verdict.to_dict()
     assert (plain["days"], plain["last_day"]) == (30, 29)
+
+
+def test_truth_and_lie_are_scored_with_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is reported anyway gains nothing, however few decoys are drawn."""
+    result = paid(7, troth.models.VaryingBernoulli())
+    _, stage, _, _ = _last_scene(result)
+    same = _Lie([stage.round.statistics] * 3, stage.paid)
+    monkeypatch.setattr("troth.results.replays._other_reports", lambda *_: {"the same": same})
+    (replay,) = replay_lies(result, decoys=30)
+    assert replay.gains == dict.fromkeys(NAMES, 0.0)
+    assert replay.truth == pytest.approx(np.mean([p.share for p in result.rounds[0].payments]))
 
 
 def test_less_is_tried_with_reports_that_can_be_sent() -> None:

@@ -261,6 +261,23 @@ def test_main_module_is_never_run_again(tmp_path: Path, program: str) -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.parametrize("kernel", ["Haswell", "Sandybridge"])
+def test_children_compute_with_the_instructions_of_the_server(kernel: str) -> None:
+    """Otherwise an upload would have other last bits than the same rows in a file, and `verify` would wonder."""
+    program = (
+        "from troth.campaigns.arithmetic import versions\nfrom troth.service.sandbox import Sandbox, Waiting\n"
+        "from troth.service.worker_processes import Bounds\n"
+        "box = Sandbox(Waiting(['troth.campaigns.arithmetic']))\n"
+        "print(versions()['processor'])\nprint(box.run(versions, bounds=Bounds(1 << 29, 5.0))['processor'])\n"
+    )
+    environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "PYTHONPATH": os.pathsep.join(sys.path)}
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    server, child = told.stdout.splitlines()
+    assert server == child
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _START = (
     "import sys; sys.path[:] = {path!r}; from troth.service.worker_processes import serve; serve({socket}, {modules!r})"
 )
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "GLIBC_TUNABLES")
+_ARITHMETIC = ("OPENBLAS_", "BLIS_", "MKL_", "NPY_")  # choose instructions, on which the last bits of a sum depend
 _SETTINGS = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve more address space than they use
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -123,7 +124,11 @@ class Waiting:
             with theirs:
                 path = [str(Path(entry).absolute()) for entry in sys.path]
                 code = _START.format(path=path, socket=theirs.fileno(), modules=modules)
-                inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+                inherited = {
+                    name: value
+                    for name, value in os.environ.items()
+                    if name in _INHERITED or name.startswith(_ARITHMETIC)
+                }
                 self.process = subprocess.Popen(  # noqa: S603 (our own interpreter and code)
                     [sys.executable, "-I", "-c", code],
                     stdin=subprocess.DEVNULL,
